@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-EXTRAS = {"demo": "embedded", "serve": "embedded,http", "dev": "embedded,uvloop,http,zookeeper,otel,celery"}
+EXTRAS = {"demo": "cli,embedded", "serve": "cli,embedded,http", "dev": "cli,embedded,uvloop,http,zookeeper,otel,celery"}
 NO_VENV = """Python's venv module is incomplete here: it has no pip. On Debian and Ubuntu, install it with
 
     apt install python3-venv

@@ -11,6 +11,7 @@ details and the CLI's JSON carry:
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
     │   └── Unconfirmed                 the job was added, but ``durability`` was not reached in time
     ├── ServerUnfit                     the server cannot be used as it is
+    │   └── MissingExtra (ImportError)  an optional part of tarry is not installed
     ├── NotAllowed (PermissionError)    a service refuses the token, or the token's scope is too small
     ├── NotAcquired                     a lock was not acquired in time
     ├── LockLost                        a lock was held, and is no longer
@@ -91,6 +92,12 @@ class ServerUnfit(TarryError):
     """The server cannot be used as it is. The message says what to change."""
 
     code = "server_unfit"
+
+
+class MissingExtra(ServerUnfit, ImportError):
+    """An optional part of tarry is not installed. The message names the extra, such as ``tarry[http]``."""
+
+    code = "missing_extra"
 
 
 class NotAllowed(TarryError, PermissionError):

@@ -20,11 +20,13 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
+from tarry.errors import MissingExtra
+
 try:
     from opentelemetry import context, propagate, trace
     from opentelemetry.util.types import AttributeValue
 except ImportError as fault:
-    raise ImportError("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'") from fault
+    raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
 from tarry import __version__
 from tarry.programs.worker.registry import Registry

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarry.errors import BadInput, MissingExtra
+
 try:
     import celery as _celery
 except ImportError as fault:
-    raise ImportError("tarry.celery needs Celery: pip install 'tarry[celery]'") from fault
+    raise MissingExtra("tarry.celery needs Celery: pip install 'tarry[celery]'.") from fault
 
 from tarry.celery.control import Control
 from tarry.celery.delayed_messages import MAX_MESSAGE, WaitingTasks, waiting_tasks
 from tarry.celery.relay import Relay, RelayStep
 from tarry.celery.sender import AMQP, leave_quorum_queues_alone, show_eta
-from tarry.errors import BadInput
 
 __all__ = ["AMQP", "Control", "Relay", "WaitingTasks", "install", "waiting_tasks"]
 

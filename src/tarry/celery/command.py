@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tarry.errors import BadInput, ServerUnfit
+from tarry.errors import BadInput, MissingExtra
 from tarry.programs.cli.commands import verb
 from tarry.programs.cli.session import CommandSession
 
@@ -39,7 +39,7 @@ def _load_relay(session: CommandSession, app: str) -> Any:
         from tarry.celery.delayed_messages import waiting_tasks
         from tarry.celery.relay import Relay
     except ImportError as fault:
-        raise ServerUnfit("tarry celery-relay needs Celery: pip install 'tarry[celery]'.") from fault
+        raise MissingExtra("tarry celery-relay needs Celery: pip install 'tarry[celery]'.") from fault
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:

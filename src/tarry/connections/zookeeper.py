@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from tarry.errors import BadInput, ServerUnfit
+from tarry.errors import BadInput, MissingExtra, ServerUnfit
 from tarry.verbs.locks.zookeeper_requests import (
     ConnectionInterrupted,
     CreateNode,
@@ -30,7 +30,7 @@ try:
     from kazoo.exceptions import KazooException
     from kazoo.protocol.states import EventType
 except ImportError as missing:
-    raise ServerUnfit("Locks on ZooKeeper need kazoo: pip install 'tarry[zookeeper]'.") from missing
+    raise MissingExtra("Locks on ZooKeeper need kazoo: pip install 'tarry[zookeeper]'.") from missing
 
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
 _CONNECTION_ERRORS = (

@@ -25,7 +25,7 @@ from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
 from tarry.clients.shared_queues import queue_context
 from tarry.core.patience import Patience, RetryBudget
-from tarry.errors import BadInput, ServerUnfit
+from tarry.errors import BadInput, MissingExtra
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
@@ -138,11 +138,11 @@ class HTTPClientConfig:
         return f"{self.service.namespace or 'the first namespace'} at {self.service.redacted}"
 
     def library(self) -> Any:
-        """The library underneath. Raises ``ServerUnfit`` where it is not installed."""
+        """The library underneath. Raises ``MissingExtra`` where it is not installed."""
         try:
             import httpx
         except ImportError:
-            raise ServerUnfit(MISSING_EXTRA) from None
+            raise MissingExtra(MISSING_EXTRA) from None
         return httpx
 
     def limits(self) -> httpx.Limits:

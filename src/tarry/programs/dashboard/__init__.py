@@ -16,4 +16,14 @@ the content security policy forbids inline code, control characters are spelled 
 same for three jobs and for a million. Every action checks the job's state when it is executed.
 """
 
+from tarry.errors import MissingExtra
+
+try:
+    import jinja2 as _jinja2
+    import starlette as _starlette
+except ImportError as fault:
+    raise MissingExtra("The dashboard needs more than the library: pip install 'tarry[http]'.") from fault
+
+del _jinja2, _starlette
+
 from tarry.programs.dashboard.app import Dashboard as Dashboard

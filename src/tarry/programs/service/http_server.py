@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarry import __version__
-from tarry.errors import BadInput, ServerUnfit
+from tarry.errors import BadInput, MissingExtra, ServerUnfit
 
 if TYPE_CHECKING:
     import uvicorn
@@ -52,12 +52,12 @@ class TlsFiles:
 
 
 def require_extra() -> None:
-    """Raises ``ServerUnfit`` where the extra is not installed."""
+    """Raises ``MissingExtra`` where the extra is not installed."""
     try:
         import prometheus_client
         import uvicorn
     except ImportError:
-        raise ServerUnfit(MISSING_EXTRA) from None
+        raise MissingExtra(MISSING_EXTRA) from None
     del prometheus_client, uvicorn
 
 

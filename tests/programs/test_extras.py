@@ -1,0 +1,122 @@
+"""The core installs what a producer needs. Here a process cannot import any other package, as if it were not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from doc_pages import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BARE = """
+import sys
+sys.modules.update(dict.fromkeys({missing!r}))
+"""
+
+
+def installed_with(names: list[str]) -> Iterator[str]:
+    """The packages, and those that they bring."""
+    for one in names:
+        wanted = Requirement(one)
+        if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
+            yield canonicalize_name(wanted.name)
+            yield from installed_with(requires(wanted.name) or [])
+
+
+CORE = set(installed_with(PROJECT["dependencies"]))
+MISSING = [
+    module
+    for module, packages in packages_distributions().items()
+    if module != "tarry" and not {canonicalize_name(name) for name in packages} & CORE
+]
+
+
+def bare(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs code without the packages of the extras."""
+    here = {**os.environ, **environment}
+    words = [sys.executable, "-c", BARE.format(missing=MISSING) + code]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
+
+
+def test_the_core_installs_what_a_producer_needs_and_nothing_else() -> None:
+    assert {"redis", "hiredis", "msgspec", "platformdirs", "cronsim"} == CORE
+    reasons = (ROOT / "docs/decisions/0004-dependencies.md").read_text(encoding="utf-8")
+    for group in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
+        assert all(f"`{Requirement(one).name}`" in reasons for one in group)
+
+
+def test_a_producer_and_a_worker_run_on_the_core(valkey_url: str) -> None:
+    done = bare(
+        """
+import asyncio, os, signal, tarry
+
+async def main(url, space):
+    async with tarry.AsyncClient(url, namespace=space) as client:
+        await client.topic("orders").add(1)
+        await client.schedules.put("orders", "tidy", 1, cron="0 9 * * *")
+
+url, space = os.environ["TARRY_URL"], f"core-{os.getpid()}"
+worker = tarry.Worker(url, namespace=space)
+
+@worker.on("orders")
+def close(job):
+    print("closed", job.body)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+with tarry.Client(url, namespace=space) as client:
+    client.topic("orders").add(2, delay="1h")
+asyncio.run(main(url, space))
+asyncio.run(worker.run())
+""",
+        TARRY_URL=valkey_url,
+    )
+    assert (done.returncode, done.stdout) == (0, "closed 1\n"), done.stderr
+
+
+PARTS = {
+    "http": "tarry.HTTPClient().topic('orders').add(1)",
+    "zookeeper": "import tarry.zookeeper",
+    "otel": "import tarry.otel",
+    "celery": "import tarry.celery",
+    "embedded": "tarry.Client('embedded://').topic('orders').add(1)",
+}
+
+
+@pytest.mark.parametrize("extra", PARTS)
+def test_a_missing_extra_is_an_import_error_that_names_it(extra: str, tmp_path: Path) -> None:
+    code = f"""
+import json, tarry
+try:
+    {PARTS[extra]}
+except ImportError as fault:
+    print(json.dumps([str(fault), fault.code]))
+"""
+    done = bare(code, PATH="", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    message, word = json.loads(done.stdout)
+    assert f"pip install 'tarry[{extra}]'" in message
+    assert word == "missing_extra"
+
+
+def test_the_dashboard_names_its_extra() -> None:
+    done = bare("from tarry.programs.dashboard import Dashboard")
+    assert "MissingExtra: The dashboard needs more than the library: pip install 'tarry[http]'." in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["add", "orders", "1"], ["worker", "app:worker"]])
+def test_the_command_without_its_extra_says_so_in_one_line(words: list[str]) -> None:
+    done = bare(f"sys.argv = ['tarry', *{words!r}]; from tarry.programs.cli import main; main()")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: The command line needs more than the library: pip install 'tarry[cli]'. [missing_extra]\n"
+    )
