@@ -45,6 +45,10 @@ class NamingConfig(Protocol):
     def redisson_name(self, name: str) -> str: ...
 
 
+CLOSED = "client: it is closed. Make another one, or close it later."
+"""The error of a verb after ``close()``."""
+
+
 class ClientConfig:
     """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit``."""
 

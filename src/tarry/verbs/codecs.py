@@ -57,6 +57,10 @@ class BodyCodec(Generic[T]):
             raw, flag = bytes(body), RAW
         elif self._class is not None and not isinstance(body, self._class):
             raise BadInput(f"body: {type(body).__name__} given, the topic's type is {self._class.__name__}.")
+        elif self._raw and isinstance(body, (set, frozenset)):
+            raise BadInput(
+                "body: JSON has no set, it would come back as a list; give a list, or type=set to the topic."
+            )
         else:
             try:
                 raw = self._codec.encode(body)

@@ -81,8 +81,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for unanswered requests, then closes the connections. The next verb would open them again."""
-        # blocking: Closes the connections. The next verb would open them again.
+        """Waits for unanswered requests, then closes the connections. A later verb raises ``BadInput``."""
+        # blocking: Closes the connections. A later verb raises ``BadInput``.
         await self.engine.close()
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -74,6 +74,12 @@ class Event:
         return self._event.is_set()
 
 
+class LoopWarning:
+    """An awaited client belongs into an event loop."""
+
+    def check(self) -> None: ...
+
+
 class Signal:
     """Wakes one waiter; set twice is once. Set before the wait, it is not missed."""
 

@@ -50,8 +50,8 @@ class Engine:
         self._parts: Local[Callable[[PartHost], Any], Any] = Local()
 
     async def close(self) -> None:
-        """Waits for unanswered requests, then closes the connections. The next request would open them again."""
-        # blocking: Closes the connections. The next request would open them again.
+        """Waits for unanswered requests, then closes the connections for good."""
+        # blocking: Closes the connections for good.
         await self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
     async def _close(self) -> None:

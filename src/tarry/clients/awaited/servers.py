@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.config import COMMANDS_ONLY, log_default_server
+from tarry.clients.config import CLOSED, COMMANDS_ONLY, log_default_server
 from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import Address
@@ -41,6 +41,8 @@ class ServerPool:
         self._refreshing: asyncio.Task[None] | None = None
         self._making_sure: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+        """Whether it was closed for good: every later request is refused."""
 
     def _reset_loop_state(self) -> None:
         """Forgets the state of the last loop or process, when another one uses the client."""
@@ -58,6 +60,8 @@ class ServerPool:
     async def ensure_open(self, budget: RetryBudget | None = None) -> None:
         """Finds the servers, if that is not done yet in this loop and this process."""
         home = (asyncio.get_running_loop(), os.getpid())
+        if self.closed:
+            raise BadInput(CLOSED)
         if self._owner != home:
             loop, pid = self._owner
             if loop is not None and loop.is_running() and pid == home[1]:
@@ -219,7 +223,8 @@ class ServerPool:
         return self._owner == (asyncio.get_running_loop(), os.getpid())
 
     async def close(self) -> None:
-        """Waits for unanswered requests, a few seconds at most, then closes."""
+        """Waits for unanswered requests, a few seconds at most, then closes for good."""
+        self.closed = True
         loop = asyncio.get_running_loop()
         if self.is_own:
             try:

@@ -9,7 +9,7 @@ from typing import Any
 from tarry.clients.awaited.concurrency import Local, Signal, thread_safe_caller, to_thread
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
 from tarry.clients.awaited.locks import AsyncLock
-from tarry.clients.config import wait_seconds
+from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.lock_options import LockOptions, process_label
 from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
 from tarry.errors import BadInput
@@ -98,6 +98,7 @@ class AsyncClient:
         self.namespace = namespace
         self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
         self._locks: Local[str, ZooKeeperLocks] = Local()
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
@@ -124,9 +125,12 @@ class AsyncClient:
         return await locks.run(locks.zookeeper_backend.list_names())
 
     async def close(self) -> None:
-        """Releases all held locks, and ends the session. The next verb would begin another."""
+        """Releases all held locks, and ends the session. A later verb raises ``BadInput``."""
+        self._closed = True
         for locks in self._locks.take_all():
             await locks.close()
 
     def _part(self) -> ZooKeeperLocks:
+        if self._closed:
+            raise BadInput(CLOSED)
         return self._locks.get(self.namespace, lambda: ZooKeeperLocks(*self._settings))

@@ -77,7 +77,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections. The next verb would open them again."""
+        """Closes the connections. A later verb raises ``BadInput``."""
         self.engine.close()
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────

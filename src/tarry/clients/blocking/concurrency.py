@@ -6,9 +6,12 @@ other.
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import threading
 import time
+from asyncio import _get_running_loop
 from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
@@ -19,6 +22,11 @@ Holder = threading.Thread
 """The type of a lock's owner."""
 LONGEST_WAIT_S = 1.0
 """For a wait in the background, which nothing can interrupt."""
+logger = logging.getLogger("tarry")
+CALLED_IN_A_LOOP = (
+    "A blocking client is called inside a running event loop, at %s: it holds up the loop. Use tarry.AsyncClient there, or "
+    "asyncio.to_thread."
+)
 Mutex = threading.Lock
 ReentrantMutex = threading.RLock
 sleep = time.sleep
@@ -63,6 +71,28 @@ class Event:
     def wait(self, seconds: float) -> bool:
         """Until it is set, or the time is up; answers whether it is set."""
         return self._event.wait(min(max(seconds, 0), threading.TIMEOUT_MAX))
+
+
+class LoopWarning:
+    """Logs a warning, once, when a blocking client is called inside a running event loop: it holds up all tasks of the loop."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def check(self) -> None:
+        if _get_running_loop() is not None and not self._done:
+            self._done = True
+            logger.warning(CALLED_IN_A_LOOP, _caller())
+
+
+def _caller() -> str:
+    """The file and line that called tarry."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tarry":
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class Signal:

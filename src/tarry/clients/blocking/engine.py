@@ -49,7 +49,7 @@ class Engine:
         self._parts: Local[Callable[[PartHost], Any], Any] = Local()
 
     def close(self) -> None:
-        """Closes the connections. The next request would open them again."""
+        """Closes the connections for good."""
         self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
     def _close(self) -> None:

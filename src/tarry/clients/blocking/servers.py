@@ -8,13 +8,15 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tarry.clients.config import COMMANDS_ONLY, log_default_server
+from tarry.clients.blocking.concurrency import LoopWarning
+from tarry.clients.config import CLOSED, COMMANDS_ONLY, log_default_server
 from tarry.connections import fitness
 from tarry.connections.address import Address
 from tarry.connections.blocking import Server
 from tarry.connections.faults import ConnectionLost, with_tls_hint
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
+from tarry.errors import BadInput
 
 UNLIMITED = -1.0
 
@@ -30,6 +32,9 @@ class ServerPool:
         self._open = False
         self._refreshed_at = 0.0
         self._pid = os.getpid()
+        self._loop_warning = LoopWarning()
+        self.closed = False
+        """Whether it was closed for good: every later request is refused."""
 
     def server_of(self, key: bytes, budget: RetryBudget | None = None) -> Server:
         """Returns the server of a key. At the first request, connects to it and checks it."""
@@ -79,8 +84,11 @@ class ServerPool:
             lock.release()
 
     def _ensure_open(self, budget: RetryBudget) -> None:
+        self._loop_warning.check()
         if self._open and self._pid == os.getpid() and self._topology.sure:
             return
+        if self.closed:
+            raise BadInput(CLOSED)
         if self._pid != os.getpid():
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         embedded = self._topology.address.kind == "embedded"
@@ -119,6 +127,8 @@ class ServerPool:
         return known
 
     def close(self) -> None:
+        """Closes for good."""
+        self.closed = True
         if self._pid == os.getpid():
             for server in self._servers.values():
                 server.close()

@@ -10,7 +10,7 @@ from typing import Any
 from tarry.clients.blocking.concurrency import Local, Signal, thread_safe_caller, to_thread
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.locks import Lock
-from tarry.clients.config import wait_seconds
+from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.lock_options import LockOptions, process_label
 from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
 from tarry.errors import BadInput
@@ -91,6 +91,7 @@ class Client:
         self.namespace = namespace
         self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
         self._locks: Local[str, ZooKeeperLocks] = Local()
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
@@ -117,9 +118,12 @@ class Client:
         return locks.run(locks.zookeeper_backend.list_names())
 
     def close(self) -> None:
-        """Releases all held locks, and ends the session. The next verb would begin another."""
+        """Releases all held locks, and ends the session. A later verb raises ``BadInput``."""
+        self._closed = True
         for locks in self._locks.take_all():
             locks.close()
 
     def _part(self) -> ZooKeeperLocks:
+        if self._closed:
+            raise BadInput(CLOSED)
         return self._locks.get(self.namespace, lambda: ZooKeeperLocks(*self._settings))

@@ -73,7 +73,7 @@ class AsyncHTTPClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections. The next verb would open them again."""
+        """Closes the connections. A later verb raises ``BadInput``."""
         await self.engine.close()
 
     @overload

@@ -73,7 +73,7 @@ class HTTPClient:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections. The next verb would open them again."""
+        """Closes the connections. A later verb raises ``BadInput``."""
         self.engine.close()
 
     @overload

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.clients.blocking.concurrency import Local, sleep
+from tarry.clients.blocking.concurrency import Local, LoopWarning, sleep
 from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.guarded_queue import GuardedQueue
 from tarry.clients.blocking.interfaces import P, PartHost, Popped
-from tarry.clients.config import wait_seconds
+from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
 from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault
@@ -54,6 +54,8 @@ class HTTPEngine:
         self.origin = origin
         self._asked_before: set[tuple[str, str]] = set()
         self._open: Local[str, httpx.Client] = Local()
+        self._loop_warning = LoopWarning()
+        self._closed = False
 
     def run(self, operation: Operation[T]) -> T:
         """Performs a verb's operation: a request, or a flow of them."""
@@ -68,6 +70,9 @@ class HTTPEngine:
     def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
         httpx = self.origin.library()
+        self._loop_warning.check()
+        if self._closed:
+            raise BadInput(CLOSED)
         if request.first is not None:
             self._ask_before(request.first)
         place, budget = self.origin.service, self.origin.patience.start(time.monotonic)
@@ -137,6 +142,8 @@ class HTTPEngine:
         return self._open.get("", lambda: open_client(self.origin.library().Client, self.origin.limits()))
 
     def close(self) -> None:
+        """Closes the connections for good."""
+        self._closed = True
         for http in self._open.take_all():
             http.close()
 

@@ -19,11 +19,8 @@ same for three jobs and for a million. Every action checks the job's state when 
 from tarry.errors import MissingExtra
 
 try:
-    import jinja2 as _jinja2
-    import starlette as _starlette
-except ImportError as fault:
+    from tarry.programs.dashboard.app import Dashboard as Dashboard
+except ModuleNotFoundError as fault:
+    if (fault.name or "").partition(".")[0] not in ("jinja2", "starlette"):
+        raise
     raise MissingExtra("The dashboard needs more than the library: pip install 'tarry[http]'.") from fault
-
-del _jinja2, _starlette
-
-from tarry.programs.dashboard.app import Dashboard as Dashboard

@@ -55,8 +55,10 @@ class WorkerClients:
         awaited = self._awaited
         if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.is_own:
             await awaited.close()
+            self._awaited = None if awaited is not self.given else awaited
         if self._blocking is not None and (given or self._blocking is not self.given):
             self._blocking.close()
+            self._blocking = None if self._blocking is not self.given else self._blocking
 
     @property
     def _url(self) -> str | None:

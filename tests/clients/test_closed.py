@@ -1,0 +1,119 @@
+"""A closed client stays closed; a blocking client says when it holds up an event loop; a body is what JSON can give back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+
+import pytest
+
+import tarry
+from service.served import Served
+
+CLOSED = "client: it is closed"
+Make = Callable[[], tarry.Client]
+
+
+@pytest.fixture(params=["redis", "http"])
+def make(request: pytest.FixtureRequest, valkey_url: str, served: Served) -> Make:
+    namespace = f"closed-{os.getpid()}"
+    if request.param == "http":
+        return lambda: tarry.HTTPClient(served.url)  # type: ignore[return-value]  # the same verbs
+    return lambda: tarry.Client(valkey_url, namespace=namespace)
+
+
+def test_a_verb_after_close_is_refused(make: Make) -> None:
+    client = make()
+    orders = client.topic("closed")
+    orders.add(1, delay="1h")
+    client.close()
+    for verb in (
+        lambda: orders.add(1),
+        lambda: orders.add_many([1, 2]),
+        lambda: orders.pop(wait=5),
+        orders.stats,
+        orders.list,
+        client.topics,
+        client.topic("other").purge,
+        client.schedules.list,
+    ):
+        with pytest.raises(tarry.BadInput, match=CLOSED):
+            verb()
+    client.close()  # again is no error
+
+
+def test_a_client_that_was_never_used_can_be_closed(make: Make) -> None:
+    client = make()
+    client.close()
+    with pytest.raises(tarry.BadInput, match=CLOSED):
+        client.topics()
+
+
+@pytest.mark.parametrize("kind", ["redis", "http"])
+def test_an_awaited_verb_after_close_is_refused(kind: str, valkey_url: str, served: Served) -> None:
+    async def main() -> None:
+        client = tarry.AsyncHTTPClient(served.url) if kind == "http" else tarry.AsyncClient(valkey_url)
+        orders = client.topic("closed")
+        await orders.add(1, delay="1h")
+        await client.close()
+        for verb in (lambda: orders.add(1), lambda: orders.pop(wait=5), orders.stats, client.topics):
+            with pytest.raises(tarry.BadInput, match=CLOSED):
+                await verb()
+        await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_client_stays_closed_in_another_loop(valkey_url: str) -> None:
+    client = tarry.AsyncClient(valkey_url)
+
+    async def close() -> None:
+        await client.topics()
+        await client.close()
+
+    asyncio.run(close())
+    with pytest.raises(tarry.BadInput, match=CLOSED):
+        asyncio.run(client.topics())
+
+
+def test_a_blocking_client_in_an_event_loop_warns_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    async def main(client: tarry.Client) -> None:
+        client.topic("loop").stats()
+        client.topic("loop").stats()
+        await asyncio.to_thread(client.topic("loop").stats)
+
+    with caplog.at_level(logging.WARNING, "tarry"), make() as client:
+        client.topic("loop").stats()
+        assert not warnings(caplog)
+        asyncio.run(main(client))
+    [warning] = warnings(caplog)
+    assert f"at {__file__}:" in warning
+    assert "Use tarry.AsyncClient there, or asyncio.to_thread." in warning
+
+
+def test_a_blocking_client_in_a_thread_of_a_loop_does_not_warn(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "tarry"), make() as client:
+        asyncio.run(asyncio.to_thread(client.topic("loop").stats))
+    assert not warnings(caplog)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line.getMessage() for line in caplog.records if "event loop" in line.getMessage()]
+
+
+@pytest.mark.parametrize("body", [{1, 2}, frozenset({1}), set()])
+def test_a_set_is_refused(make: Make, body: object) -> None:
+    with make() as client, pytest.raises(tarry.BadInput, match="JSON has no set, .* give a list, or type=set"):
+        client.topic("sets").add(body)
+
+
+def test_a_topic_of_sets_takes_them(make: Make) -> None:
+    with make() as client:
+        topic = client.topic("sets", type=set[int])
+        added = topic.add({1, 2}, delay="1h")
+        found = topic.get(added.id)
+        assert found is not None
+        assert found.body == {1, 2}
+        topic.delete(added.id)
