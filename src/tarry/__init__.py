@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tarry.errors import TarryError as TarryError
     from tarry.errors import Unavailable as Unavailable
     from tarry.errors import Unconfirmed as Unconfirmed
+    from tarry.errors import UnknownTopic as UnknownTopic
     from tarry.programs.worker.registry import Registry as Registry
     from tarry.programs.worker.targets import current_job as current_job
     from tarry.programs.worker.tasks import Task as Task
@@ -125,7 +126,7 @@ _NAMES_BY_MODULE = {
     "clients.blocking.schedules": "Schedules",
     "clients.blocking.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
-    "Unavailable Unconfirmed",
+    "Unavailable Unconfirmed UnknownTopic",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",
     "programs.worker.tasks": "Task",

@@ -6,6 +6,7 @@ details and the CLI's JSON carry:
     TarryError
     ├── BadInput (ValueError)           refused before anything was written
     ├── JobExists                       another job has the id, dead ones included
+    ├── UnknownTopic                    a program shows or empties a topic in which nothing ever was
     ├── StaleReceipt                    the reservation is no longer yours
     ├── BodyError                       a body does not decode as the topic's type
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
@@ -47,6 +48,21 @@ class JobExists(TarryError):
         self.state = state
         #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
         self.done = done
+
+
+class UnknownTopic(TarryError):
+    """Nothing was ever added to this topic, and nothing is configured for it: look for a typing error, or another namespace.
+
+    Raised by the command line and answered by services and the dashboard. A client's ``stats`` counts zero jobs instead."""
+
+    code = "unknown_topic"
+
+    def __init__(self, message: str = "", *, topic: str = "") -> None:
+        named = (
+            f"unknown topic {topic}: nothing was ever added to it, and nothing is configured for it." if topic else ""
+        )
+        super().__init__(message or named or self.__doc__)
+        self.topic = topic
 
 
 class StaleReceipt(TarryError):

@@ -20,11 +20,11 @@ class Cli:
         self.namespace = namespace
         self.said: set[str] = set()
 
-    def __call__(self, *words: str, stdin: str | None = None) -> list[Any]:
+    def __call__(self, *words: str, stdin: str | None = None, code: int = 0) -> list[Any]:
         self.said.add(next(verb for verb in (" ".join(words[:2]), words[0]) if verb in VERBS))
-        return [json.loads(line) for line in self.shown(*words, "--json", stdin=stdin).splitlines()]
+        return [json.loads(line) for line in self.shown(*words, "--json", stdin=stdin, code=code).splitlines()]
 
-    def shown(self, *words: str, stdin: str | None = None) -> str:
+    def shown(self, *words: str, stdin: str | None = None, code: int = 0) -> str:
         """For people. In this process: seventy others would be a minute of starting."""
         place = {"TARRY_URL": self.url, "TARRY_NAMESPACE": self.namespace, "TARRY_LOG": "ERROR"}
         loggers = [logging.getLogger(name) for name in ("tarry", "tarry.patience")]
@@ -34,7 +34,7 @@ class Cli:
         finally:
             for logger, logger.handlers, level, logger.propagate in before:
                 logger.setLevel(level)
-        if done.exception is not None and done.exit_code != 0:
+        if done.exit_code != code:
             raise AssertionError((words, done.output)) from done.exception
         return done.stdout
 

@@ -46,9 +46,9 @@ def cli(valkey_url: str, namespace: str, tmp_path: Path) -> Callable[..., subpro
 def answers(cli: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., list[Any]]:
     """Calls it with ``--json``; answers what it said, line by line, when all went well."""
 
-    def call(*words: str, **more: Any) -> list[Any]:
+    def call(*words: str, code: int = 0, **more: Any) -> list[Any]:
         done = cli(*words, "--json", **more)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     return call

@@ -1,10 +1,67 @@
-"""The command line in a terminal."""
+"""The command line in a terminal: a real one, behind a pty, for what it asks, draws and reads."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import re
+import struct
 import subprocess
-from collections.abc import Callable
-from typing import Any
+import sys
+import termios
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Self
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
+
+
+class Terminal:
+    """``tarry WORDS`` in a terminal of its own."""
+
+    def __init__(self, *words: str, place: Mapping[str, str], size: tuple[int, int] = (30, 120)) -> None:
+        self._screen, terminal = pty.openpty()
+        self.resize(*size)
+        kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        here = {**kept, "TERM": "xterm", "TARRY_LOG": "ERROR", **place}
+        command = [sys.executable, "-m", "tarry", *words]
+        self.process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=here)
+        os.close(terminal)
+        self.raw = ""
+
+    def resize(self, lines: int, columns: int) -> None:
+        fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    @property
+    def shown(self) -> str:
+        """All that it has written, without colours and movements of the cursor."""
+        return ESCAPES.sub("", self.raw)
+
+    def read_until(self, done: Callable[[str], object]) -> str:
+        """Reads on, until what it wrote from here on is enough; answers that, without escapes."""
+        seen = ""
+        while not done(ESCAPES.sub("", seen)):
+            part = os.read(self._screen, 65536).decode(errors="replace")
+            seen += part
+            self.raw += part
+        return ESCAPES.sub("", seen)
+
+    def type(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def end(self) -> int:
+        """Reads to its end; answers the exit code."""
+        with suppress(OSError):  # the terminal is gone with it
+            self.read_until(lambda _: False)
+        return self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._screen)

@@ -32,7 +32,7 @@ def test_the_story_of_a_job(answers: Answers, cli: Cli) -> None:
     assert again["attempt"] == 1
     assert cli("finish", "orders", "7", receipt).returncode == 1
     assert answers("finish", "orders", "7", str(again["receipt"])) == [{"id": "7", "done": "finished"}]
-    assert answers("get", "orders", "7") == [None]
+    assert answers("get", "orders", "7", code=1) == [None]
     [stats] = answers("stats", "orders")
     assert (stats["added"], stats["finished"], stats["stale"]) == (1, 1, 1)
 
@@ -99,6 +99,24 @@ def test_a_topic_is_limited_and_let_go(answers: Answers, cli: Cli) -> None:
     assert cli("limit", "orders", "--concurrency", "many").returncode == 2
 
 
+def test_configure_sets_what_configure_sets(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+    limits = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
+    usual = {"topic": "orders", "ttr_ms": 60_000, "max_attempts": 20, "keep_ms": 2_592_000_000, **limits}
+    assert answers("configure", "orders") == [usual]
+    words = "--ttr 30s --max-attempts 3 --keep 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
+    [now] = answers("configure", "orders", *words.split())
+    assert now == {
+        **usual, "ttr_ms": 30_000, "max_attempts": 3, "keep_ms": 86_400_000,
+        "rate": "100/1m", "burst": 5, "concurrency": 2, "max_lateness_ms": 600_000,
+    }  # fmt: skip
+    assert client.topic("orders").configure().max_attempts == 3
+    nothing = [word for word in words.split() if word.startswith("--") for word in (word, "none")]
+    assert answers("configure", "orders", *nothing) == [{**usual, "max_attempts": None, "keep_ms": None}]
+    said = "orders  ttr 1m  max attempts none  keep for ever  no limits\n"
+    assert cli("configure", "orders").stdout == said
+    assert cli("configure", "orders", "--max-attempts", "many").returncode == 2
+
+
 def test_a_topic_is_paused_and_goes_on(answers: Answers) -> None:
     answers("add", "orders", "1")
     [paused] = answers("pause", "orders", "--for", "1h")
@@ -113,7 +131,7 @@ def test_purge_says_first_what_it_would_do(answers: Answers) -> None:
     answers("add", "orders", "2", "--delay", "1h")
     assert answers("purge", "orders", "--state", "delayed", "--dry-run") == [{"topic": "orders", "would_purge": 1}]
     assert answers("purge", "orders", "--dry-run") == [{"topic": "orders", "would_purge": 2}]
-    assert answers("purge", "orders") == [{"topic": "orders", "purged": 2}]
+    assert answers("purge", "orders", "--yes") == [{"topic": "orders", "purged": 2}]
     [checked] = answers("check", "orders")
     assert checked["ok"]
 

@@ -23,6 +23,23 @@ from tarry.verbs.schedules import migration as planning
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
 
+LOSES = 1
+"""The servers of the tests have no persistence."""
+
+
+def test_the_doctor_fails_on_a_server_that_loses_jobs_and_on_no_other(
+    own_server: Callable[..., ServerProcess], cli: Cli
+) -> None:
+    url = own_server("--save", "", appendonly="yes", port=True).url
+    with tarry.Client(url, namespace="kept") as client:
+        client.topic("orders").add("x" * 100_000)
+    done = cli("doctor", "--most-mb", "0", "--most-jobs", "1", url=url)
+    assert (done.returncode, "no persistence" in done.stdout) == (0, False)
+    with redis.Redis.from_url(url) as raw:
+        raw.config_set("appendonly", "no")
+    done = cli("doctor", url=url)
+    assert (done.returncode, "a restart loses every job" in done.stdout) == (1, True)
+
 
 def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     client: tarry.Client, answers: Answers, cli: Cli, namespace: str
@@ -33,13 +50,13 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     orders.add_many([tarry.NewJob(n, id=str(n)) for n in range(10)])
     client.topic("测试").add("x")
     client.engine.run(Command((b"DEL", topics_key(namespace)), int))
-    server, *topics = answers("doctor", "--dry-run")
+    server, *topics = answers("doctor", "--dry-run", code=LOSES)
     assert server["missing"] == ["orders", "测试"]
     assert client.topics() == []
     assert [(topic["topic"], topic["ok"], topic["notes"]) for topic in topics] == [
         ("orders", True, []), ("测试", True, [])
     ]  # fmt: skip
-    answers("doctor")
+    answers("doctor", code=LOSES)
     assert client.topics() == ["orders", "测试"]
     orders.bury(orders.pop(), "no")  # type: ignore[arg-type]
     client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
@@ -63,7 +80,7 @@ def test_the_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Clien
     client.topic("parted").add_many([tarry.NewJob(1, id=f"{n}") for n in range(8, 30)])
     sizes = Counter(partition_of_id(f"{n}", 3) for n in range(7, 30))
     done = cli("doctor", "--most-jobs", f"{max(sizes.values()) - 1}")
-    assert done.returncode == 0
+    assert done.returncode == LOSES
     [large] = [number for number, size in sizes.items() if size == max(sizes.values())]
     assert f"parted  partition {large} has {sizes[large]} jobs in 0 MB: moving it between nodes" in done.stdout
     assert done.stdout.count("moving it between nodes") == 1
@@ -93,7 +110,7 @@ def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Clien
 
 def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:
     client.topic("orders").add(1)
-    server, _ = answers("doctor")
+    server, _ = answers("doctor", code=LOSES)
     [node] = server["nodes"]
     assert node["version"].startswith("Valkey ")
     assert (node["policy"], node["max_memory"]) == ("noeviction", None)
@@ -110,7 +127,7 @@ def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., Server
     with redis.Redis.from_url(url) as raw:  # the other connection held a copy
         most = raw.info("memory")["used_memory"] * 21 // 20
         raw.config_set("maxmemory", most)
-    [server] = answers("doctor", url=url)
+    [server] = answers("doctor", url=url, code=LOSES)
     [node] = server["nodes"]
     assert (node["policy"], node["persistence"], node["max_memory"]) == ("volatile-lru", "no persistence", most)
     told = " ".join(node["notes"])
@@ -142,7 +159,7 @@ def test_the_doctor_looks_at_every_node_of_a_cluster(
         for name in names:
             client.topic(name).add(1)
         client.engine.run(Command((b"DEL", topics_key(namespace)), int))
-        server, *topics = answers("doctor", url=url)
+        server, *topics = answers("doctor", url=url, code=LOSES)
         assert server["missing"] == sorted(names)
         assert sorted(node["node"] for node in server["nodes"]) == sorted(
             f"{host}:{port}" for host, port in cluster_nodes
@@ -156,7 +173,7 @@ def test_the_doctor_looks_at_every_node_of_a_cluster(
 @pytest.mark.slow
 def test_the_doctor_tells_of_a_master_that_goes_on_without_its_replicas(answers: Answers) -> None:
     def notes(url: str = "") -> str:
-        [server] = answers("doctor", url=url or own.url)
+        [server] = answers("doctor", url=url or own.url, code=LOSES)
         return " ".join(server["nodes"][0]["notes"])
 
     with sentinels(replicas=2) as own:

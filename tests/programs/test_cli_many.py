@@ -33,11 +33,11 @@ def test_jobs_of_a_state_are_deleted_as_many_as_were_said(client: tarry.Client, 
     shown = answers("delete", "orders", "--state", "ready", "--limit", "3", "--dry-run")
     assert shown == [{"id": str(n), "state": "ready"} for n in range(3)]
     assert orders.stats().ready == 10, "only shown"
-    assert answers("delete", "orders", "--state", "ready", "--limit", "3") == [
+    assert answers("delete", "orders", "--state", "ready", "--limit", "3", "--yes") == [
         {"id": str(n), "was": "ready"} for n in range(3)
     ]
-    assert len(answers("delete", "orders", "--state", "ready")) == 7
-    assert answers("delete", "orders", "--state", "ready") == []
+    assert len(answers("delete", "orders", "--state", "ready", "--yes")) == 7
+    assert answers("delete", "orders", "--state", "ready", "--yes") == []
 
 
 def test_all_the_dead_are_kicked_by_their_state(client: tarry.Client, answers: Answers) -> None:
@@ -60,9 +60,9 @@ def test_purge_takes_a_limit(client: tarry.Client, answers: Answers, cli: Cli) -
     assert answers("purge", "orders", "--state", "ready", "--limit", "4", "--dry-run") == [
         {"topic": "orders", "would_purge": 4}
     ]
-    assert answers("purge", "orders", "--state", "ready", "--limit", "4") == [{"topic": "orders", "purged": 4}]
-    assert answers("purge", "orders", "--limit", "4") == [{"topic": "orders", "purged": 4}]
-    assert answers("purge", "orders", "--limit", "4") == [{"topic": "orders", "purged": 2}]
+    assert answers("purge", "orders", "--state", "ready", "--limit", "4", "--yes") == [{"topic": "orders", "purged": 4}]
+    assert answers("purge", "orders", "--limit", "4", "--yes") == [{"topic": "orders", "purged": 4}]
+    assert answers("purge", "orders", "--limit", "4", "--yes") == [{"topic": "orders", "purged": 2}]
 
 
 def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: Answers) -> None:

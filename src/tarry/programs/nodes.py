@@ -10,6 +10,7 @@ SLOW_MS, SKEWED_MS, FULL, LAG_S = 20.0, 1000.0, 0.9, 5
 """Limits above which there is a note: response time, difference of the clocks, fraction of maxmemory in use, and for how long
 a master accepts writes without its replicas."""
 PAGE = "docs/how-to/choose-a-server.md"
+UNREADABLE = "whether its min-replicas-to-write equals its number of replicas can only be read with +config|get"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Node:
     answer_ms: float
     clock_ms: float | None
     notes: tuple[str, ...]
+    loses_jobs: bool = False
+    """Whether a restart or a fail-over loses jobs that it has accepted."""
 
 
 def assess_node(
@@ -46,7 +49,8 @@ def assess_node(
         )
     if info.get("role") == "slave":
         notes.append("it is a replica, and takes no jobs")
-    if "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")):
+    failing = "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status"))
+    if failing:
         notes.append("its last write to disk failed; its log has the reason")
     if memory and most and memory > FULL * most:
         notes.append(f"{memory / most:.0%} of its maxmemory are used; it will soon refuse new jobs")
@@ -66,17 +70,18 @@ def assess_node(
         answer_ms=round(answer_ms, 3),
         clock_ms=clock_ms,
         notes=tuple(notes),
+        loses_jobs=failing or (info.get("aof_enabled", "1") == "0" and save == ""),
     )
 
 
 def alone(info: dict[str, str], settings: dict[str, str] | None) -> list[str]:
-    """Notes on a master behind Sentinels: whether it accepts writes without its replicas. ``settings``: its ``min-replicas-…``;
-    ``None`` if they cannot be read."""
+    """Notes on a master behind Sentinels: whether it accepts writes without its replicas, and so loses jobs. ``settings``: its
+    ``min-replicas-…``; ``None`` if they cannot be read."""
     if info.get("role") != "master":
         return []
     replicas = _number(info, "connected_slaves") or 0
     if settings is None and "min_slaves_good_slaves" in info:
-        return ["whether its min-replicas-to-write equals its number of replicas can only be read with +config|get"]
+        return [UNREADABLE]
     wanted = int((settings or {}).get("min-replicas-to-write", "0"))
     if not wanted or (settings is None and "min_slaves_good_slaves" not in info):
         lost = "cut off from its replicas it still accepts jobs, which are lost when a replica becomes the master"

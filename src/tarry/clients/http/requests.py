@@ -25,6 +25,8 @@ PROXY_AUTH_NEEDED = (
     "A proxy between here and the service wants a user and password; HTTP_PROXY, HTTPS_PROXY or ALL_PROXY holds them, as "
     "http://user:password@host:port."
 )
+UNKNOWN_TOPIC_HEADER = "Tarry-Unknown-Topic"
+"""The header of a client to which an unknown topic is an empty one."""
 REPLAY_HEADER = "Tarry-Repeated"
 """The header of a request that may have been carried out already."""
 TOKEN = re.compile(r"[!-~]+")
@@ -97,7 +99,7 @@ class ServiceAddress:
 
     def arguments(self, request: HTTPRequest[Any], *, repeated: bool, within: float) -> dict[str, Any]:
         """Returns the arguments of a request for httpx. ``within``: seconds that its answer may take."""
-        headers = {"accept": "application/json"}
+        headers = {"accept": "application/json", UNKNOWN_TOPIC_HEADER: "empty"}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         if request.key is not None:

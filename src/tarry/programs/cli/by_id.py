@@ -12,7 +12,18 @@ from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Ids, TopicName, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.jobs import At, Delay
-from tarry.programs.cli.selection import DryRun, Limit, SomeIds, StateName, act_on_each, choose_ids, list_jobs
+from tarry.programs.cli.selection import (
+    DryRun,
+    Limit,
+    SomeIds,
+    StateName,
+    Yes,
+    act_on_each,
+    choose_ids,
+    confirm_deletion,
+    list_jobs,
+    topic_for,
+)
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
@@ -27,9 +38,12 @@ def delete(
     state: StateName = None,
     limit: Limit = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
-    """Deletes jobs, whatever their state; prints the state."""
-    handle = session.topic(topic)
+    """Deletes jobs, whatever their state; prints the state. With --state it asks first on a terminal."""
+    handle = topic_for(session, topic, state)
+    if state is not None and not ids and not dry_run:
+        confirm_deletion(handle, state, limit, yes=yes)
     act_on_each(
         session,
         handle,
@@ -53,7 +67,7 @@ def kick(
     dry_run: DryRun = False,
 ) -> None:
     """Makes dead jobs ready again."""
-    handle = session.topic(topic)
+    handle = topic_for(session, topic, state)
     act_on_each(session, handle, choose_ids(handle, ids, state, limit), handle.kick_many, "was {was}", dry_run=dry_run)
 
 
@@ -69,7 +83,7 @@ def reschedule(
     dry_run: DryRun = False,
 ) -> None:
     """Gives waiting jobs another due time."""
-    handle, moment = session.topic(topic), arguments.parse_moment(at, "at")
+    handle, moment = topic_for(session, topic, state), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")
     act_on_each(
@@ -106,13 +120,16 @@ def release_holder(
 
 @verb()
 def get(session: CommandSession, topic: TopicName, ids: Ids) -> None:
-    """Shows jobs by id; null for an unknown id."""
-    for id, job in zip(ids, session.topic(topic).get_many(ids), strict=True):
+    """Shows jobs by id; null for an unknown id. Exits with 1 if one is unknown."""
+    found = session.topic(topic).get_many(ids)
+    for id, job in zip(ids, found, strict=True):
         if job is None:
             session.print_answer(None, f"{id}  unknown")
         else:
             data = output.job_data(job)
             session.print_answer(data, "\n".join(f"{name:<14} {_shown(value)}" for name, value in data.items()))
+    if None in found:
+        raise typer.Exit(1)
 
 
 def _shown(value: object) -> str:
@@ -129,7 +146,7 @@ def _list(
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died."""
-    handle, cursor, left = session.topic(topic), None, limit
+    handle, cursor, left = session.known_topic(topic), None, limit
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     while left:
         page = handle.list(

@@ -60,7 +60,8 @@ def doctor(
 
     For each server, on a Cluster for each node: version, memory and the policy when it is full, persistence, response time,
     difference of the clocks; for a master behind Sentinels, whether it accepts writes without its replicas. Exits with 1
-    when a job is not in exactly one state, with 3 when the server cannot be used. It finds more as the server's administrator:
+    when a job is not in exactly one state, or when a server loses jobs (a restart without persistence, writes to disk that
+    fail, a master that accepts jobs without its replicas), with 3 when the server cannot be used. It finds more as the server's administrator:
     tarry's own ACL roles may not CONFIG GET or SCAN. It prints what it could not check.
     """
     from tarry.connections.faults import NotPermitted
@@ -83,7 +84,6 @@ def doctor(
     if missing and not dry_run:
         for name in missing:
             client.engine.run(topic_names.note(client.namespace, name))
-    all_ok = True
     shown = client.engine.origin.address.redacted
     servers = _servers(client)
     session.print_answer(
@@ -91,7 +91,7 @@ def doctor(
             "server": shown,
             "topics": len(known | found),
             "missing": missing,
-            "nodes": [{"node": place, **asdict(node)} for place, node in servers.items()],
+            "nodes": [{"node": place, **_node_data(node)} for place, node in servers.items()],
         },
         "\n".join(
             [
@@ -100,6 +100,7 @@ def doctor(
             ]
         ),
     )
+    all_ok = not any(node.loses_jobs for node in servers.values())
     for name in missing:
         session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
@@ -113,6 +114,12 @@ def doctor(
         session.print_answer(data, f"{name}  {text}")
     if not all_ok:
         raise typer.Exit(1)
+
+
+def _node_data(node: Node) -> dict[str, Any]:
+    data = asdict(node)
+    del data["loses_jobs"]
+    return data
 
 
 def _check_topic(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.connections import fitness
 from tarry.connections.faults import Fault
-from tarry.programs.nodes import Node, alone, assess_node
+from tarry.programs.nodes import UNREADABLE, Node, alone, assess_node
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server
@@ -29,7 +29,9 @@ def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
         server.exchange(((b"PING",),))
         spans.append((time.perf_counter() - began) * 1000)
     node = assess_node(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
-    return replace(node, notes=(*node.notes, *alone(info, _settings(server)))) if watched else node
+    found = alone(info, _settings(server)) if watched else []
+    loses_jobs = node.loses_jobs or any(note != UNREADABLE for note in found)
+    return replace(node, notes=(*node.notes, *found), loses_jobs=loses_jobs)
 
 
 def _settings(server: Server) -> dict[str, str] | None:

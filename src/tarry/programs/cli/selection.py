@@ -13,6 +13,7 @@ import typer
 
 from tarry.errors import BadInput
 from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.output import count_text
 from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession
 
@@ -33,7 +34,36 @@ StateName = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where no terminal can be asked.")]
 STEP = 500
+
+
+def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *, yes: bool) -> None:
+    """Asks on a terminal before jobs are deleted. Raises ``BadInput`` where nobody can be asked, and ends the command on a no."""
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
+    count = count_jobs(topic, state, limit)
+    what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
+    if count and not typer.confirm(what, err=True):
+        raise typer.Exit(1)
+
+
+def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
+    """How many jobs a command would act on. Raises ``BadInput`` for an unknown state."""
+    now = topic.engine.run(topic.verbs.stats())
+    if state is None:
+        found = now.delayed + now.ready + now.reserved + now.dead
+    else:
+        topic.list(cast("State", state), limit=1)  # raises for an unknown state
+        found = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}[state]
+    return min(found, limit or found)
+
+
+def topic_for(session: CommandSession, topic: str, state: str | None) -> Topic[Any]:
+    """The topic for a command on jobs by id, or on all in a state. Only for a state an unknown topic is refused."""
+    return session.topic(topic) if state is None else session.known_topic(topic)
 
 
 def choose_ids(topic: Topic[Any], ids: Sequence[str] | None, state: str | None, limit: int | None) -> list[str]:

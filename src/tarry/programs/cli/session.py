@@ -48,6 +48,16 @@ class CommandSession:
     def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
         return self.client.topic(name, partitions=partitions)
 
+    def known_topic(self, name: str) -> Topic[Any]:
+        """A topic to show or to empty. Raises ``UnknownTopic`` where its own keys prove that nothing was ever there or configured."""
+        from tarry.errors import UnknownTopic
+        from tarry.verbs.jobs.views import is_known
+
+        topic = self.topic(name)
+        if not topic.engine.run(is_known(topic.verbs.context.keys)):
+            raise UnknownTopic(topic=name)
+        return topic
+
     def print_answer(self, answer: Any, text: str) -> None:
         """Prints an answer to stdout: as one line of JSON, or as text."""
         print(dumps(answer) if self.json else text)

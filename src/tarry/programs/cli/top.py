@@ -34,7 +34,7 @@ def histogram(
     from tarry.programs.cli import arguments, output, timeline
 
     begin = arguments.parse_moment(start, "start") if "-" in start[1:] else start
-    found = session.topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
+    found = session.known_topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
     session.print_answer(output.histogram_data(topic, found), "\n".join(timeline.histogram_lines(topic, found)))
 
 
@@ -48,6 +48,8 @@ def top(
     from tarry.programs.cli import output, timeline
 
     session.usual_patience = WAITING
+    for name in topics or ():
+        session.known_topic(name)
     if session.json:
         workers = session.client.workers()
         for name, seen in timeline.view_topics(session.client, topics or []).items():

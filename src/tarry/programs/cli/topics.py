@@ -11,8 +11,9 @@ from tarry.core.requests import flow_of
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.progress import progress, with_progress
-from tarry.programs.cli.selection import STEP, Limit, StateName, list_jobs
+from tarry.programs.cli.selection import STEP, Limit, StateName, Yes, confirm_deletion, count_jobs, list_jobs
 from tarry.programs.cli.session import CommandSession
+from tarry.values.durations import MILLISECOND, as_text, moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
 NO_LIMIT = "none"
 LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
+COUNTS = ("max_attempts", "burst", "concurrency")
+Rate = Annotated[
+    str | None, typer.Option(help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False)
+]
+Burst = Annotated[str | None, typer.Option(help="How many jobs at once after a quiet time.", show_default=False)]
+Concurrency = Annotated[
+    str | None,
+    typer.Option(help="How many jobs may be reserved at a time; none removes the limit.", show_default=False),
+]
+MaxLateness = Annotated[
+    str | None,
+    typer.Option(help="Jobs that are later are buried as stale; none removes the limit.", show_default=False),
+]
 
 
 @verb()
@@ -31,18 +45,16 @@ def stats(session: CommandSession, topics: AnyTopics = None) -> None:
     if not names:
         session.print_note("there is no topic yet")
     for name in names:
-        found = session.topic(name).stats()
-        session.print_answer(output.stats_data(found), as_text(found))
+        found = (session.known_topic if topics else session.topic)(name).stats()
+        session.print_answer(output.stats_data(found), stats_text(found))
         if hint := continue_hint(*count_leaving(session.topic(name))):
             session.print_note(f"{name}  {hint}")
 
 
-def as_text(found: Stats) -> str:
+def stats_text(found: Stats) -> str:
     words = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
     words.append(f"finished {found.finished}")
     if found.next_due is not None:
-        from tarry.values.durations import as_text, moment_us
-
         words.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
     if found.paused_until is not None:
         words.append("paused")
@@ -61,17 +73,17 @@ def purge(
     state: StateName = None,
     limit: Limit = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Deletes all jobs of a topic, or all in a state, or up to a limit."""
-    handle = session.topic(topic)
+    """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
+    handle = session.known_topic(topic)
+    if not dry_run:
+        confirm_deletion(handle, state, limit, yes=yes)
     if limit is not None and not dry_run:
         count = _delete_some(handle, [job.id for job in list_jobs(handle, state, limit)])
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
     elif dry_run:
-        now = handle.stats()
-        every = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}
-        handle.list(cast("State | None", state), limit=1)  # raises for an unknown state
-        count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
+        count = count_jobs(handle, state, limit)
         session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
         handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
@@ -106,37 +118,65 @@ def pause(
 
 
 @verb()
+def configure(
+    session: CommandSession,
+    topic: TopicName,
+    ttr: Annotated[
+        str | None, typer.Option(help="Time to run, such as 30s; none: the default.", show_default=False)
+    ] = None,
+    max_attempts: Annotated[
+        str | None, typer.Option(help="After this many attempts a job is dead; none: no limit.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="How long dead jobs are kept, such as 30d; none: for ever.", show_default=False)
+    ] = None,
+    rate: Rate = None,
+    burst: Burst = None,
+    concurrency: Concurrency = None,
+    max_lateness: MaxLateness = None,
+) -> None:
+    """Sets the defaults and the limits of a topic, for all workers and at once; without options it shows them."""
+    given = _settings(ttr=ttr, max_attempts=max_attempts, keep=keep, rate=rate, max_lateness=max_lateness)
+    given |= _settings(burst=burst, concurrency=concurrency)
+    data = output.defaults_data(session.topic(topic).configure(**given))
+    session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
+
+
+def _settings(**words: str | None) -> dict[str, Any]:
+    """The options that were given, as ``configure`` takes them: ``none`` is None, digits are a number."""
+    return {
+        name: None if word == NO_LIMIT else int(word) if word.isdecimal() and name in COUNTS else word
+        for name, word in words.items()
+        if word is not None
+    }
+
+
+def _settings_text(data: dict[str, Any]) -> str:
+    """``ttr 1m  max attempts 20  keep 30d  no limits``"""
+    attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_ms"]
+    kept = "for ever" if keep is None else as_text(keep * MILLISECOND)
+    return f"ttr {as_text(data['ttr_ms'] * MILLISECOND)}  max attempts {attempts}  keep {kept}  {_limits_text(data)}"
+
+
+def _limits_text(data: dict[str, Any]) -> str:
+    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {data[name]}" for name in LIMITS if data[name] is not None]
+    return "  ".join(words) or "no limits"
+
+
+@verb()
 def limit(
     session: CommandSession,
     topic: TopicName,
-    rate: Annotated[
-        str | None,
-        typer.Option(help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False),
-    ] = None,
-    burst: Annotated[
-        str | None, typer.Option(help="How many jobs at once after a quiet time.", show_default=False)
-    ] = None,
-    concurrency: Annotated[
-        str | None,
-        typer.Option(help="How many jobs may be reserved at a time; none removes the limit.", show_default=False),
-    ] = None,
-    max_lateness: Annotated[
-        str | None,
-        typer.Option(help="Jobs that are later are buried as stale; none removes the limit.", show_default=False),
-    ] = None,
+    rate: Rate = None,
+    burst: Burst = None,
+    concurrency: Concurrency = None,
+    max_lateness: MaxLateness = None,
 ) -> None:
     """Sets the limits of a topic, for all workers and at once; without options it shows them."""
-    given: dict[str, Any] = {}
-    for name, value in (("rate", rate), ("max_lateness", max_lateness)):
-        if value is not None:
-            given[name] = None if value == NO_LIMIT else value
-    for name, value in (("burst", burst), ("concurrency", concurrency)):
-        if value is not None:
-            given[name] = None if value == NO_LIMIT else int(value) if value.isdecimal() else value
-    now = session.topic(topic).configure(**given)
-    data = {name: value for name, value in output.defaults_data(now).items() if name in LIMITS}
-    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {data[name]}" for name in LIMITS if data[name] is not None]
-    session.print_answer({"topic": topic, **data}, f"{topic}  {'  '.join(words) or 'no limits'}")
+    given = _settings(rate=rate, burst=burst, concurrency=concurrency, max_lateness=max_lateness)
+    data = output.defaults_data(session.topic(topic).configure(**given))
+    limits = {name: data[name] for name in LIMITS}
+    session.print_answer({"topic": topic, **limits}, f"{topic}  {_limits_text(data)}")
 
 
 @verb()
@@ -182,7 +222,7 @@ def check(session: CommandSession, topics: TopicNames) -> None:
     """Checks whole topics: whether every job is in exactly one state. Exits with 1 if one is not."""
     ok = True
     for name in topics:
-        found = check_with_progress(session.topic(name))
+        found = check_with_progress(session.known_topic(name))
         ok = ok and found.ok
         text = "\n".join(["", *found.faults]) if found.faults else "all well"
         if hint := continue_hint(found.leaving, found.schedules_leaving):

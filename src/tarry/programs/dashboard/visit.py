@@ -11,8 +11,10 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, UnknownTopic
+from tarry.programs.dashboard import filters
 from tarry.values.durations import duration_us
+from tarry.verbs.jobs import views
 from tarry.verbs.jobs.models import State
 
 if TYPE_CHECKING:
@@ -63,6 +65,12 @@ class Visit:
         """The topic of the query. Raises ``BadInput``."""
         return self.client.topic(self.query.get("topic", ""))
 
+    async def known_topic(self) -> AsyncTopic[Any]:
+        """The topic of the query. Raises ``BadInput``, and ``NotFound`` where nothing was ever there or configured."""
+        topic = self.topic()
+        await refuse_unknown(topic)
+        return topic
+
     def state(self) -> State | None:
         return parse_state(self.parameter("state"))
 
@@ -75,6 +83,12 @@ class Visit:
         """The URL of this page, with changes to its query."""
         kept: dict[str, object] = {name: value for name, value in self.query.items() if name != "said"}
         return self.url(path, **{**kept, **changes})
+
+
+async def refuse_unknown(topic: AsyncTopic[Any]) -> None:
+    """Raises ``NotFound`` where the topic's own keys prove that nothing was ever there or configured."""
+    if not await topic.engine.run(views.is_known(topic.verbs.context.keys)):
+        raise NotFound("U" + str(UnknownTopic(topic=filters.plain(topic.name)))[1:])
 
 
 class FormTooLong(HTTPException):

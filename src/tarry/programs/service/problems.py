@@ -150,6 +150,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.BadInput: 400,
     errors.JobExists: 409,
     errors.StaleReceipt: 409,
+    errors.UnknownTopic: 404,
     errors.BodyError: 422,
     errors.Unavailable: 503,
     errors.Unconfirmed: 409,

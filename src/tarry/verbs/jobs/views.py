@@ -14,7 +14,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
-from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, with_departing
+from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, moving_keys, with_departing
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import JobInfo, Page, State
@@ -189,6 +189,12 @@ def due_histogram(
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
     return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
+
+
+def is_known(keys: TopicKeys) -> Command[bool]:
+    """Whether anything was ever added to a topic, or configured for it. Only its own keys prove it: the list of topics is a hint.
+    A topic that ran empty keeps its counters."""
+    return Command((b"EXISTS", *moving_keys(keys), departing_key(keys)), bool)
 
 
 def check_topic(keys: TopicKeys) -> Flow[Check]:

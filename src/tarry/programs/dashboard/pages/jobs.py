@@ -17,7 +17,7 @@ PREVIEW = 120
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    topic, state = visit.topic(), visit.state()
+    topic, state = await visit.known_topic(), visit.state()
     states = (state,) if state else STATES
     stats = await topic.stats()
     after, before = (

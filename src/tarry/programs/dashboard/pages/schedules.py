@@ -52,7 +52,7 @@ class ScheduleRow:
 async def view(visit: Visit) -> dict[str, Any]:
     """All schedules, or those of a topic, by their next occurrence, damaged ones included."""
     topic_name = visit.query.get("topic", "")
-    names = [visit.topic().name] if topic_name else await visit.client.topics()
+    names = [(await visit.known_topic()).name] if topic_name else await visit.client.topics()
     listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
     found = sorted((one for some in listed for one in some), key=_order)
     first = max(min(_number(visit.parameter("from")), len(found) - 1), 0)

@@ -52,7 +52,7 @@ class DeadCauses:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    topic = visit.topic()
+    topic = await visit.known_topic()
     stats, defaults, workers, hour, schedules, parts = await asyncio.gather(
         topic.stats(),
         topic.configure(),

@@ -10,16 +10,20 @@ from msgspec import UNSET
 
 from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.migration import migrate_some
-from tarry.errors import BadInput
+from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable
 from tarry.values.durations import duration_us
+from tarry.verbs.jobs import views
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("topics")
 TOPIC = "/v1/topics/{topic}"
+UNKNOWN = ("unknown_topic",)
+EMPTY_HEADER = b"tarry-unknown-topic"
+"""A client of the library sends it: to it an unknown topic is an empty one, as it is to a client of the server itself."""
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 _PATH = {"topic": "orders"}
 _STATS = topic_answers.TopicStats(
@@ -58,12 +62,22 @@ async def workers(request: ServiceRequest) -> topic_answers.Workers:
     "GET",
     TOPIC + "/stats",
     scopes=ANY_SCOPE,
+    problem_codes=UNKNOWN,
     answer_model=topic_answers.TopicStats,
     example=Example(answer=_STATS, path=_PATH),
 )
 async def stats(request: ServiceRequest) -> topic_answers.TopicStats:
     """Counts by state, next due, oldest ready, totals and lateness."""
+    await _refuse_unknown(request)
     return topic_answers.topic_stats(await request.topic.stats())
+
+
+async def _refuse_unknown(request: ServiceRequest) -> None:
+    """Raises ``UnknownTopic`` where the topic's own keys prove that nothing was ever there or configured."""
+    if EMPTY_HEADER not in request.headers:
+        verbs = request.topic.verbs
+        if not await request.client.engine.run(views.is_known(verbs.context.keys)):
+            raise UnknownTopic(topic=verbs.context.name)
 
 
 @table.route(
@@ -71,11 +85,13 @@ async def stats(request: ServiceRequest) -> topic_answers.TopicStats:
     TOPIC + "/histogram",
     scopes=ANY_SCOPE,
     query_model=topic_models.HistogramQuery,
+    problem_codes=UNKNOWN,
     answer_model=topic_answers.TopicHistogram,
     example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
 )
 async def histogram(request: ServiceRequest) -> topic_answers.TopicHistogram:
     """How many jobs are due in each interval of time."""
+    await _refuse_unknown(request)
     query = request.query_model
     return topic_answers.topic_histogram(
         await request.topic.histogram(
@@ -97,7 +113,7 @@ def start_of(text: str) -> str | datetime:
     TOPIC + "/jobs",
     scopes=VIEW,
     query_model=topic_models.ListQuery,
-    problem_codes=("unknown_cursor",),
+    problem_codes=("unknown_cursor", *UNKNOWN),
     answer_model=answers.JobPage,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
@@ -106,6 +122,7 @@ async def list_jobs(request: ServiceRequest) -> answers.JobPage:
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
+    await _refuse_unknown(request)
     query = request.query_model
     try:
         found = await request.topic.list(
@@ -160,11 +177,13 @@ async def resume(request: ServiceRequest) -> None:
     TOPIC + "/purge",
     scopes=ADMIN,
     body_model=topic_models.Purge,
+    problem_codes=UNKNOWN,
     answer_model=answers.Count,
     example=Example(topic_models.Purge("dead"), answers.Count(3), _PATH),
 )
 async def purge(request: ServiceRequest) -> answers.Count:
     """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising."""
+    await _refuse_unknown(request)
     return answers.Count(await request.topic.purge(request.payload.state))
 
 

@@ -1,0 +1,65 @@
+"""A topic in which nothing ever was: the command line says so, and names it; nothing else minds."""
+
+from __future__ import annotations
+
+import pytest
+
+import tarry
+from programs.terminal import Answers, Cli
+from tarry.verbs import topic_names
+
+SHOWS_OR_EMPTIES = (
+    ("stats", "typo"),
+    ("list", "typo"),
+    ("histogram", "typo"),
+    ("check", "typo"),
+    ("top", "typo", "--once"),
+    ("purge", "typo", "--yes"),
+    ("purge", "typo", "--dry-run"),
+    ("delete", "typo", "--state", "dead", "--yes"),
+    ("kick", "typo", "--state", "dead"),
+)
+
+
+@pytest.mark.parametrize("words", SHOWS_OR_EMPTIES, ids=" ".join)
+def test_a_topic_in_which_nothing_ever_was_is_unknown(client: tarry.Client, cli: Cli, words: tuple[str, ...]) -> None:
+    client.engine.run(topic_names.note(client.namespace, "typo"))  # a hint, and no proof
+    done = cli(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: unknown topic typo: nothing was ever added to it, and nothing is configured for it. [unknown_topic]\n"
+    )
+
+
+def test_a_topic_that_ran_empty_stays_known(client: tarry.Client, cli: Cli) -> None:
+    client.topic("orders").add(1)
+    job = client.topic("orders").pop()
+    assert job is not None
+    job.finish()
+    client.topic("deleted").add(1, id="1")
+    client.topic("deleted").delete("1")
+    client.topic("purged").add(1)
+    client.topic("purged").purge()
+    client.engine.run(topic_names.note(client.namespace, "other"))
+    for topic in ("orders", "deleted", "purged"):
+        for words in (("stats", topic), ("list", topic), ("purge", topic, "--yes")):
+            assert cli(*words).returncode == 0
+
+
+def test_what_is_configured_scheduled_paused_or_divided_is_known(client: tarry.Client, cli: Cli) -> None:
+    client.topic("configured").configure(ttr="1m")
+    client.topic("paused").pause()
+    client.schedules.put("scheduled", "tidy", 1, every="1h")
+    client.topic("divided", partitions=3).stats()
+    for topic in ("configured", "paused", "scheduled", "divided"):
+        assert cli("stats", topic).returncode == 0, topic
+
+
+def test_what_makes_a_topic_never_minds(cli: Cli, answers: Answers) -> None:
+    assert answers("pop", "one") == []
+    assert cli("limit", "two").returncode == 0
+    assert cli("configure", "three").returncode == 0
+    assert cli("pause", "four").returncode == 0
+    assert cli("delete", "five", "7").returncode == 0
+    assert cli("workers", "six").returncode == 0
+    assert cli("stats").stderr == "there is no topic yet\n"
