@@ -105,7 +105,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("body", [{1, 2}, frozenset({1}), set()])
 def test_a_set_is_refused(make: Make, body: object) -> None:
-    with make() as client, pytest.raises(tarry.BadInput, match="JSON has no set, .* give a list, or type=set"):
+    with make() as client, pytest.raises(tarry.BadInput, match="JSON has no set"):
         client.topic("sets").add(body)
 
 

@@ -65,3 +65,71 @@ def test_one_job_is_deleted_without_a_question(orders: tarry.Topic[object], cli:
 def count(topic: tarry.Topic[object]) -> int:
     now = topic.stats()
     return now.delayed + now.ready + now.reserved + now.dead
+
+
+def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
+    client: tarry.Client, place: dict[str, str], cli: Cli
+) -> None:
+    shop = client.topic("shop")
+    shop.add({"task": "close_order", "args": {"order": 7}}, id="task-7", delay="30m")
+    shop.add({"text": "\x1b[2J" + "x" * 500}, id="long", delay="2d")
+    shop.add({"task": "charge", "args": {}}, id="dead-1", max_attempts=1)
+    job = shop.pop()
+    assert job is not None
+    error = "Traceback (most recent call last):\n  …\nConnectionError: refused\n"  # as a worker writes it
+    client.engine.run(shop.verbs.bury([job], "attempts exhausted", error))
+    with Terminal("list", "shop", place=place, size=(30, 150)) as terminal:
+        assert terminal.end() == 0
+    header, *lines = terminal.shown.splitlines()
+    assert header.split() == ["ID", "STATE", "WHEN", "ATTEMPTS", "TASK", "ERROR", "BODY"]
+    by_id = {line.split()[0]: line for line in lines}
+    due = shop.get("task-7").due.astimezone()  # type: ignore[union-attr]
+    assert f"delayed  in 30 m, {due:%H:%M:%S}" in by_id["task-7"] or "in 29 m 5" in by_id["task-7"]
+    assert "close_order" in by_id["task-7"]
+    assert '{"order":7}' in by_id["task-7"]
+    assert "ConnectionError: refused (attempts exhausted)" in by_id["dead-1"]
+    assert " s ago, " in by_id["dead-1"]
+    assert "charge" in by_id["dead-1"]
+    assert "…" in by_id["long"]
+    assert all(len(line) <= 150 for line in lines)
+    assert "\x1b[31m" in terminal.raw, "the dead are red"
+    assert "\x1b[2J" not in terminal.raw
+    piped = cli("list", "shop").stdout.splitlines()
+    assert [line.split()[:2] for line in piped] == [["task-7", "delayed"], ["long", "delayed"], ["dead-1", "dead"]]
+    assert piped[-1].endswith("attempts 1  attempts exhausted")
+    with Terminal("list", "shop", "--json", place=place) as terminal:
+        assert terminal.end() == 0
+    assert terminal.raw.startswith('{"id":')
+
+
+def test_no_colour_where_none_is_wanted(orders: tarry.Topic[object], place: dict[str, str]) -> None:
+    with Terminal("list", "orders", place={**place, "NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+    assert "\x1b[33m" not in terminal.raw
+    assert terminal.shown.splitlines()[0].split() == ["ID", "STATE", "WHEN", "ATTEMPTS", "BODY"]
+
+
+def test_help_has_every_command_in_one_section(cli: Cli) -> None:
+    import typer.main
+
+    from tarry.programs.cli.app import app
+    from tarry.programs.cli.commands import SECTIONS
+
+    commands = {name for name, one in typer.main.get_command(app).commands.items() if not one.hidden}  # type: ignore[attr-defined]
+    named = " ".join(SECTIONS.values()).split()
+    assert sorted(named) == sorted(commands - {"celery-relay"})
+    said = cli("--help").stdout
+    places = [said.index(f"\n{title}:\n") for title in SECTIONS]
+    assert places == sorted(places)
+    assert all(f"\n  {name} " in said for name in named)
+
+
+def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli) -> None:
+    import json
+
+    done = cli("worker", "no_such_module:worker", "--log", "json")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["code"]) == ("error", "bad_input")
+    assert "no_such_module" in said["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -162,6 +163,8 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(client: 
     code, said = some.ended()
     assert code == 4
     assert "was killed by SIGKILL; 1 jobs given back" in said
+    first, *_ = [json.loads(line) for line in said.splitlines()]  # JSON from the first byte to the last
+    assert (first["message"], first["processes"], first["topics"][0]) == ("the worker starts", 2, "orders")
     assert orders.check().ok
 
 

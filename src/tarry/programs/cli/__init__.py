@@ -16,6 +16,10 @@ import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarry.errors import TarryError
 
 REFUSED, WRONG, NO_SERVER = 1, 2, 3
 MISSING_EXTRA = "The command line needs more than the library: pip install 'tarry[cli]'."
@@ -40,7 +44,7 @@ def gc_paused() -> Generator[None]:
 
 def run() -> int:
     """Runs the command line; returns the exit code."""
-    from tarry.errors import BadInput, MissingExtra, ServerUnfit, TarryError, Unavailable
+    from tarry.errors import MissingExtra, TarryError
 
     try:
         with gc_paused():
@@ -61,6 +65,12 @@ def run() -> int:
     except TarryError as fault:
         message = " ".join(str(fault).split())
         print(f"error: {message} [{fault.code}]", file=sys.stderr)
-        if isinstance(fault, BadInput):
-            return WRONG
-        return NO_SERVER if isinstance(fault, (Unavailable, ServerUnfit)) else REFUSED
+        return exit_code(fault)
+
+
+def exit_code(fault: TarryError) -> int:
+    from tarry.errors import BadInput, ServerUnfit, Unavailable
+
+    if isinstance(fault, BadInput):
+        return WRONG
+    return NO_SERVER if isinstance(fault, (Unavailable, ServerUnfit)) else REFUSED

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -27,7 +29,7 @@ from tarry.programs.cli.selection import (
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import State
+    from tarry.verbs.jobs.models import JobInfo, State
 
 
 @verb()
@@ -41,7 +43,7 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Deletes jobs, whatever their state; prints the state. With --state it asks first on a terminal."""
-    handle = topic_for(session, topic, state)
+    handle = topic_for(session, topic, ids, state)
     if state is not None and not ids and not dry_run:
         confirm_deletion(handle, state, limit, yes=yes)
     act_on_each(
@@ -67,7 +69,7 @@ def kick(
     dry_run: DryRun = False,
 ) -> None:
     """Makes dead jobs ready again."""
-    handle = topic_for(session, topic, state)
+    handle = topic_for(session, topic, ids, state)
     act_on_each(session, handle, choose_ids(handle, ids, state, limit), handle.kick_many, "was {was}", dry_run=dry_run)
 
 
@@ -83,7 +85,7 @@ def reschedule(
     dry_run: DryRun = False,
 ) -> None:
     """Gives waiting jobs another due time."""
-    handle, moment = topic_for(session, topic, state), arguments.parse_moment(at, "at")
+    handle, moment = topic_for(session, topic, ids, state), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")
     act_on_each(
@@ -145,14 +147,20 @@ def _list(
     due_before: Annotated[str | None, typer.Option(help="Due before then.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
-    """Lists jobs by time: when due, when their TTR ends, when they died."""
+    """Lists jobs by time: when due, when their TTR ends, when they died. On a terminal as a table, with task, body and error."""
     handle, cursor, left = session.known_topic(topic), None, limit
+    table: list[JobInfo[Any]] = []
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     while left:
         page = handle.list(
             cast("State | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
         )
-        for job in page:
+        if not session.json and sys.stdout.isatty():
+            table += page
+            page_lines: Sequence[JobInfo[Any]] = ()
+        else:
+            page_lines = page.jobs
+        for job in page_lines:
             when = output.rfc3339(job.due or job.reserved_until or job.died)
             why = f"  {job.reason}" if job.reason else ""
             session.print_answer(
@@ -160,5 +168,11 @@ def _list(
             )
         left, cursor = left - len(page), page.cursor
         if cursor is None:
-            return
+            break
+    if table:
+        from tarry.programs.cli.job_table import print_jobs
+
+        print_jobs(table, handle.stats().now)
+    if cursor is None:
+        return
     session.print_note(f"there are more; --limit {limit * 10} shows them")

@@ -61,9 +61,9 @@ def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
     return min(found, limit or found)
 
 
-def topic_for(session: CommandSession, topic: str, state: str | None) -> Topic[Any]:
+def topic_for(session: CommandSession, topic: str, ids: Sequence[str] | None, state: str | None) -> Topic[Any]:
     """The topic for a command on jobs by id, or on all in a state. Only for a state an unknown topic is refused."""
-    return session.topic(topic) if state is None else session.known_topic(topic)
+    return session.topic(topic) if ids or state is None else session.known_topic(topic)
 
 
 def choose_ids(topic: Topic[Any], ids: Sequence[str] | None, state: str | None, limit: int | None) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, TarryError
+from tarry.programs.cli import exit_code
 from tarry.programs.cli.commands import verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
@@ -39,10 +41,34 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
-    from tarry.programs.worker import log_setup, process
+    from tarry.programs.worker import log_setup
 
-    log_setup.configure_logging("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
-    found = _load_worker(app)
+    format = "json" if session.json else log
+    log_setup.configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
+    try:
+        code = _run(session, app, processes, topics, concurrency, format, log_level)
+    except TarryError as fault:
+        if format != "json":
+            raise
+        cause = fault.__cause__
+        logging.getLogger("tarry").exception(str(fault), exc_info=cause, extra={"tarry": {"code": fault.code}})
+        code = exit_code(fault)
+    if code:
+        raise typer.Exit(code)
+
+
+def _run(
+    session: CommandSession,
+    app: str,
+    processes: int,
+    topics: str | None,
+    concurrency: int | None,
+    log: str,
+    log_level: str | None,
+) -> int:
+    from tarry.programs.worker import process
+
+    found = _load_worker(app, log)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.override(
         url=session.url or os.environ.get(process.URL),
@@ -51,19 +77,17 @@ def worker(
         concurrency=concurrency,
     )
     words = _child_command(session, app, topics, concurrency, log, log_level)
-    code = process.serve(found, processes, [sys.executable, "-m", "tarry", *words])
-    if code:
-        raise typer.Exit(code)
+    return process.serve(found, processes, [sys.executable, "-m", "tarry", *words], json=log == "json")
 
 
-def _load_worker(app: str) -> Worker:
+def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
     from tarry.programs.worker import app_loader, process
 
     try:
         return app_loader.load(app)
     except BadInput as fault:
-        if fault.__cause__ is not None:
+        if fault.__cause__ is not None and log != "json":
             process.write_line(app_loader.traceback_of(fault.__cause__))
         raise
 

@@ -11,6 +11,7 @@ A child has a socket to its parent (parent.py): it sends heartbeats over it, and
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -30,14 +31,15 @@ ALIVE, ANSWERED = b".", b"+"
 T = TypeVar("T")
 
 
-def serve(worker: Worker, processes: int, command: Sequence[str]) -> int:
-    """Runs a worker until it is stopped, in this process or in several, each started by ``command``.
+def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool = False) -> int:
+    """Runs a worker until it is stopped, in this process or in several, each started by ``command``. With ``json`` the banner is
+    a line of the log.
 
     Returns the exit code.
     """
     is_child = SOCKET in os.environ
     if not is_child:
-        write_line(banner(worker, processes))
+        log_start(worker, processes) if json else write_line(banner(worker, processes))
     if processes > 1 and not is_child:
         from tarry.programs.worker.parent import Parent
 
@@ -122,6 +124,20 @@ def banner(worker: Worker, processes: int) -> str:
         f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, twice at once"
     )
     return "\n".join(lines)
+
+
+def log_start(worker: Worker, processes: int) -> None:
+    """Logs what the banner shows."""
+    fields = {
+        "version": __version__,
+        "pid": os.getpid(),
+        "processes": processes,
+        "server": worker.blocking.engine.origin.address.redacted,
+        "namespace": worker.blocking.namespace,
+        "topics": [route.topic for route in worker.routes()],
+        "queues": [route.queue for route in worker.queue_routes()],
+    }
+    logging.getLogger("tarry").info("the worker starts", extra={"tarry": fields})
 
 
 def write_line(text: str) -> None:
