@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.served import Api, Served, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.testing import Clock
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana-dashboard.json"
 
@@ -51,6 +52,7 @@ def test_jobs_totals_and_lateness_are_what_the_topic_says(served: Served, api: A
     assert 5 <= value(seen["tarry_oldest_overdue_seconds"], name) < 5.001
     assert 45 <= value(seen["tarry_next_due_seconds"], name) < 45.001
     assert value(seen["tarry_paused"], name) == 1
+    assert value(seen["tarry_overrun_jobs"], name) == 0
     late = [sample for sample in seen["tarry_lateness_seconds"].samples if sample.labels.get("namespace") == name]
     buckets = {sample.labels["le"]: sample.value for sample in late if sample.name.endswith("_bucket")}
     assert [n for le, n in buckets.items() if le != "+Inf" and float(le) < 4] == [0] * 8
@@ -130,3 +132,11 @@ def test_health(served: Served) -> None:
     import tarry
 
     assert httpx.get(f"{served.url}/version").json() == {"version": tarry.__version__}
+
+
+def test_a_run_that_overruns_its_timeout_is_measured(served: Served, api: Api, clock: Clock, valkey_url: str) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 0}, 201)
+    report = WorkerReport("ada", 7, "1", 5, 2, False, [WorkerTopic("orders", ("close",), 5, 2, 2)], [])
+    with TestClient(valkey_url, clock, namespace=api.namespace) as client:
+        client.engine.run(report_worker(api.namespace, b"ada", None, report))
+    assert value(scraped(served)["tarry_overrun_jobs"], api.namespace) == 2

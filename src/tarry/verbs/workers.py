@@ -31,21 +31,26 @@ _FIRST = b"0"
 
 
 class WorkerTopic(Struct, frozen=True):
-    """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now."""
+    """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now.
+
+    ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped.
+    """
 
     name: str
     handlers: tuple[str, ...]
     slots: int
     busy: int
+    overrun: int = 0
 
 
 class HeldJob(Struct, frozen=True):
-    """A job that a worker is working on, handed out at ``taken``."""
+    """A job that a worker is working on, handed out at ``taken``; ``overrun`` when it takes longer than its timeout."""
 
     topic: str
     id: str
     attempt: int
     taken: datetime
+    overrun: bool = False
 
 
 class WorkerInfo(Struct, frozen=True):
@@ -73,6 +78,11 @@ class WorkerInfo(Struct, frozen=True):
         """Slots without a job."""
         return max(self.slots - self.busy, 0)
 
+    @property
+    def overrun(self) -> int:
+        """Running jobs that have taken longer than their timeout."""
+        return sum(topic.overrun for topic in self.topics)
+
 
 class ReportedJob(Struct, frozen=True):
     """A job that a worker is working on, as it is reported; ``taken`` is in server µs."""
@@ -81,6 +91,7 @@ class ReportedJob(Struct, frozen=True):
     id: str
     attempt: int
     taken: int
+    overrun: bool = False
 
 
 class WorkerReport(Struct, frozen=True):
@@ -142,7 +153,9 @@ def _info(name: bytes, heard: int, record: bytes, now: int) -> WorkerInfo | None
             busy=report.busy,
             stopping=report.stopping,
             topics=tuple(report.topics),
-            jobs=tuple(HeldJob(job.topic, job.id, job.attempt, as_datetime(job.taken)) for job in report.jobs),
+            jobs=tuple(
+                HeldJob(job.topic, job.id, job.attempt, as_datetime(job.taken), job.overrun) for job in report.jobs
+            ),
         )
     except (msgspec.MsgspecError, ValueError, OverflowError):
         return None

@@ -37,6 +37,8 @@ def as_text(info: WorkerInfo) -> str:
     words = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
     words += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
     words.append(f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.heard)} ago")
+    if info.overrun:
+        words.append(f"{info.overrun} overran")
     if info.stopping:
         words.append("stopping")
     if info.jobs:

@@ -120,6 +120,8 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
     who = f"Process {worker.pid} on {worker.host}" if worker else job.holder or "Somebody"
     spent = f", for {filters.span(facts.now - held.taken)} now" if held else ""
     yield f"{who} works on it{spent}: attempt {job.attempts}{facts.of}."
+    if held and held.overrun:
+        yield "It has taken longer than its timeout. A plain function cannot be stopped: the job stays reserved until it returns."
     left = filters.span(job.reserved_until - facts.now)
     yield f"Unless it is settled or touched within {left}, it is handed out again."
     if job.attempts > 1:

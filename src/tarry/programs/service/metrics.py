@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -110,6 +111,7 @@ class Metrics:
         await self.round_trip(clients)
         self._held.set(held)
         seen: list[tuple[str, Stats]] = []
+        overruns: Counter[tuple[str, str]] = Counter()
         for namespace, client in clients:
             if credential is None or credential.namespace == namespace:
                 names = (await client.topics())[:MOST_TOPICS]
@@ -117,7 +119,9 @@ class Metrics:
                     self.skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
                 ]
                 seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
-        return b"".join((generate_latest(self._registry), generate_latest(_TopicCollector(seen)))), MEDIA
+                for worker in await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ():
+                    overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
+        return b"".join((generate_latest(self._registry), generate_latest(_TopicCollector(seen, overruns)))), MEDIA
 
 
 class SkippedTopics:
@@ -144,9 +148,10 @@ class SkippedTopics:
 class _TopicCollector(CollectorRegistry):
     """The topics at one moment, as a registry that is collected once."""
 
-    def __init__(self, stats: list[tuple[str, Stats]]) -> None:
+    def __init__(self, stats: list[tuple[str, Stats]], overruns: Counter[tuple[str, str]]) -> None:
         super().__init__(auto_describe=False)
         self._stats = stats
+        self._overruns = overruns
 
     def collect(self) -> Iterator[Metric]:
         labels = ("namespace", "topic")
@@ -159,6 +164,11 @@ class _TopicCollector(CollectorRegistry):
         due = GaugeMetricFamily("tarry_next_due_seconds", "Until the next delayed job is due.", labels=labels)
         paused = GaugeMetricFamily("tarry_paused", "1 while the topic is paused.", labels=labels)
         watching = GaugeMetricFamily("tarry_watching", "Consumers that keep the watch (two at most).", labels=labels)
+        overrun = GaugeMetricFamily(
+            "tarry_overrun_jobs",
+            "Running jobs that have taken longer than their timeout and cannot be stopped, as their workers reported.",
+            labels=labels,
+        )
         late = HistogramMetricFamily(
             "tarry_lateness_seconds",
             "Handed out minus due. The sum is right to within a fifth.",
@@ -174,10 +184,11 @@ class _TopicCollector(CollectorRegistry):
                 due.add_metric(place, _seconds(now.now, now.next_due))
             paused.add_metric(place, now.paused_until is not None)
             watching.add_metric(place, now.watching)
+            overrun.add_metric(place, self._overruns[place])
             late.add_metric(place, *_buckets(now.lateness.buckets.items()))
             for name, family in totals.items():
                 family.add_metric(place, getattr(now, name))
-        yield from (jobs, overdue, due, paused, watching, late, *totals.values())
+        yield from (jobs, overdue, due, paused, watching, overrun, late, *totals.values())
 
 
 def _seconds(since: datetime | None, until: datetime) -> float:

@@ -34,7 +34,7 @@ def target_for(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]]
 def _with_settler(target: Target, settler: Settler) -> Target:
     if target.is_async:
         return with_middleware(target, lambda job, fault: settler.settle(job, target, fault))
-    return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault))
+    return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault), settler.overruns)
 
 
 def _refusing_target(fault: BodyError) -> Target:

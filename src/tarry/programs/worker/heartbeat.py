@@ -89,7 +89,7 @@ class Heartbeat:
         running = [
             (consumer, list(consumer.running)) for consumer in self._consumers
         ]  # list() is atomic: the event loop changes it meanwhile
-        held = [(job._now, consumer.topic.name, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
+        held = [(job._now, consumer, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(
             host=socket.gethostname()[:LONGEST_HOST],
@@ -99,8 +99,17 @@ class Heartbeat:
             busy=sum(len(jobs) for _, jobs in running),
             stopping=self.stopping,
             topics=[
-                WorkerTopic(consumer.topic.name, self._handlers[consumer.topic.name], consumer.slots, len(jobs))
+                WorkerTopic(
+                    consumer.topic.name,
+                    self._handlers[consumer.topic.name],
+                    consumer.slots,
+                    len(jobs),
+                    len(consumer.overruns),
+                )
                 for consumer, jobs in running
             ],
-            jobs=[ReportedJob(topic, job.id, job.attempt, taken) for taken, topic, job in held[:MOST_REPORTED_JOBS]],
+            jobs=[
+                ReportedJob(consumer.topic.name, job.id, job.attempt, taken, job in consumer.overruns)
+                for taken, consumer, job in held[:MOST_REPORTED_JOBS]
+            ],
         )

@@ -1,4 +1,4 @@
-"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost.
+"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost, ⧗ overran its timeout.
 
 At DEBUG one line a job; a retry is a WARNING, a dead job an ERROR; at INFO one line a topic in ten seconds (tally.py).
 ``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
@@ -68,6 +68,15 @@ def log_lost(job: HandedOut[Any]) -> None:
         job.attempt,
         extra=fields_of(job),
     )
+
+
+def log_overrun(job: HandedOut[Any], name: str, seconds: float) -> None:
+    logger.warning(
+        "⧗ %s/%s attempt %d overran: %s has taken longer than its timeout of %g s. A plain function cannot be stopped; "
+        'its job stays reserved until it returns, and fails then. run="process" stops it.',
+        job.topic, job.id, job.attempt, name, seconds,
+        extra=fields_of(job, overrun=True, handler=name, timeout_ms=seconds * _MS),
+    )  # fmt: skip
 
 
 def log_raised_after_settling(job: HandedOut[Any], fault: BaseException) -> None:

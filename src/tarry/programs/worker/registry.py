@@ -93,7 +93,9 @@ class Registry(ScheduleDecorators):
 
         It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time (100, or 20
         threads); ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is how soon another
-        worker gets the jobs of this one when it dies; ``timeout`` bounds one run. ``retry`` is how long a failed job waits
+        worker gets the jobs of this one when it dies. ``timeout`` bounds one run: an async handler is cancelled; a plain
+        function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out.
+        ``retry`` is how long a failed job waits
         (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
@@ -150,6 +152,7 @@ class Registry(ScheduleDecorators):
 
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``; arguments are
         validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
+        ``timeout`` and the rest are those of ``on``.
         """
         names.check_name(topic, "topic")
         slots = check_slots(concurrency)

@@ -123,7 +123,8 @@ class Renewal:
                 shortest = min(shortest, ttr / CHECK_PARTS)
                 if now - since >= ttr / RENEW_PARTS and not job.settled:
                     old.append(job)
-            old = [job for job in old if job in consumer.running and not job.lost]
+            overruns = consumer.overruns  # marked as lost for their functions, and renewed as long as these run
+            old = [job for job in old if job in consumer.running and (not job.lost or job in overruns)]
             if old and self._touch(consumer, old):
                 seen.update(dict.fromkeys(old, time.monotonic()))
             elif old:

@@ -41,6 +41,8 @@ class Settler:
         """How many jobs wait to be settled because the server refused the request."""
         self.on_answered: Callable[[], None] = lambda: None
         """Called when some of them were settled: their slots are free."""
+        self.overruns: dict[Job, float] = {}
+        """Jobs whose plain function has taken longer than its timeout and still runs, and when that was noticed (monotonic)."""
         self.done: list[Job] = []
         self.background: set[asyncio.Task[None]] = set()
         self.ending = False

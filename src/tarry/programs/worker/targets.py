@@ -9,7 +9,7 @@ ones. It sees the start, what ``handle`` returns, what it raises, and ``Dead`` w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,7 +18,7 @@ from typing import Any
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.handlers import Function, Handler
-from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy
+from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
 from tarry.verbs.jobs.models import HandedOut
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
@@ -100,11 +100,17 @@ def set_current(job: HandedOut[Any]) -> None:
     _current.set(job)
 
 
-def with_middleware(target: Target, settle: Settle) -> Target:
-    """The same target, its call wrapped in its timeout and its middleware."""
+def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = ()) -> Target:
+    """The same target, its call wrapped in its timeout and its middleware.
+
+    ``overruns`` contains the jobs whose plain functions have been found to take longer than their timeout.
+    """
     call = target.call
-    if target.timeout_s is not None and target.is_async:
-        call = _with_timeout(call, target.name, target.timeout_s)
+    if target.timeout_s is not None:
+        if target.is_async:
+            call = _with_timeout(call, target.name, target.timeout_s)
+        else:
+            call = _failing_when_overrun(call, timeout_text(target.name, target.timeout_s), overruns)
     chain = [layer for layer in target.middleware if _is_async(layer) is target.is_async]
     if not chain:
         return replace(target, call=call)
@@ -134,6 +140,25 @@ def _with_timeout(call: Callable[[Any], Awaitable[Any]], name: str, seconds: flo
             if bound.expired():
                 raise TimeoutError(timeout_text(name, seconds)) from fault
             raise
+
+    return bounded
+
+
+def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Container[Any]) -> Callable[[Any], Any]:
+    """A plain function that overran has timed out, whatever it returns; unless it settled the job, or raised a verdict."""
+
+    def bounded(job: HandedOut[Any]) -> Any:
+        try:
+            result = call(job)
+        except (Bury, Retry, Snooze):
+            raise
+        except Exception as fault:
+            if job in overruns:
+                raise TimeoutError(text) from fault
+            raise
+        if job in overruns and not job.settled:
+            raise TimeoutError(text)
+        return result
 
     return bounded
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from tarry.clients.blocking.job import Job
@@ -26,7 +26,7 @@ from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import SlotPool
-from tarry.programs.worker.targets import Target, timeout_text
+from tarry.programs.worker.targets import Target
 from tarry.programs.worker.threads import ThreadPool, as_blocking_job
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.models import HandedOut
@@ -72,7 +72,7 @@ class TopicConsumer:
         self._flushing = False
         self._started_at: dict[HandedOut[Any], float] = {}
         self._timers: dict[HandedOut[Any], asyncio.TimerHandle] = {}
-        self._timed_out_jobs: set[HandedOut[Any]] = set()
+        self.overruns = settler.overruns
         self.on_popped: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
@@ -189,27 +189,28 @@ class TopicConsumer:
             return  # given back while it ran
         if job in self._timers:
             self._timers.pop(job).cancel()
-        if job in self._timed_out_jobs:
-            self._timed_out_jobs.discard(job)  # it was released when it timed out
-        elif fault is not None:
+        if self.overruns.pop(job, None) is not None:
+            job.lost = False  # it was renewed all the time: this attempt is settled now
+        if fault is not None:
             self._failed(job, self.target_of(job), fault)
         elif not job.settled:
             self.settler.done.append(job)
         self._job_ended(job)
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
-        """Releases the job of a thread that takes too long, and marks it lost. The thread cannot be ended and keeps its slot."""
-        if job in self.running and not job.settled:
+        """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
+        if job in self.running and not job.settled and not job.lost:
             assert target.timeout_s is not None
-            self._timed_out_jobs.add(job)
-            self._failed(job, target, TimeoutError(timeout_text(target.name, target.timeout_s)))
-            job.lost = True
+            self.overruns[job] = monotonic()
+            job.lost = True  # a function that looks at it can stop
+            self.tally.overrun += 1
+            log_lines.log_overrun(job, target.name, target.timeout_s)
 
     def _failed(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
         self._started_at.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
-        if job.lost:
+        if job.lost or (target.settles and job.settled):
             return
         if stopped or isinstance(fault, KeyboardInterrupt):
             self.settler.spawn(self.settler.give_back([job]))
@@ -247,6 +248,7 @@ class TopicConsumer:
         """Called when the server refused the renewal: logs it, and cancels handlers registered with ``cancel_when_lost``."""
         for job in jobs:
             if job in self.running and not job.settled:
+                self.overruns.pop(job, None)
                 self.tally.lost += 1
                 log_lines.log_lost(job)
                 task = self.running[job]
@@ -264,6 +266,7 @@ class TopicConsumer:
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
         """Waits for the running handlers, gives back the rest, and waits until all jobs are settled.
 
+        A job that overran its timeout is not given back, for its function may still run: it comes back after its TTR.
         Returns how many running jobs were cut off, and how many had not started.
         """
         self._popping, self.settler.ending = False, True
@@ -284,7 +287,7 @@ class TopicConsumer:
         tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
-        left = list(self.running)
+        left = [job for job in self.running if job not in self.overruns]  # the others come back after their TTR
         self.running.clear()
         await self.settler.give_back(left)
         self.settler.flush()
