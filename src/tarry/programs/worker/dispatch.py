@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tarry.errors import BodyError
+from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.targets import Target, with_middleware
@@ -13,11 +15,13 @@ from tarry.programs.worker.tasks import parse_envelope
 from tarry.verbs.jobs.models import HandedOut
 
 
-def target_for(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]], Target] | Target:
+def target_for(
+    route: TopicRoute, settler: Settler, processes: ProcessPool | None = None
+) -> Callable[[HandedOut[Any]], Target] | Target:
     """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
-        return _with_settler(route.handler, settler)
-    tasks = {name: _with_settler(target, settler) for name, target in route.tasks.items()}
+        return _with_settler(route.handler, settler, processes)
+    tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 
     def pick(job: HandedOut[Any]) -> Target:
         try:
@@ -31,7 +35,9 @@ def target_for(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]]
     return pick
 
 
-def _with_settler(target: Target, settler: Settler) -> Target:
+def _with_settler(target: Target, settler: Settler, processes: ProcessPool | None) -> Target:
+    if target.process is not None and processes is not None:
+        target = replace(target, call=processes.bind(target))
     if target.is_async:
         return with_middleware(target, lambda job, fault: settler.settle(job, target, fault))
     return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault), settler.overruns)

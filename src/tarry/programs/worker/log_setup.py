@@ -14,6 +14,10 @@ from tarry.errors import BadInput
 FORMATS = ("text", "json")
 
 
+configured: tuple[str, str] | None = None
+"""The format and the level that ``configure_logging`` was called with; child processes log in the same way."""
+
+
 class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
@@ -46,6 +50,8 @@ def configure_logging(format: str, level: str) -> None:
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise BadInput(f"log level: {level!r}; it is debug, info, warning or error.")
+    global configured  # of the process, as logging's own configuration is
+    configured = (format, level)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from tarry import __version__
 from tarry.programs.worker.signals import GIVEN_BACK
+from tarry.programs.worker.targets import Target
 from tarry.programs.worker.worker import Worker
 from tarry.values.durations import SECOND, as_text, duration_us
 
@@ -109,7 +110,7 @@ def banner(worker: Worker, processes: int) -> str:
         f"  server   {worker.blocking.engine.origin.address.redacted}, namespace {worker.blocking.namespace}",
     ]
     for route in routes:
-        names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in route.targets)
+        names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker.slots else ""
         lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
     for queue_route in queue_routes:
@@ -138,6 +139,10 @@ def log_start(worker: Worker, processes: int) -> None:
         "queues": [route.queue for route in worker.queue_routes()],
     }
     logging.getLogger("tarry").info("the worker starts", extra={"tarry": fields})
+
+
+def _kind_of(target: Target) -> str:
+    return "" if target.is_async else " (thread)" if target.process is None else " (process)"
 
 
 def write_line(text: str) -> None:

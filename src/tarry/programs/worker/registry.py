@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from tarry.errors import BadInput
 from tarry.programs.worker import handlers
+from tarry.programs.worker.process_functions import CORES, Run, name_function
 from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chain, make_call
 from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
@@ -54,6 +55,8 @@ class TopicRoute:
     type: type[Any] | Codec[Any] | None = None
     handler: Target | None = None
     tasks: dict[str, Target] = field(default_factory=dict)
+    processes: int = 0
+    """At most how many child processes its tasks with ``run="process"`` use."""
 
     @property
     def targets(self) -> list[Target]:
@@ -83,20 +86,24 @@ class Registry(ScheduleDecorators):
         type: type[Any] | Codec[Any] | None = None,
         ttr: Duration | None = None,
         timeout: Duration | None = None,
+        run: Run = "thread",
         retry: Policy | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
     ) -> Callable[[F], F]:
-        """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread.
+        """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
 
-        It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time (100, or 20
-        threads); ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is how soon another
-        worker gets the jobs of this one when it dies. ``timeout`` bounds one run: an async handler is cancelled; a plain
-        function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out.
-        ``retry`` is how long a failed job waits
-        (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
+        It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
+        or as many processes as cores. ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is
+        how soon another worker gets the jobs of this one when it dies.
+
+        ``timeout`` bounds one run: an async handler is cancelled; a plain
+        function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
+        with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
+
+        ``retry`` is how long a failed job waits (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
         ``stale``. Raises ``BadInput``.
@@ -108,12 +115,16 @@ class Registry(ScheduleDecorators):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale, run)
 
         def register(function: F) -> F:
             handler = handlers.inspect_handler(function, type)
             target = options.target(handler.name, handler.is_async, make_call(handler))
-            usual = CONCURRENCY if handler.is_async else THREADS
+            if run == "process":
+                kind = handler.type
+                process = name_function(function, handler.name, handler.is_async, topic, "", self, target.call, kind)
+                target = replace(target, process=process)
+            usual = CONCURRENCY if handler.is_async else CORES if run == "process" else THREADS
             self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, handler.type, target)
             return function
 
@@ -131,6 +142,7 @@ class Registry(ScheduleDecorators):
         topic: str = TASKS,
         concurrency: int = CONCURRENCY,
         timeout: Duration | None = None,
+        run: Run = "thread",
         retry: Policy | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
@@ -144,6 +156,7 @@ class Registry(ScheduleDecorators):
         topic: str = TASKS,
         concurrency: int = CONCURRENCY,
         timeout: Duration | None = None,
+        run: Run = "thread",
         retry: Policy | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
@@ -155,8 +168,8 @@ class Registry(ScheduleDecorators):
         ``timeout`` and the rest are those of ``on``.
         """
         names.check_name(topic, "topic")
-        slots = check_slots(concurrency)
-        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost)
+        slots = CORES if run == "process" and concurrency == CONCURRENCY else check_slots(concurrency)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             made = Task(self, function, topic, name, options, slots)
@@ -234,12 +247,15 @@ class Registry(ScheduleDecorators):
             route = found.setdefault(task.topic_name, TopicRoute(task.topic_name, 1))
             route.tasks[task.name] = _wrap(task.target(), layers)
             route.slots = max(route.slots, task.slots)
+            if route.tasks[task.name].process is not None:
+                route.processes = max(route.processes, task.slots)
         for part in self._parts:
             for route in part.routes(layers):
                 known = found.setdefault(route.topic, route)
                 if known is not route:
                     known.tasks.update(route.tasks)
                     known.slots = max(known.slots, route.slots)
+                    known.processes = max(known.processes, route.processes)
         return list(found.values())
 
     def queue_routes(self) -> list[QueueRoute]:

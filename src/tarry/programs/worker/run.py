@@ -19,6 +19,7 @@ from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
 from tarry.programs.worker.heartbeat import LONGEST_HOST, Heartbeat
 from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.queue_consumer import QueueConsumer, QueueRoute
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
@@ -62,10 +63,15 @@ class WorkerRun:
         blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
         topic.verbs.holder = blocking.verbs.holder = self._worker.holder
         settler = Settler(topic, blocking, self._outage)
+        slots = min(route.slots, self._worker.slots or route.slots)
+        processes = None
+        if any(target.process is not None for target in route.targets):
+            processes = ProcessPool(self._blocking, min(slots, route.processes or slots))
         consumer = TopicConsumer(
             settler,
-            target_for(route, settler),
-            slots=min(route.slots, self._worker.slots or route.slots),
+            target_for(route, settler, processes),
+            slots=slots,
+            processes=processes,
             weight=route.weight,
             ttr=self._worker.ttr if route.ttr is None else route.ttr,
             outage=self._outage,
@@ -105,6 +111,8 @@ class WorkerRun:
             stopped.cancel()
             declaration.cancel()
             consumers.cancel()
+            for consumer in self._consumers:
+                await consumer.end_processes()
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()

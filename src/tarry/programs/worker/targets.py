@@ -18,6 +18,7 @@ from typing import Any
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.handlers import Function, Handler
+from tarry.programs.worker.process_functions import ProcessFunction
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
 from tarry.verbs.jobs.models import HandedOut
 
@@ -40,6 +41,8 @@ class Target:
     max_attempts: int | None = None
     cancel_when_lost: bool = False
     middleware: tuple[Middleware, ...] = ()
+    process: ProcessFunction | None = None
+    """What a child process calls instead of ``call``, with ``run="process"``."""
     settles: bool = False
     """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
 
@@ -106,7 +109,7 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
     ``overruns`` contains the jobs whose plain functions have been found to take longer than their timeout.
     """
     call = target.call
-    if target.timeout_s is not None:
+    if target.timeout_s is not None and target.process is None:
         if target.is_async:
             call = _with_timeout(call, target.name, target.timeout_s)
         else:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
@@ -26,6 +26,7 @@ import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.programs.worker import handlers
+from tarry.programs.worker.process_functions import ProcessFunction, Run, check_run, name_function
 from tarry.programs.worker.targets import Target, call_as_current, drop_when_late, set_current
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
 from tarry.values import names
@@ -57,6 +58,7 @@ class RunOptions:
     cancel_when_lost: bool = False
     latest: timedelta | None = None
     on_stale: Callable[[Any], Any] | None = None
+    run: Run = "thread"
 
     @staticmethod
     def of(
@@ -66,6 +68,7 @@ class RunOptions:
         cancel: bool,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
+        run: Run = "thread",
     ) -> RunOptions:
         """Checks the options. Raises ``BadInput``."""
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
@@ -74,7 +77,7 @@ class RunOptions:
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
         latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
-        return RunOptions(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale)
+        return RunOptions(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale, check_run(run))
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.latest is not None:
@@ -105,6 +108,10 @@ class Task(Generic[P, R]):
         self._run_options = options
         self._signature = handlers.signature_of(function)
         self._arguments = _decoder(self.name, self._signature)
+        self._process: ProcessFunction | None = None
+        if options.run == "process":
+            awaited = handlers.is_async(function)
+            self._process = name_function(function, self.name, awaited, topic, self.name, registry, self._run)
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -161,7 +168,8 @@ class Task(Generic[P, R]):
 
     def target(self) -> Target:
         awaited = handlers.is_async(self._function)
-        return self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
+        target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
+        return target if self._process is None else replace(target, process=self._process)
 
     async def _run_async(self, job: HandedOut[Any]) -> Any:
         set_current(job)

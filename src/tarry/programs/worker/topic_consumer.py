@@ -24,6 +24,7 @@ from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import SlotPool
 from tarry.programs.worker.targets import Target
@@ -51,6 +52,7 @@ class TopicConsumer:
         ttr: Duration,
         outage: Outage,
         slot_pool: SlotPool | None = None,
+        processes: ProcessPool | None = None,
     ) -> None:
         self.settler = settler
         self.topic = settler.topic
@@ -65,6 +67,7 @@ class TopicConsumer:
         self._health = outage.new_health()
         self._slot_pool = slot_pool
         self._slots_requested = 0
+        self._processes = processes
         self._threads: ThreadPool[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -180,7 +183,7 @@ class TopicConsumer:
             job = as_blocking_job(job, self.blocking)
         self.running[job] = self._threads
         self._threads.run(job, target.call, len(self.running))
-        if target.timeout_s is not None:
+        if target.timeout_s is not None and target.process is None:
             loop = asyncio.get_running_loop()
             self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
 
@@ -212,6 +215,7 @@ class TopicConsumer:
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
         if job.lost or (target.settles and job.settled):
             return
+        stopped = stopped or (isinstance(fault, asyncio.CancelledError) and target.process is not None)
         if stopped or isinstance(fault, KeyboardInterrupt):
             self.settler.spawn(self.settler.give_back([job]))
         else:
@@ -252,8 +256,11 @@ class TopicConsumer:
                 self.tally.lost += 1
                 log_lines.log_lost(job)
                 task = self.running[job]
-                if isinstance(task, asyncio.Task) and self.target_of(job).cancel_when_lost:
-                    task.cancel()
+                if self.target_of(job).cancel_when_lost:
+                    if isinstance(task, asyncio.Task):
+                        task.cancel()
+                    elif self._processes is not None:
+                        self._processes.interrupt(job)
 
     async def wait_until_idle(self) -> None:
         """Waits until no handler runs."""
@@ -282,8 +289,9 @@ class TopicConsumer:
         for job, runs in list(self.running.items()):
             if isinstance(runs, asyncio.Task):
                 runs.cancel()  # each gives its job back
-            else:
+            elif self._processes is None or self.target_of(job).process is None:
                 job.lost = True
+        await self.end_processes()
         tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
@@ -295,6 +303,19 @@ class TopicConsumer:
         if self._threads is not None:
             self._threads.end()
         return late, len(not_started)
+
+    async def end_processes(self) -> None:
+        """Kills the child processes, and waits until their jobs are given back."""
+        if self._processes is None:
+            return
+        await asyncio.to_thread(self._processes.close)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CLEAN_UP_TIMEOUT_S
+        while loop.time() < deadline and any(  # noqa: ASYNC110  # their threads are about to end
+            self.target_of(job).process for job in self.running
+        ):
+            await asyncio.sleep(CLEAN_UP_TIMEOUT_S / 100)
+        self._processes = None
 
     async def _send_remaining(self, stop_now: asyncio.Event) -> None:
         """Waits for the requests that are under way; after ``stop_now`` for a second at most."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from tarry.core.patience import exponential_delay
@@ -41,6 +42,9 @@ class Snooze(Exception):
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
         self.delay_us = duration_us(delay)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Snooze, (timedelta(microseconds=self.delay_us), *self.args)
 
 
 class Bury(Exception):

@@ -1,0 +1,72 @@
+"""The messages between a worker and its child processes (process_pool.py, run_child.py): pickled, each after its size."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from tarry.programs.worker.process_functions import ProcessFunction
+
+SIZE = struct.Struct(">Q")
+
+
+@dataclass(slots=True)
+class Setup:
+    """The first message to a child: its settings."""
+
+    parent: int
+    url: str | None
+    client: dict[str, Any]
+    main: dict[str, str]
+    logging: tuple[str, str] | None
+
+
+@dataclass(slots=True)
+class Request:
+    """One job. ``wants_result``: middleware looks at what the function returns."""
+
+    function: ProcessFunction
+    receipt: int
+    now: int
+    raw: tuple[bytes, bytes, int, int, int]
+    wants_result: bool
+
+
+@dataclass(slots=True)
+class Begun:
+    """The function is called now: its timeout begins."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """How a run ended; ``fault`` is its exception."""
+
+    settled: bool
+    result: bytes = b""
+    fault: bytes = b""
+    fault_text: str = ""
+    trace: str = ""
+
+
+def send(line: socket.socket, message: object) -> None:
+    data = pickle.dumps(message)
+    line.sendall(SIZE.pack(len(data)) + data)
+
+
+def receive(line: socket.socket) -> Any:
+    """The next message. Raises ``EOFError`` at the end, ``TimeoutError`` by the socket's timeout."""
+    (size,) = SIZE.unpack(_exactly(line, SIZE.size))
+    return pickle.loads(_exactly(line, size))  # noqa: S301  # from a process of our own
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        part = line.recv(min(size - len(found), 1 << 20))
+        if not part:
+            raise EOFError
+        found += part
+    return bytes(found)

@@ -1,0 +1,148 @@
+"""A child process that runs plain functions, one job after the other (process_pool.py starts it).
+
+    parent ──setup──▶                       once: the server, the log's format
+           ──job────▶  ──begun──▶  ──done, or failed with the exception──▶
+           ──end of the socket──▶           the child exits; also in the middle of a function, for its parent is gone
+
+Everything travels over a socket of its own: what a function prints goes where the worker's output goes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import multiprocessing.spawn
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarry.clients.blocking.client import Client
+from tarry.clients.blocking.job import Job
+from tarry.programs.worker import log_setup, process_functions
+from tarry.programs.worker.child_messages import Answer, Begun, Request, Setup, receive, send
+from tarry.programs.worker.process_functions import Entry, ProcessFunction
+from tarry.programs.worker.threads import refuse_awaitable
+from tarry.programs.worker.verdicts import Bury, Retry, Snooze
+from tarry.programs.worker.worker import Worker
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Child:
+    """The child's side of the line."""
+
+    line: socket.socket
+    setup: Setup
+    busy: bool = False
+    client: Client | None = None
+    prepared: set[object] = field(default_factory=set)
+
+    def serve(self) -> None:
+        threading.Thread(target=self._exit_with_parent, daemon=True).start()
+        while True:
+            try:
+                request: Request = receive(self.line)
+            except (EOFError, OSError):
+                return
+            self.busy = True
+            answer = self._answer(request)
+            self.busy = False
+            send(self.line, answer)
+
+    def _exit_with_parent(self) -> None:
+        """Ends a function whose worker is gone. Linux does the same for code that keeps the interpreter."""
+        watch = select.poll()
+        watch.register(self.line, select.POLLHUP)
+        watch.poll()
+        if self.busy:
+            os._exit(1)
+
+    def _answer(self, request: Request) -> Answer:
+        job: Job[Any] | None = None
+        try:
+            entry = self._find(request.function)
+            if self.client is None:
+                self.client = Client(self.setup.url, **self.setup.client)
+            topic = self.client.topic(request.function.topic, type=entry.type)
+            made: Job[Any] = Job(topic.name, topic.verbs.context.codec, request.receipt, request.now, request.raw)
+            job = made.belongs_to(topic)
+            send(self.line, Begun())
+            result = entry.call(job)
+            refuse_awaitable(result)
+            return Answer(job.settled, _pickled(result) if request.wants_result else b"")
+        except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
+            text = "".join(traceback.format_exception_only(fault)).strip()
+            cause = fault.__cause__ if isinstance(fault, (Bury, Retry, Snooze)) else fault
+            trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()
+            return Answer(job is not None and job.settled, b"", portable(fault), text, trace)
+
+    def _find(self, function: ProcessFunction) -> Entry:
+        """Imports the function's module, whose decorators register it."""
+        entries = process_functions.entries = process_functions.entries if process_functions.entries is not None else {}
+        if function not in entries:
+            if function.module == "__main__":
+                multiprocessing.spawn.prepare(dict(self.setup.main))
+            else:
+                importlib.import_module(function.module)
+        if function not in entries:
+            raise ImportError(
+                f"a child process has imported {function.module}, and {function.qualname} was not registered by that; "
+                "define it, with its decorator, at the top level of the module"
+            )
+        entry = entries[function]
+        root = entry.registry._root()
+        if root not in self.prepared:  # so that tasks are added where the worker adds them
+            if not isinstance(root, Worker):
+                worker = Worker(self.setup.url, namespace=self.setup.client["namespace"])
+                worker.include(root)
+                root = worker
+            root.override(url=self.setup.url, namespace=self.setup.client["namespace"])
+            self.prepared.add(root)
+        return entry
+
+
+def _pickled(result: Any) -> bytes:
+    """The function's result for middleware; nothing if it cannot be pickled."""
+    try:
+        return pickle.dumps(result)
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
+        return b""
+
+
+def portable(fault: BaseException) -> bytes:
+    """The exception, pickled; if that does not work, one of the nearest base class that it works for, with the same text."""
+    text = "".join(traceback.format_exception_only(fault)).strip()
+    for kind in type(fault).__mro__:
+        try:
+            made = fault if kind is type(fault) else kind(text)
+            found = pickle.dumps(made)
+            again = pickle.loads(found)  # noqa: S301  # what it has just pickled
+            if type(again) is kind and str(again) == str(made):
+                return found
+        except Exception:  # noqa: BLE001, S112  # a user's class may raise anything
+            continue
+    return b""
+
+
+def main(number: int) -> None:
+    """The whole life of a child, whose end of the socket has this number."""
+    with socket.socket(fileno=number) as line:
+        setup: Setup = receive(line)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != setup.parent:
+                return
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, lambda *_: None)  # the worker decides when a run ends; unlike SIG_IGN not inherited
+        if setup.logging is not None:
+            log_setup.configure_logging(*setup.logging)
+        process_functions.entries = {}
+        Child(line, setup).serve()

@@ -1,0 +1,216 @@
+"""``run="process"``: functions that run in child processes, and are really stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+from programs import process_app
+from programs.process_app import Order
+from until import until
+
+pytestmark = pytest.mark.slow
+APP = Path(process_app.__file__)
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not: its parent was told."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    (tmp_path / "diary").touch()
+    return tmp_path / "diary"
+
+
+@pytest.fixture
+def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
+    made = tarry.Worker(valkey_url, namespace=namespace, grace="0s")
+    made.include(process_app.registry)
+    yield made
+    process_app.registry._parent = None
+
+
+def worked(worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str) -> dict[str, Any]:
+    """What became of a job for each act; ``None`` of one that is finished."""
+    orders = client.topic("orders", type=Order)
+    orders.add_many([tarry.NewJob(Order(str(diary), act), id=act) for act in acts])
+    asyncio.run(worker.run_until_idle())
+    assert orders.check().ok
+    return dict(zip(acts, orders.get_many(acts), strict=True))
+
+
+def test_code_that_hangs_is_stopped_at_its_timeout_with_all_that_it_started(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    client.topic("hanging", type=Order).add(Order(str(diary)), id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("hanging").get("7")
+    assert job is not None
+    assert (job.state, job.attempts, job.reason) == ("dead", 1, "attempts exhausted")
+    assert str(job.error).startswith("TimeoutError: hang took longer than its timeout of 0.3 s")
+    pids = [int(pid) for pid in diary.read_text().split()]
+    assert len(pids) == 2
+    until(lambda: not any(map(is_alive, pids)), "the end of both processes")
+
+
+def test_a_child_that_dies_costs_an_attempt_and_no_more(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine")
+    assert [found[act] for act in ("plain", "flood", "finish")] == [None] * 3
+    assert found["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
+    assert found["exit"].reason == "ChildProcessError: close: its process exited with 3"
+    assert found["leave"].reason == "SystemExit: left"
+    assert found["coroutine"].reason.startswith("TypeError: the handler is a plain function and returned an awaitable")
+    assert [found[act].attempts for act in ("die", "exit", "leave")] == [1, 1, 1]
+    assert client.topic("orders").stats().finished == 3
+
+
+def test_exceptions_are_those_of_the_function(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    found = worked(worker, client, diary, "empty", "declined", "local", "snooze", "bury")
+    assert (found["empty"].state, found["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
+    assert "in close" in found["empty"].error
+    assert 'raise Empty("no order")' in found["empty"].error
+    assert found["declined"].reason == "Exception: programs.process_app.Declined: 7: no money"
+    assert "of nobody" in found["local"].reason
+    assert found["local"].reason.startswith("ValueError: ")
+    assert (found["snooze"].state, found["snooze"].attempts, found["snooze"].reason) == (
+        "delayed",
+        0,
+        "Snooze: not yet",
+    )
+    assert (found["bury"].state, found["bury"].reason) == ("dead", "nobody wants it")
+
+
+def test_a_body_that_does_not_fit_is_a_body_error(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    client.topic("orders").add({"diary": 7}, id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("orders").get("7")
+    assert job is not None
+    assert (job.state, str(job.reason).partition(":")[0]) == ("dead", "BodyError")
+
+
+def test_middleware_is_given_what_the_function_returns_if_it_can_be_pickled(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    @worker.around
+    def watch(job: Any, handle: Callable[[Any], Any]) -> Any:
+        seen.append((job.id, handle(job)))
+
+    assert worked(worker, client, diary, "result", "lambda") == {"result": None, "lambda": None}
+    assert sorted(seen) == [("lambda", None), ("result", {"n": 0})]
+
+
+def test_children_are_used_again(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    orders = client.topic("orders", type=Order)
+    many = 2_000
+    orders.add_many([Order(str(diary), n=n) for n in range(many)])
+    asyncio.run(worker.run_until_idle())
+    assert orders.stats().finished == many
+    lines = diary.read_text().splitlines()
+    assert len(lines) == many
+    pids = {int(line.split()[2]) for line in lines}
+    assert 1 <= len(pids) <= 2
+    assert os.getpid() not in pids
+    assert not any(map(is_alive, pids)), "they end with the worker"
+
+
+def test_tasks_know_their_job_and_add_tasks_where_their_worker_does(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    first = process_app.count.add(str(diary), 2)
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(until, lambda: client.topic("tasks").stats().finished == 3, "the last task")
+
+    asyncio.run(work())
+    lines = diary.read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["2", "1", "0"]
+    assert lines[0].split()[2] == first.id
+
+
+def test_a_run_beyond_the_grace_is_stopped_and_given_back(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    client.topic("orders", type=Order).add(Order(str(diary), "stuck"), id="7")
+
+    async def work() -> int:
+        running = asyncio.ensure_future(worker.run(signals=False))
+        await asyncio.to_thread(until, diary.read_text, "the run")
+        worker.stop()
+        return await running
+
+    assert asyncio.run(work()) == 1
+    job = client.topic("orders").get("7")
+    assert job is not None
+    assert (job.state, job.attempts) == ("ready", 0)
+    assert not is_alive(int(diary.read_text().split()[2]))
+
+
+def test_a_run_whose_reservation_is_lost_is_stopped_if_that_was_asked_for(
+    valkey_url: str, namespace: str, client: tarry.Client, diary: Path
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="1s")
+    worker.include(process_app.lost)
+    client.topic("lost", type=Order).add(Order(str(diary), "stuck"), id="7")
+
+    def ended() -> bool:
+        return not is_alive(int(diary.read_text().split()[0]))
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(until, diary.read_text, "the run")
+            client.topic("lost").delete("7")
+            await asyncio.to_thread(until, ended, "the end of the run")
+
+    asyncio.run(work())
+    assert client.topic("lost").stats().deleted == 1
+    process_app.lost._parent = None
+
+
+def test_a_child_dies_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:
+    """The worker's functions are those of its main script, which the child imports."""
+    for topic in ("orders", "hanging"):
+        client.topic(topic, type=Order).add(Order(str(diary), "stuck"), id=topic)
+    process = subprocess.Popen([sys.executable, str(APP), valkey_url, namespace])
+    try:
+        until(lambda: "begun" in diary.read_text(), "the run")
+    finally:
+        process.kill()
+        process.wait()
+    [line] = [line for line in diary.read_text().splitlines() if "begun" in line]
+    until(lambda: not is_alive(int(line.split()[2])), "the end of the child")
+
+
+async def awaited(job: Any) -> None: ...
+
+
+def test_what_a_child_cannot_run_is_refused() -> None:
+    worker = tarry.Worker()
+
+    def local(job: Any) -> None: ...
+
+    with pytest.raises(tarry.BadInput, match="'process' is for plain functions; awaited is an async def"):
+        worker.on("n", run="process")(awaited)
+    with pytest.raises(tarry.BadInput, match="imports local by name; define it at the top level"):
+        worker.on("n", run="process")(local)
+    with pytest.raises(tarry.BadInput, match="define it at the top level"):
+        worker.task(run="process", name="t")(local)
+    with pytest.raises(tarry.BadInput, match="run: 'fork'"):
+        worker.on("n", run="fork")(local)  # type: ignore[arg-type]
