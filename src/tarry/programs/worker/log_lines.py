@@ -42,11 +42,14 @@ def log_done(job: HandedOut[Any], seconds: float) -> None:
     logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, ms=ms))
 
 
-def log_failed(job: HandedOut[Any], verdict: Verdict, *, dead: bool) -> None:
+def log_failed(job: HandedOut[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
+    """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
     more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
     first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
     if dead:
-        logger.error("✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, extra=more)
+        logger.error(
+            "✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, exc_info=fault, extra=more
+        )
         return
     level = logging.WARNING if verdict.counts else logging.DEBUG
     word = "failed" if verdict.counts else "put off"

@@ -118,7 +118,7 @@ class Settler:
             dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, verdict)))
         except TarryError as trouble:
             return self._refused(job, trouble)
-        return self._log_verdict(job, verdict, dead)
+        return self._log_verdict(job, verdict, fault, dead)
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
         """The same, blocking, for a thread."""
@@ -129,7 +129,7 @@ class Settler:
             dead = self.blocking.engine.run(self._operation(job, verdict))
         except TarryError as trouble:
             return self._refused(job, trouble)
-        return self._log_verdict(job, verdict, dead)
+        return self._log_verdict(job, verdict, fault, dead)
 
     def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
         """The handler settled its job and then raised: there is nothing to settle, only something to log."""
@@ -151,9 +151,9 @@ class Settler:
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         return self.topic.verbs.fail(job, when, reason, verdict.counts)
 
-    def _log_verdict(self, job: Job, verdict: Verdict, dead: bool) -> bool:
+    def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True
-        log_lines.log_failed(job, verdict, dead=dead)
+        log_lines.log_failed(job, verdict, fault, dead=dead)
         self.tally.dead += dead
         self.tally.retried += not dead
         return dead
