@@ -33,7 +33,8 @@ _FIRST = b"0"
 class WorkerTopic(Struct, frozen=True):
     """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now.
 
-    ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped.
+    ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
+    for each task whose jobs it has put back lately, because it does not know the task.
     """
 
     name: str
@@ -41,6 +42,7 @@ class WorkerTopic(Struct, frozen=True):
     slots: int
     busy: int
     overrun: int = 0
+    unknown: tuple[str, ...] = ()
 
 
 class HeldJob(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,27 +12,40 @@ from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.targets import Target, with_middleware
 from tarry.programs.worker.tasks import parse_envelope
+from tarry.programs.worker.unknown_tasks import UnknownTasks
+from tarry.programs.worker.verdicts import Policy, check_policy
 from tarry.verbs.jobs.models import HandedOut
 
 
 def target_for(
-    route: TopicRoute, settler: Settler, processes: ProcessPool | None = None
+    route: TopicRoute, settler: Settler, processes: ProcessPool | None = None, bury_unknown_us: int | None = None
 ) -> Callable[[HandedOut[Any]], Target] | Target:
     """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
+    unknown = settler.unknown = UnknownTasks(settler, bury_unknown_us)
+    retry = next((target.retry for target in route.tasks.values() if _says_of_bodies(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 
     def pick(job: HandedOut[Any]) -> Target:
         try:
             named = parse_envelope(job).task
         except BodyError as fault:
-            return _refusing_target(fault)
-        return tasks.get(named) or _refusing_target(
-            BodyError(f"unknown task {named!r}; {route.topic} has {', '.join(tasks)}")
-        )
+            return _refusing_target(fault, retry)
+        known = tasks.get(named)
+        if known is not None:
+            return known
+        if retry is not None:
+            unknown_task = BodyError(f"unknown task {named!r}; {route.topic} has {', '.join(tasks)}")
+            return _refusing_target(unknown_task, retry)
+        return Target("no task", True, lambda job: unknown.put_back(job, named))
 
     return pick
+
+
+def _says_of_bodies(retry: Policy) -> bool:
+    """Whether a task was registered with a map that names ``BodyError``. It holds for unknown tasks of its topic too."""
+    return isinstance(retry, Mapping) and BodyError in retry
 
 
 def _with_settler(target: Target, settler: Settler, processes: ProcessPool | None) -> Target:
@@ -43,8 +56,8 @@ def _with_settler(target: Target, settler: Settler, processes: ProcessPool | Non
     return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault), settler.overruns)
 
 
-def _refusing_target(fault: BodyError) -> Target:
+def _refusing_target(fault: BodyError, retry: Policy | None) -> Target:
     async def refuse(_: HandedOut[Any]) -> None:
         raise fault
 
-    return Target("no task", True, refuse)
+    return Target("no task", True, refuse, retry=check_policy(retry))

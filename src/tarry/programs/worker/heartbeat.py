@@ -105,6 +105,7 @@ class Heartbeat:
                     consumer.slots,
                     len(jobs),
                     len(consumer.overruns),
+                    () if consumer.settler.unknown is None else consumer.settler.unknown.lines(),
                 )
                 for consumer, jobs in running
             ],

@@ -69,7 +69,7 @@ class WorkerRun:
             processes = ProcessPool(self._blocking, min(slots, route.processes or slots))
         consumer = TopicConsumer(
             settler,
-            target_for(route, settler, processes),
+            target_for(route, settler, processes, self._worker.bury_unknown_us),
             slots=slots,
             processes=processes,
             weight=route.weight,

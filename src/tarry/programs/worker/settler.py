@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
@@ -23,6 +23,9 @@ from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import HandedOut
+
+if TYPE_CHECKING:
+    from tarry.programs.worker.unknown_tasks import UnknownTasks
 
 Job = HandedOut[Any]
 T = TypeVar("T")
@@ -44,6 +47,8 @@ class Settler:
         self.overruns: dict[Job, float] = {}
         """Jobs whose plain function has taken longer than its timeout and still runs, and when that was noticed (monotonic)."""
         self.done: list[Job] = []
+        self.unknown: UnknownTasks | None = None
+        """The tasks of this topic that this worker does not know."""
         self.background: set[asyncio.Task[None]] = set()
         self.ending = False
 
@@ -113,7 +118,10 @@ class Settler:
         """Settles a failed job by its verdict. Returns whether the job is dead."""
         if job.settled:
             return self._raised_after_settling(job, fault)
-        verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
+        return await self.apply(job, decide(target.retry, job, fault, random.random(), target.max_attempts), fault)
+
+    async def apply(self, job: Job, verdict: Verdict, fault: BaseException) -> bool:
+        """Releases the job or sets it aside. Returns whether it is dead."""
         try:
             dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, verdict)))
         except TarryError as trouble:

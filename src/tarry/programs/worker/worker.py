@@ -29,6 +29,7 @@ TTR: Duration = 15
 """Short, because reservations are renewed: the jobs of a dead worker come back after this time."""
 GRACE: Duration = 10
 BLOCKED: Duration = 1
+BURY_UNKNOWN: Duration = "1d"
 
 
 class Worker(Registry):
@@ -38,6 +39,7 @@ class Worker(Registry):
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a killed worker come back; running jobs are renewed well before it is over
     ``grace``        how long running handlers may go on after ``stop``
+    ``bury_unknown`` a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
     ``blocked``      a handler that blocks the event loop for longer is named in the log
     """
 
@@ -50,6 +52,7 @@ class Worker(Registry):
         ttr: Duration = TTR,
         grace: Duration = GRACE,
         blocked: Duration = BLOCKED,
+        bury_unknown: Duration | None = BURY_UNKNOWN,
     ) -> None:
         super().__init__()
         self._clients = clients.WorkerClients(server, namespace)
@@ -58,6 +61,7 @@ class Worker(Registry):
         self.ttr = ttr
         self.grace_s = duration_us(grace, "grace") / SECOND
         self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
+        self.bury_unknown_us = None if bury_unknown is None else duration_us(bury_unknown, "bury_unknown")
         self._only: frozenset[str] | None = None
         self.moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()

@@ -77,6 +77,9 @@ async def view(visit: Visit) -> dict[str, Any]:
         "worker_count": worker_count,
         "slots": slots,
         "busy": busy,
+        "unknown": sorted(
+            {line for worker in workers for one in worker.topics if one.name == topic.name for line in one.unknown}
+        ),
         "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
         "line": await _line(visit, stats.now),
         "windows": WINDOWS.values(),
