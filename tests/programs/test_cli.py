@@ -59,6 +59,14 @@ def test_many_jobs_come_from_a_file_or_stdin(answers: Answers, tmp_path: Path) -
     assert [job["body"] for job in answers("pop", "words", "-n", "9")] == ["plain", "text"]
 
 
+def test_a_job_and_the_lines_of_a_file_have_a_max_lateness(client: tarry.Client, answers: Answers) -> None:
+    answers("add", "orders", "1", "--id", "one", "--max-lateness", "1ms")
+    lines = '{"body": 1, "id": "own", "max_lateness": "2h"}\n{"body": 2, "id": "shared"}\n'
+    answers("add", "orders", "--file", "-", "--max-lateness", "1h", stdin=lines)
+    jobs = client.topic("orders").get_many(["one", "own", "shared"])
+    assert [job and job.head.latest for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
+
+
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:
     client.topic("orders").add(b"\x00\xff")
     [job] = answers("pop", "orders")

@@ -27,6 +27,7 @@ class _BatchLine(msgspec.Struct, forbid_unknown_fields=True):
     ttr: int | float | str | None = None
     max_attempts: int | None = TOPIC_DEFAULT
     headers: Mapping[str, str] | None = None
+    max_lateness: int | float | str | None = None
 
 
 _decode = msgspec.json.Decoder(_BatchLine).decode
@@ -56,6 +57,7 @@ def add_from_file(
         options["max_attempts"],
         options["headers"],
         False,
+        options["max_lateness"],
     )
     flow = flow_of(with_durability(operation, options["durability"]))
     if dry_run:
@@ -87,7 +89,7 @@ def _new_job(line: str, number: int) -> NewJob[Any]:
         job = _decode(line)
     except msgspec.MsgspecError as fault:
         raise BadInput(
-            f'line {number}: {fault}; write {{"body": …}}, with id, delay, at, ttr, headers as needed.'
+            f'line {number}: {fault}; write {{"body": …}}, with id, delay, at, ttr, max_attempts, headers, max_lateness as needed.'
         ) from fault
     return NewJob(
         job.body,
@@ -97,4 +99,5 @@ def _new_job(line: str, number: int) -> NewJob[Any]:
         ttr=job.ttr,
         max_attempts=job.max_attempts,
         headers=job.headers,
+        max_lateness=job.max_lateness,
     )

@@ -41,6 +41,9 @@ def add(
     max_attempts: Annotated[
         str | None, typer.Option(help="After this many attempts it is dead; none: no limit.", show_default=False)
     ] = None,
+    max_lateness: Annotated[
+        str | None, typer.Option(help="Buried as stale if it is later than this.", show_default=False)
+    ] = None,
     header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
     file: Annotated[
         str | None,
@@ -69,6 +72,7 @@ def add(
         "ttr": ttr,
         "max_attempts": arguments.parse_limit(max_attempts),
         "headers": arguments.parse_headers(header),
+        "max_lateness": max_lateness,
         "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
     if file is None:
