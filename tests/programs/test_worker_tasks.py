@@ -80,6 +80,13 @@ def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         with pytest.raises(tarry.JobExists):
             remind.options(id="u7").add(7)
         assert remind.options(id="u7", if_exists="keep").add(7).created is False
+        remind.options(max_lateness="5m", id="u8", headers={"k": "v"}).add(7)
+        late = client.topic("mail").get("u8")
+        assert late is not None
+        assert (late.head.latest, late.headers) == (300_000_000, {"k": "v"})
+        assert client.topic("mail").delete("u8") == "ready"
+        with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`"):
+            remind.options(durability="fsynced").add(7)
         job = client.topic("mail").get("u7")
         assert job is not None
         assert job.body == {"task": "remind", "args": {"user": 7}}
@@ -135,6 +142,10 @@ def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str)
         remind.add(object())  # type: ignore[arg-type]
     with pytest.raises(tarry.BadInput, match="delay"):
         remind.options(delay="soon")
+    with pytest.raises(tarry.BadInput, match="max_lateness"):
+        remind.options(max_lateness="soon")
+    with pytest.raises(tarry.BadInput, match="durability"):
+        remind.options(durability="twice")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_a_task_is_refused(valkey_url: str) -> None:

@@ -31,6 +31,7 @@ from tarry.programs.worker.targets import Target, call_as_current, drop_when_lat
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
+from tarry.verbs.jobs.durability import Durability, confirmation_for
 from tarry.verbs.jobs.models import Added, HandedOut, IfExists, NewJob
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, job_options
 
@@ -136,11 +137,17 @@ class Task(Generic[P, R]):
         ttr: Duration | None = None,
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        durability: Durability = None,
     ) -> TaskOptions[P]:
         """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
-        job_options(delay, at, if_exists, ttr, max_attempts, headers)
-        given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr}
-        return TaskOptions(self, {**given, "max_attempts": max_attempts, "headers": headers})
+        job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        if durability is not None:
+            confirmation_for(durability)
+        given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr, "durability": durability}
+        return TaskOptions(
+            self, {**given, "max_attempts": max_attempts, "headers": headers, "max_lateness": max_lateness}
+        )
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
