@@ -79,7 +79,11 @@ def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) 
     assert (made["id"], made["body"], made["every_ms"], made["missed"]) == ("tidy", {"what": "attic"}, 300_000, "all")
     assert answers("schedule", "show", "orders", "tidy") == [made]
     assert not {"last", "version", "declared"} & made.keys(), "what does not apply is left out"
-    answers("schedule", "put", "orders", "report", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin")
+    options = ("--ttr", "30s", "--max-attempts", "3", "--header", "k=v")
+    [report] = answers(
+        "schedule", "put", "orders", "report", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", *options
+    )
+    assert (report["ttr_ms"], report["max_attempts"], report["headers"]) == (30_000, 3, {"k": "v"})
     assert [one["id"] for one in answers("schedule", "list")] == ["tidy", "report"]
     assert answers("schedule", "pause", "orders", "tidy") == [{"topic": "orders", "id": "tidy", "done": "paused"}]
     assert "tidy  every 5m  paused  fired 0" in cli("schedule", "list", "orders").stdout

@@ -39,6 +39,11 @@ def put(
             help=f"Occurrences while no consumer ran: {', '.join(MISSED)}.", autocompletion=complete_words(*MISSED)
         ),
     ] = "once",
+    ttr: Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)] = None,
+    max_attempts: Annotated[
+        str | None, typer.Option(help="After this many attempts a job is dead; none: no limit.", show_default=False)
+    ] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
     max_lateness: Annotated[
         str | None, typer.Option(help="Jobs that are later are buried as stale.", show_default=False)
     ] = None,
@@ -55,6 +60,9 @@ def put(
         tz=tz,
         first=arguments.parse_moment(first, "first"),
         missed=missed_policy,
+        ttr=ttr,
+        max_attempts=arguments.parse_limit(max_attempts),
+        headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
     )
     show_schedule(session, made)
