@@ -83,12 +83,12 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added as Added
     from tarry.verbs.jobs.models import HandedOut as HandedOut
     from tarry.verbs.jobs.models import Holding as Holding
-    from tarry.verbs.jobs.models import IfExists as IfExists
     from tarry.verbs.jobs.models import JobInfo as JobInfo
-    from tarry.verbs.jobs.models import NewJob as NewJob
     from tarry.verbs.jobs.models import Page as Page
     from tarry.verbs.jobs.models import Reservation as Reservation
     from tarry.verbs.jobs.models import State as State
+    from tarry.verbs.jobs.options import IfExists as IfExists
+    from tarry.verbs.jobs.options import NewJob as NewJob
     from tarry.verbs.jobs.stats import Check as Check
     from tarry.verbs.jobs.stats import Defaults as Defaults
     from tarry.verbs.jobs.stats import Histogram as Histogram
@@ -136,7 +136,8 @@ _NAMES_BY_MODULE = {
     "verbs.delayed.transfer": "SetAside",
     "verbs.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
-    "verbs.jobs.models": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
+    "verbs.jobs.models": "Added HandedOut Holding JobInfo Page Reservation State",
+    "verbs.jobs.options": "IfExists NewJob",
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",

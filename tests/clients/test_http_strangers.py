@@ -19,9 +19,8 @@ import tarry
 from tarry import BadInput, NotAllowed, ServerUnfit, Unavailable
 from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import HTTPRequest, ServiceAddress, unavailable_error
-from tarry.clients.http.verbs.fields import with_durability
-from tarry.clients.http.wire import models
 from tarry.verbs.jobs import durability
+from tarry.verbs.jobs.options import JobOptions
 
 PAGE = b"<html><body>Please log in.</body></html>"
 SECRET = "tarry_abc_geheim"
@@ -239,8 +238,8 @@ def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
     assert (within(0, 0), within(0, 0, wait=60)) == (3, 63)
     assert (within(1, 2), within(1, 2, wait=60)) == (1, 61)
     assert 0 < within(5, 3) < 0.1
-    request = HTTPRequest("POST", "/", bytes.decode, models.Add())
-    assert with_durability(request, "replicated").wait == durability.WITHIN_MS / 1000
+    request = tarry.HTTPClient("http://h:1").topic("orders").verbs.add("tea", JobOptions(durability="replicated"), None)
+    assert request.wait == durability.WITHIN_MS / 1000
 
 
 CLIENTS = [

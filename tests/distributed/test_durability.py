@@ -16,7 +16,7 @@ from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
 from tarry.verbs.jobs import add, durability
 from tarry.verbs.jobs.durability import confirmation_for, with_durability
-from tarry.verbs.jobs.options import DEFAULT_OPTIONS
+from tarry.verbs.jobs.options import JobOptions
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +188,7 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
             first, *rest = step.requests
             return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
 
-        flow: Any = topic.verbs.with_durability(
-            topic.verbs.add_many_with(range(50), DEFAULT_OPTIONS, atomic=False), "fsynced"
-        )
+        flow: Any = topic.verbs.add_many(range(50), JobOptions(durability="fsynced"), atomic=False)
         with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:
             client.engine.runner.run(flow, first_then_never)
         assert topic.stats().added == told.value.done > 0

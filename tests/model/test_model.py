@@ -29,7 +29,7 @@ from model.topic_model import KEEP, Job, Topic
 from tarry import BadInput, JobExists, NewJob, Reservation
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import add, settle
-from tarry.verbs.jobs.options import job_options
+from tarry.verbs.jobs.options import JobOptions
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,9 @@ class Game(RuleBasedStateMachine):
     def add(self, spec: Any, if_exists: Any, twice: bool) -> None:
         real, job = self.new(spec)
         created, state = self.believed.add(spec[0], job, if_exists)
-        opts = job_options(real.delay or 0, None, if_exists, real.ttr, real.max_attempts, None)
+        opts = JobOptions(
+            delay=real.delay or 0, if_exists=if_exists, ttr=real.ttr, max_attempts=real.max_attempts
+        ).encode()
         call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
         for ask in [call, call.as_replay()][: 1 + twice]:
             if if_exists == "error" and not created:

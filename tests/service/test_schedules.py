@@ -53,7 +53,7 @@ def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> No
     client = served.app.clients[api.namespace]
     verbs = client.topic("letters").verbs
     said = schedule_verbs.schedule_definition(
-        verbs.context, "tidy", None, "5m", None, "UTC", None, "once", options.DEFAULT_OPTIONS
+        verbs.context, "tidy", None, schedule_verbs.Timing(every="5m"), options.DEFAULT_OPTIONS
     )
     served.run(client.engine.run(schedule_verbs.declare_schedules(verbs, [said])))
     shown = api.get(ALL + "/tidy")

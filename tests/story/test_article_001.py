@@ -19,6 +19,7 @@ from tarry import NewJob, StaleReceipt
 from tarry.clients.testing import Clock
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs import pop, settle
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS
 
 
 async def test_no_crash_lies_between_the_pool_and_the_bucket(face: Face, topic: Any) -> None:
@@ -26,7 +27,7 @@ async def test_no_crash_lies_between_the_pool_and_the_bucket(face: Face, topic: 
     verbs = topic.verbs
     job = await one(topic)
     calls = [
-        verbs.add("tea", 0, None, None, "error", None, -1, None),
+        verbs.add("tea", DEFAULT_OPTIONS, None),
         pop.pop_step(verbs.keys, 1, ttr=b"0", holder=b"me"),
         settle.finish(verbs.keys, [job]),
         verbs.delete(["7"]),

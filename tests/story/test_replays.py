@@ -119,7 +119,7 @@ async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
 
 
 def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
-    return add.add_job(topic.verbs.context, "tea", options.job_options(**given), id)
+    return add.add_job(topic.verbs.context, "tea", options.JobOptions(**given).encode(), id)
 
 
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
@@ -178,14 +178,14 @@ async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more
 
 async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Clock) -> None:
     context = topic.verbs.context
-    (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.DEFAULT_OPTIONS)
+    (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.ENCODED_DEFAULTS)
     call = add._add_call(context, chunk)
     first = await face.run(call)
     assert [one.created for one in first] == [True] * 3
     assert await face.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):
-        await face.run(add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.DEFAULT_OPTIONS)[0]))
+        await face.run(add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0]))
 
 
 async def test_kick_delete_and_reschedule_twice_are_the_same_as_once(face: Face, topic: Any, clock: Clock) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tarry.clients.config import ClientConfig
 from tarry.core.flows import gather
@@ -15,8 +17,9 @@ from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_u
 from tarry.values.keys import TopicKeys
 from tarry.verbs import topic_names
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import options, records
+from tarry.verbs.jobs import records
 from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import on_each, partition_of_name
 from tarry.verbs.jobs.topic import TopicVerbs
@@ -98,27 +101,29 @@ class Schedule:
         return records.unpack_headers(self.head.headers)
 
 
+class Timing(Struct, frozen=True):
+    """When a schedule adds jobs, as it was given."""
+
+    every: Duration | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    first: datetime | None = None
+    missed: Missed = "once"
+
+
 def schedule_definition(
-    context: TopicContext[Any],
-    id: str,
-    body: Any,
-    every: Duration | None,
-    cron: str | None,
-    tz: str,
-    first: datetime | None,
-    missed: Missed,
-    opts: options.JobOptions,
+    context: TopicContext[Any], id: str, body: Any, timing: Timing, options: JobOptions
 ) -> ScheduleDefinition:
     """A schedule, checked. Raises ``BadInput``."""
+    encoded = options.encode()
     new_id_of(id)
-    recurrence = recurrences.make_recurrence(every, cron, tz)
-    if first is not None and cron is not None:
+    recurrence = recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
+    if timing.first is not None and timing.cron is not None:
         raise BadInput("first: for every=; a cron expression says itself when it begins.")
     raw, flags = context.codec.encode(body)
-    value = opts.head(flags, records.NO_NONCE) + raw
-    return ScheduleDefinition(
-        id, recurrence, missed_of(missed), value, None if first is None else moment_us(first, "first")
-    )
+    value = encoded.head(flags, records.NO_NONCE) + raw
+    first = None if timing.first is None else moment_us(timing.first, "first")
+    return ScheduleDefinition(id, recurrence, missed_of(timing.missed), value, first)
 
 
 def make_schedule(topic: str, codec: BodyCodec[Any], one: StoredSchedule) -> Schedule:
@@ -199,24 +204,9 @@ class ScheduleVerbs:
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context
 
-    def put(
-        self,
-        topic: Any,
-        id: str,
-        body: Any,
-        every: Duration | None,
-        cron: str | None,
-        tz: str,
-        first: datetime | None,
-        missed: Missed,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        max_lateness: Duration | None,
-    ) -> Flow[Schedule]:
+    def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> Flow[Schedule]:
         verbs = self.verbs(topic)
-        opts = options.job_options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        return self._put(verbs, schedule_definition(verbs.context, id, body, every, cron, tz, first, missed, opts))
+        return self._put(verbs, schedule_definition(verbs.context, id, body, timing, options))
 
     def _put(self, verbs: TopicVerbs[Any], one: ScheduleDefinition) -> Flow[Schedule]:
         found = yield from on_partition(verbs, one.id, lambda keys: definitions.put_schedule(keys, one))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.schedule_verbs import Schedule, ScheduleVerbs
+from tarry.clients.schedule_verbs import Schedule, ScheduleVerbs, Timing
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.partition import TOPIC_DEFAULT
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class AsyncSchedules:
         (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
         Raises ``BadInput``, also where a worker's code declares a schedule of this name.
         """
-        put = self._verbs.put(topic, id, body, every, cron, tz, first, missed, ttr, max_attempts, headers, max_lateness)
+        timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
+        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        put = self._verbs.put(topic, id, body, timing, options)
         await self._engine.register_topic(self._verbs.context(topic).name)
         return await self._engine.run(put)
 

@@ -12,9 +12,9 @@ from tarry.core.watch import PopAnswer
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs.durability import Durability
-from tarry.verbs.jobs.models import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
-from tarry.verbs.jobs.partition import TOPIC_DEFAULT, UNCHANGED
+from tarry.verbs.jobs.models import Added, HandedOut, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.partition import UNCHANGED
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.topic import TopicVerbs
@@ -70,8 +70,17 @@ class Topic(Generic[T]):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
         """
-        call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
-        call = self.verbs.with_durability(call, durability)
+        options = JobOptions(
+            delay=delay,
+            at=at,
+            if_exists=if_exists,
+            ttr=ttr,
+            max_attempts=max_attempts,
+            headers=headers,
+            max_lateness=max_lateness,
+            durability=durability,
+        )
+        call = self.verbs.add(body, options, id)
         self.engine.register_topic(self.name)
         return self.engine.run(call)
 
@@ -95,8 +104,17 @@ class Topic(Generic[T]):
         nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
-        flow = self.verbs.with_durability(every, durability)
+        options = JobOptions(
+            delay=delay,
+            at=at,
+            if_exists=if_exists,
+            ttr=ttr,
+            max_attempts=max_attempts,
+            headers=headers,
+            max_lateness=max_lateness,
+            durability=durability,
+        )
+        flow = self.verbs.add_many(bodies, options, atomic=atomic)
         self.engine.register_topic(self.name)
         return self.engine.run(flow)
 

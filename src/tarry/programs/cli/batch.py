@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union, get_args, get_type_hints
 
 import msgspec
 
@@ -14,52 +15,43 @@ from tarry.core.requests import flow_of
 from tarry.errors import BadInput
 from tarry.programs.cli.progress import progress, with_progress
 from tarry.programs.cli.session import CommandSession
-from tarry.verbs.jobs.durability import with_durability
-from tarry.verbs.jobs.models import Added, NewJob
-from tarry.verbs.jobs.partition import TOPIC_DEFAULT
+from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.options import JobOptions, NewJob
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.topic import Topic
 
 
-class _BatchLine(msgspec.Struct, forbid_unknown_fields=True):
-    body: Any
-    id: str | None = None
-    delay: int | float | str | None = None
-    at: datetime | None = None
-    ttr: int | float | str | None = None
-    max_attempts: int | None = TOPIC_DEFAULT
-    headers: Mapping[str, str] | None = None
-    max_lateness: int | float | str | None = None
+def _line_type() -> type[msgspec.Struct]:
+    """A line has the fields of a ``NewJob``; a duration is a number or text."""
+    kinds = get_type_hints(NewJob)
+    options = [(one.name, _as_json(kinds[one.name]), one.default) for one in fields(NewJob) if one.name != "body"]
+    return msgspec.defstruct("Line", [("body", Any), *options], forbid_unknown_fields=True)
 
 
-_decode = msgspec.json.Decoder(_BatchLine).decode
+def _as_json(kind: Any) -> Any:
+    return Union[tuple(part for part in get_args(kind) if part is not timedelta)]  # noqa: UP007  # made of parts
+
+
+LINE = _line_type()
+_decode = msgspec.json.Decoder(LINE).decode
 
 
 def add_from_file(
     session: CommandSession,
-    topic: str,
+    handle: Topic[Any],
     path: str,
-    options: Mapping[str, Any],
+    options: JobOptions,
     *,
     raw: bool,
     limit: int | None,
     dry_run: bool,
 ) -> Sequence[Added]:
     """Adds the jobs of a file, with a progress bar; ``dry_run`` only checks them and prints their number."""
-    handle = session.topic(topic, options["partitions"])
-    jobs = new_jobs(path, raw=raw)[:limit]
+    topic, jobs = handle.name, new_jobs(path, raw=raw)[:limit]
     if not dry_run:
         handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
-    operation = handle.verbs.add_many(
-        jobs,
-        options["delay"],
-        options["at"],
-        options["if_exists"],
-        options["ttr"],
-        options["max_attempts"],
-        options["headers"],
-        False,
-        options["max_lateness"],
-    )
-    flow = flow_of(with_durability(operation, options["durability"]))
+    flow = flow_of(handle.verbs.add_many(jobs, options, atomic=False))
     if dry_run:
         session.print_answer({"topic": topic, "would_add": len(jobs)}, f"{topic}  {len(jobs)} jobs would be added")
         return ()
@@ -88,16 +80,8 @@ def _new_job(line: str, number: int) -> NewJob[Any]:
     try:
         job = _decode(line)
     except msgspec.MsgspecError as fault:
+        *others, last = [one.name for one in fields(NewJob) if one.name != "body"]
         raise BadInput(
-            f'line {number}: {fault}; write {{"body": …}}, with id, delay, at, ttr, max_attempts, headers, max_lateness as needed.'
+            f'line {number}: {fault}; write {{"body": …}}, with {", ".join(others)} or {last} as needed.'
         ) from fault
-    return NewJob(
-        job.body,
-        delay=job.delay,
-        at=job.at,
-        id=job.id,
-        ttr=job.ttr,
-        max_attempts=job.max_attempts,
-        headers=job.headers,
-        max_lateness=job.max_lateness,
-    )
+    return NewJob(**msgspec.structs.asdict(job))

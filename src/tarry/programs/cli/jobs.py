@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from tarry.programs.cli.selection import Limit
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, HandedOut, IfExists
+    from tarry.verbs.jobs.models import Added, HandedOut
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -68,26 +68,25 @@ def add(
     options: dict[str, Any] = {
         "delay": delay if delay is not None else 0,
         "at": arguments.parse_moment(at, "at"),
-        "if_exists": cast("IfExists", if_exists),
+        "if_exists": if_exists,
         "ttr": ttr,
         "max_attempts": arguments.parse_limit(max_attempts),
         "headers": arguments.parse_headers(header),
         "max_lateness": max_lateness,
         "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
+    handle = session.topic(topic, partitions)
     if file is None:
         if dry_run or limit is not None:
             raise BadInput("dry_run, limit: use them with --file.")
-        _added(
-            session, session.topic(topic, partitions).add(arguments.parse_body(body or "", raw=raw), id=id, **options)
-        )
+        _added(session, handle.add(arguments.parse_body(body or "", raw=raw), id=id, **options))
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
         from tarry.programs.cli.batch import add_from_file
+        from tarry.verbs.jobs.options import JobOptions
 
-        options["partitions"] = partitions
-        for job in add_from_file(session, topic, file, options, raw=raw, limit=limit, dry_run=dry_run):
+        for job in add_from_file(session, handle, file, JobOptions(**options), raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
 
 

@@ -24,7 +24,8 @@ from tarry.programs.demo.summary import IN_TIME, Summary, summary
 from tarry.programs.demo.workers import TTR_S, DemoWorker
 from tarry.values import keys
 from tarry.values.durations import moment_us
-from tarry.verbs.jobs.models import NewJob, State
+from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.options import NewJob
 
 KILL_AT = 0.4
 """When worker 1 is killed, as a fraction of the time."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from tarry.clients.http.wire import bodies, models
+from tarry.clients.http.wire.job_options import given_options
 from tarry.errors import BadInput
 from tarry.programs.service.idempotency import KeyedIds
-from tarry.verbs.jobs import options
-from tarry.verbs.jobs.models import Added, NewJob
+from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.options import JobOptions, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
@@ -34,7 +33,7 @@ def add_operation(
     verbs, id = topic.verbs, given.id
     if ids is not None:
         verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
-    return verbs.with_durability(verbs.add_with(body, _options(given, given.if_exists, headers), id), given.durability)
+    return verbs.add(body, JobOptions(**{**given_options(given), "headers": headers}), id)
 
 
 def add_many_flow(
@@ -43,8 +42,7 @@ def add_many_flow(
     """The flow that adds many. Raises ``BadInput``."""
     verbs = topic.verbs if ids is None else topic.verbs.on_behalf_of(ids=ids)
     jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
-    opts = _options(payload, payload.if_exists, payload.headers)
-    return verbs.with_durability(verbs.add_many_with(jobs, opts, atomic=payload.atomic), payload.durability)
+    return verbs.add_many(jobs, JobOptions(**given_options(payload)), atomic=payload.atomic)
 
 
 def _new_job(job: models.OneOfMany, ids: KeyedIds | None, index: int) -> Any:
@@ -52,30 +50,7 @@ def _new_job(job: models.OneOfMany, ids: KeyedIds | None, index: int) -> Any:
         body = bodies.body_of(job.body, job.body_base64, job.coded)
     except BadInput as fault:
         raise BadInput(f"job {index}: {fault}") from None
-    if ids is None and job == _body_of(job):
-        return body
-    return NewJob(
-        body,
-        delay=job.delay,
-        at=job.at,
-        id=job.id if job.id is not None or ids is None else ids.id(index),
-        ttr=job.ttr,
-        max_attempts=_attempts(job),
-        headers=job.headers,
-        max_lateness=job.max_lateness,
-    )
-
-
-def _body_of(job: models.OneOfMany) -> models.OneOfMany:
-    """The same job without any option."""
-    return models.OneOfMany(body=job.body, body_base64=job.body_base64, coded=job.coded)
-
-
-def _options(given: Any, if_exists: Any, headers: Any) -> options.JobOptions:
-    delay = 0 if given.delay is None and given.at is None else given.delay
-    return options.job_options(delay, given.at, if_exists, given.ttr, _attempts(given), headers, given.max_lateness)
-
-
-def _attempts(given: Any) -> int | None:
-    found: int | None = options.TOPIC_DEFAULT if given.max_attempts is UNSET else given.max_attempts
-    return found
+    own, id = given_options(job), job.id
+    if ids is not None and id is None:
+        id = ids.id(index)
+    return body if id is None and not own else NewJob(body, id=id, **own)

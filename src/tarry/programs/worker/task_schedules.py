@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
+from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions, job_options
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 
@@ -42,18 +42,12 @@ class TaskSchedule:
 
     task: Task[..., Any]
     id: str
-    every: Duration | None
-    cron: str | None
-    tz: str
-    missed: Missed
+    timing: Timing
     body: Any
     options: JobOptions
 
     def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
-        context = topic.verbs.context
-        return schedule_definition(
-            context, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options
-        )
+        return schedule_definition(topic.verbs.context, self.id, self.body, self.timing, self.options)
 
 
 class ScheduleDecorators:
@@ -72,6 +66,7 @@ class ScheduleDecorators:
         topic: str | None = None,
         ttr: Duration | None = None,
         max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs every so long, with ``args``; a plain function becomes a task.
@@ -80,10 +75,8 @@ class ScheduleDecorators:
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
         worker starts. Raises ``BadInput``.
         """
-        opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
-        return self._add_schedule(topic, id, args, lambda task, name, body: TaskSchedule(
-            task, name, period, None, "UTC", missed_of(missed), body, opts
-        ))  # fmt: skip
+        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
     def cron(
         self,
@@ -96,28 +89,31 @@ class ScheduleDecorators:
         topic: str | None = None,
         ttr: Duration | None = None,
         max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
-        opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
-        return self._add_schedule(topic, id, args, lambda task, name, body: TaskSchedule(
-            task, name, None, expression, tz, missed_of(missed), body, opts
-        ))  # fmt: skip
+        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        return self._add_schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
 
     def _add_schedule(
         self,
         topic: str | None,
         id: str | None,
         args: Mapping[str, Any] | None,
-        make: Callable[[Task[..., Any], str, Any], TaskSchedule],
+        timing: Timing,
+        options: JobOptions,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        missed_of(timing.missed)
+        options.encode()
+
         def register(function: Callable[P, R]) -> Task[P, R]:
             task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
             if topic is not None and topic != task.topic_name:
                 raise BadInput(f"topic: the task {task.name} is in {task.topic_name!r}; give topic= to @task.")
-            schedule = make(task, id or task.name, task.checked_body(args or {}))
+            schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
             new_id_of(schedule.id)
-            recurrences.make_recurrence(schedule.every, schedule.cron, schedule.tz)
+            recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             if (task.topic_name, schedule.id) in self.all_schedules():
                 raise BadInput(f"schedule: {task.topic_name} has one named {schedule.id!r} already; give id=.")
             self._schedules[task.topic_name, schedule.id] = schedule

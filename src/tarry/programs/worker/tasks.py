@@ -23,6 +23,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
 
 import msgspec
+from msgspec import structs
 
 from tarry.errors import BadInput, BodyError
 from tarry.programs.worker import handlers
@@ -31,9 +32,9 @@ from tarry.programs.worker.targets import Target, call_as_current, drop_when_lat
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
-from tarry.verbs.jobs.durability import Durability, confirmation_for
-from tarry.verbs.jobs.models import Added, HandedOut, IfExists, NewJob
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, job_options
+from tarry.verbs.jobs.durability import confirmation_for
+from tarry.verbs.jobs.models import Added, HandedOut
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
     from tarry.programs.worker.registry import Registry
@@ -121,11 +122,11 @@ class Task(Generic[P, R]):
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
-        return TaskOptions(self, {}).add(*args, **kwargs)
+        return TaskOptions(self, DEFAULT_OPTIONS, None).add(*args, **kwargs)
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """The same as ``add``, awaited."""
-        return await TaskOptions(self, {}).add_async(*args, **kwargs)
+        return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
 
     def options(
         self,
@@ -141,13 +142,20 @@ class Task(Generic[P, R]):
         durability: Durability = None,
     ) -> TaskOptions[P]:
         """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
-        job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        options = JobOptions(
+            delay=delay,
+            at=at,
+            if_exists=if_exists,
+            ttr=ttr,
+            max_attempts=max_attempts,
+            headers=headers,
+            max_lateness=max_lateness,
+            durability=durability,
+        )
+        options.encode()
         if durability is not None:
             confirmation_for(durability)
-        given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr, "durability": durability}
-        return TaskOptions(
-            self, {**given, "max_attempts": max_attempts, "headers": headers, "max_lateness": max_lateness}
-        )
+        return TaskOptions(self, options, id)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
@@ -205,9 +213,10 @@ class Task(Generic[P, R]):
 class TaskOptions(Generic[P]):
     """A task with options for its next job."""
 
-    def __init__(self, task: Task[P, Any], options: dict[str, Any]) -> None:
+    def __init__(self, task: Task[P, Any], options: JobOptions, id: str | None) -> None:
         self._task = task
         self._options = options
+        self._id = id
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """Adds the job. Raises the errors of ``topic.add``."""
@@ -224,8 +233,8 @@ class TaskOptions(Generic[P]):
         return added
 
     def _job_options(self) -> dict[str, Any]:
-        headers = self._task._registry.stamped_headers(self._options.get("headers"))
-        return {**self._options, "headers": headers}
+        headers = self._task._registry.stamped_headers(self._options.headers)
+        return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 
 def parse_envelope(job: HandedOut[Any]) -> Envelope:

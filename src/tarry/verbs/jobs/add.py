@@ -14,17 +14,8 @@ from tarry.values.durations import as_datetime
 from tarry.values.keys import DEPARTING_PARTS, with_departing
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import Added, NewJob, State
-from tarry.verbs.jobs.options import (
-    DEFAULT_OPTIONS,
-    NEW_MARK,
-    TOPIC_DEFAULT,
-    JobOptions,
-    max_attempts_of,
-    max_lateness_us,
-    ttr_ms_of,
-    when_of,
-)
+from tarry.verbs.jobs.models import Added, State
+from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions, NewJob
 
 T = TypeVar("T")
 
@@ -37,7 +28,7 @@ MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 def add_job(
     context: TopicContext[T],
     body: T,
-    opts: JobOptions = DEFAULT_OPTIONS,
+    opts: EncodedOptions = ENCODED_DEFAULTS,
     id: str | None = None,
     new_id: bytes | None = None,
 ) -> ScriptCall[Added]:
@@ -85,7 +76,7 @@ class _Chunk(Generic[T]):
 def add_jobs(
     context: TopicContext[T],
     bodies: Iterable[T | NewJob[T]],
-    opts: JobOptions = DEFAULT_OPTIONS,
+    opts: EncodedOptions = ENCODED_DEFAULTS,
     *,
     atomic: bool = False,
     new_ids: Sequence[bytes] | None = None,
@@ -127,7 +118,7 @@ def _add_call(context: TopicContext[T], chunk: _Chunk[T]) -> ScriptCall[list[Add
 def _chunks(
     context: TopicContext[T],
     bodies: Sequence[T | NewJob[T]],
-    opts: JobOptions,
+    opts: EncodedOptions,
     given_ids: Sequence[bytes] | None = None,
 ) -> list[_Chunk[T]]:
     unused_ids = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
@@ -158,14 +149,10 @@ def _chunks(
     return chunks
 
 
-def _item(context: TopicContext[T], job: NewJob[T], opts: JobOptions, new_id: bytes) -> tuple[bytes, bytes, bytes]:
+def _item(context: TopicContext[T], job: NewJob[T], opts: EncodedOptions, new_id: bytes) -> tuple[bytes, bytes, bytes]:
     raw, flags = context.codec.encode(job.body)
-    when = opts.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
-    ttr_ms = opts.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
-    limit = opts.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
-    headers = opts.headers if job.headers is None else records.pack_headers(job.headers)
-    latest = opts.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
     id, mark, nonce = new_id, NEW_MARK, records.NO_NONCE
     if job.id is not None:
         id, mark, nonce = names.check_new_name(job.id, "id"), opts.mark, context.ids.nonce()
-    return id, mark + when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw
+    when, head = opts.of_job(job, flags, nonce)
+    return id, mark + when, head + raw

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from tarry.core.flows import intercept
 from tarry.core.requests import CannotConfirm, Confirmation, Flow, Reply, Request, ScriptCall
 from tarry.errors import BadInput, Unconfirmed
 from tarry.verbs.jobs.add import ADD
+from tarry.verbs.jobs.options import Durability
 
 T = TypeVar("T")
-Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 WITHIN_MS = 2000
 MOST_REPLICAS = 100
 NEEDS_FOR_DISK = (

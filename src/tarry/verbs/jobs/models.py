@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tarry.values.durations import Duration, as_datetime, as_timedelta
+from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import records
 
@@ -18,8 +18,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 State = Literal["delayed", "ready", "reserved", "dead"]
 """The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
-IfExists = Literal["error", "keep", "replace"]
-"""What ``add`` does when the id is taken by a living or dead job."""
 
 
 class Holding(Protocol):
@@ -46,20 +44,6 @@ class Added(Struct, frozen=True):
     created: bool
     state: State
     due: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob(Generic[T]):
-    """A job for ``add_many`` with options of its own; the others come from the call."""
-
-    body: T
-    delay: Duration | None = field(default=None, kw_only=True)
-    at: datetime | None = field(default=None, kw_only=True)
-    id: str | None = field(default=None, kw_only=True)
-    ttr: Duration | None = field(default=None, kw_only=True)
-    max_attempts: int | None = field(default=-1, kw_only=True)
-    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
-    max_lateness: Duration | None = field(default=None, kw_only=True)
 
 
 class StoredJob(Generic[T]):

@@ -1,17 +1,27 @@
-"""The options of ``add``, checked and encoded for the script."""
+"""The options of ``add``: as they were given, and as the script takes them.
+
+Every way to add jobs (handle, task, HTTP request, command, line of a file, schedule) makes a ``JobOptions``; tests/clients/test_options.py
+compares the ways.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+
+from msgspec import Struct
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.models import IfExists
 
+T = TypeVar("T")
+IfExists = Literal["error", "keep", "replace"]
+"""What ``add`` does when the id is taken by a living or dead job."""
+Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 TOPIC_DEFAULT = -1
 """``max_attempts`` of the topic; ``None`` means no limit."""
 
@@ -21,8 +31,52 @@ NEW_MARK = b"n"
 _SEEN_MARK = b"s"
 
 
-class JobOptions(NamedTuple):
-    """The options of one call, for all its jobs."""
+class JobOptions(Struct, frozen=True):
+    """The options of one call of ``add`` or ``add_many``, or of a schedule's jobs, as they were given."""
+
+    delay: Duration = 0
+    at: datetime | None = None
+    if_exists: IfExists = "error"
+    ttr: Duration | None = None
+    max_attempts: int | None = TOPIC_DEFAULT
+    headers: Mapping[str, str] | None = None
+    max_lateness: Duration | None = None
+    durability: Durability = None
+
+    def encode(self) -> EncodedOptions:
+        """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
+        at, headers, ttr, max_lateness = self.at, self.headers, self.ttr, self.max_lateness
+        if at is None and headers is None and ttr is None and max_lateness is None:
+            try:
+                return _encode_common(self.delay, self.if_exists, self.max_attempts)
+            except TypeError:
+                pass  # not hashable, and so wrong: the checks below raise the error
+        return _encode(
+            when_of(self.delay, at),
+            self.if_exists,
+            ttr_ms_of(ttr),
+            self.max_attempts,
+            records.pack_headers(headers),
+            max_lateness_us(max_lateness),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob(Generic[T]):
+    """A job for ``add_many`` with options of its own; the others come from the call."""
+
+    body: T
+    delay: Duration | None = field(default=None, kw_only=True)
+    at: datetime | None = field(default=None, kw_only=True)
+    id: str | None = field(default=None, kw_only=True)
+    ttr: Duration | None = field(default=None, kw_only=True)
+    max_attempts: int | None = field(default=TOPIC_DEFAULT, kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    max_lateness: Duration | None = field(default=None, kw_only=True)
+
+
+class EncodedOptions(NamedTuple):
+    """The options of one call, checked and encoded for the script."""
 
     mark: bytes
     when: bytes
@@ -39,52 +93,42 @@ class JobOptions(NamedTuple):
             return self.json_head
         return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
 
-    def replacing_nonce(self, nonce: bytes) -> JobOptions:
+    def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
+        """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
+        when = self.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
+        ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
+        limit = self.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
+        headers = self.headers if job.headers is None else records.pack_headers(job.headers)
+        latest = self.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
+        return when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest)
+
+    def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
         return self._replace(mark=_SEEN_MARK + nonce)
 
 
-def job_options(
-    delay: Duration | None = 0,
-    at: datetime | None = None,
-    if_exists: IfExists = "error",
-    ttr: Duration | None = None,
-    max_attempts: int | None = TOPIC_DEFAULT,
-    headers: Mapping[str, str] | None = None,
-    max_lateness: Duration | None = None,
-) -> JobOptions:
-    """Checks and encodes options. Raises ``BadInput``."""
-    if delay is None and at is None:
-        raise BadInput("delay: it is None; write 0 for now, or leave it out.")
-    if delay is not None and at is None and headers is None and ttr is None and max_lateness is None:
-        try:
-            return _cached_options(delay, if_exists, max_attempts)
-        except TypeError:
-            pass  # not hashable, and so wrong: the checks below raise the error
-    latest = max_lateness_us(max_lateness)
-    return _build(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, records.pack_headers(headers), latest)
-
-
 @lru_cache(maxsize=256, typed=True)
-def _cached_options(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> JobOptions:
-    return _build(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
+def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> EncodedOptions:
+    return _encode(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
 
 
-def _build(
+def _encode(
     when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
-) -> JobOptions:
+) -> EncodedOptions:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
     head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, latest)
-    return JobOptions(mark, when, ttr_ms, limit, headers, latest, head)
+    return EncodedOptions(mark, when, ttr_ms, limit, headers, latest, head)
 
 
 def when_of(delay: Duration | None, at: datetime | None) -> bytes:
     """A delay in microseconds, or ``@`` and a moment, as the scripts expect it."""
     if at is None:
-        return b"%d" % duration_us(0 if delay is None else delay)
+        if delay is None:
+            raise BadInput("delay: it is None; write 0 for now, or leave it out.")
+        return b"%d" % duration_us(delay)
     if delay:
         raise BadInput("delay and at: give one of the two.")
     return b"@%d" % moment_us(at)
@@ -113,4 +157,7 @@ def max_attempts_of(value: int | None) -> int:
     return 0 if value == TOPIC_DEFAULT else value
 
 
-DEFAULT_OPTIONS = job_options()
+DEFAULT_OPTIONS = JobOptions()
+ENCODED_DEFAULTS = DEFAULT_OPTIONS.encode()
+DURATIONS = frozenset(name for name, kind in get_type_hints(JobOptions).items() if timedelta in get_args(kind))
+"""The names of the options that are durations."""

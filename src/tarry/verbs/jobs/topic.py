@@ -5,7 +5,7 @@ Each method of the blocking and the awaited topic only calls the verb of the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,9 +17,10 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import add, merge, options, pop, settings, views
-from tarry.verbs.jobs.durability import Durability, with_durability
-from tarry.verbs.jobs.models import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs import add, merge, pop, settings, views
+from tarry.verbs.jobs.durability import with_durability
+from tarry.verbs.jobs.models import Added, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -41,23 +42,12 @@ class TopicVerbs(Partitions[T]):
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(
-        self,
-        body: T,
-        delay: Duration,
-        at: datetime | None,
-        id: str | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        max_lateness: Duration | None = None,
-    ) -> Operation[Added]:
-        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        return self.add_with(body, opts, id)
+    def add(self, body: T, options: JobOptions, id: str | None) -> Operation[Added]:
+        added = self.add_with(body, options.encode(), id)
+        return added if options.durability is None else with_durability(added, options.durability)
 
-    def add_with(self, body: T, opts: options.JobOptions, id: str | None) -> Operation[Added]:
-        """Adds a job with checked options."""
+    def add_with(self, body: T, opts: EncodedOptions, id: str | None) -> Operation[Added]:
+        """Adds a job with encoded options."""
         call = add.add_job(self.context, body, opts, id)
         if self.single is None:
             return self.over_partitions(lambda parts: self._add(parts, call))
@@ -72,26 +62,14 @@ class TopicVerbs(Partitions[T]):
         call.keys = with_departing(parts[partition_of_id(call.items[0], len(parts))].keys)
         return (yield from ask(call))
 
-    def add_many(
-        self,
-        bodies: Iterable[T | NewJob[T]],
-        delay: Duration,
-        at: datetime | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        atomic: bool,
-        max_lateness: Duration | None = None,
-    ) -> Flow[list[Added]]:
+    def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:
         require_several(bodies, "bodies")
-        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        return self.add_many_with(bodies, opts, atomic=atomic)
+        return with_durability(self.add_many_with(bodies, options.encode(), atomic=atomic), options.durability)
 
     def add_many_with(
-        self, bodies: Iterable[T | NewJob[T]], opts: options.JobOptions, *, atomic: bool
+        self, bodies: Iterable[T | NewJob[T]], opts: EncodedOptions, *, atomic: bool
     ) -> Flow[list[Added]]:
-        """Adds jobs with checked options. All jobs are checked before the first script is sent."""
+        """Adds jobs with encoded options. All jobs are checked before the first script is sent."""
         some = list(bodies)
         if self.single is None and len(self._partitions) > 1:
             return self.over_partitions(lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
@@ -103,7 +81,7 @@ class TopicVerbs(Partitions[T]):
         return self._retry_over_partitions(plain, lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
 
     def _add_spread(
-        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], opts: options.JobOptions, *, atomic: bool
+        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], opts: EncodedOptions, *, atomic: bool
     ) -> Flow[list[Added]]:
         if atomic:
             raise BadInput(
@@ -115,10 +93,6 @@ class TopicVerbs(Partitions[T]):
             some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
             flows.append((own, done, add.add_jobs(parts[index].context, some, opts, new_ids=ids, done=done)))
         return merge.merge_added(len(bodies), flows)
-
-    def with_durability(self, operation: Operation[R], durability: Durability) -> Operation[R]:
-        """The same, which succeeds only when its jobs are as durable as ``durability`` says."""
-        return with_durability(operation, durability)
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from msgspec import UNSET
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
-from tarry.verbs.jobs.durability import WITHIN_MS, Durability
-from tarry.verbs.jobs.options import TOPIC_DEFAULT
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 S = TypeVar("S")
@@ -51,24 +47,6 @@ def encoded_body_fields(raw: bytes, flag: int) -> dict[str, Any]:
             return {"body_base64": b64encode(raw).decode(), "coded": True}
         return {"body": msgspec.Raw(raw)}
     return {"body_base64": b64encode(raw).decode()}
-
-
-def option_fields(
-    delay: Duration | None,
-    at: datetime | None,
-    ttr: Duration | None,
-    max_attempts: int | None,
-    headers: Mapping[str, str] | None,
-    max_lateness: Duration | None,
-) -> dict[str, Any]:
-    """The fields of an add's options."""
-    spans = {"delay": optional_span(delay), "ttr": optional_span(ttr), "max_lateness": optional_span(max_lateness)}
-    return {**spans, "at": at, "max_attempts": max_attempts_field(max_attempts), "headers": headers}
-
-
-def max_attempts_field(max_attempts: int | None) -> Any:
-    """The topic's defaults are left out."""
-    return UNSET if max_attempts == TOPIC_DEFAULT else max_attempts
 
 
 def new_idempotency_key(random: Callable[[int], bytes]) -> str:
@@ -122,26 +100,3 @@ def all_of(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
     if stale:
         stale[0].ids = tuple(id for fault in stale for id in fault.ids)
         raise stale[0]
-
-
-def with_durability(request: HTTPRequest[S], durability: Durability) -> HTTPRequest[S]:
-    """The same request, which the service answers when the durability is met."""
-    request.body.durability = durability
-    request.wait += WITHIN_MS / 1000
-    return request
-
-
-def all_with_durability(flow: HTTPFlow[S], durability: Durability) -> HTTPFlow[S]:
-    """The same requests, each with the durability that it waits for."""
-    answer: Any = None
-    fault: Exception | None = None
-    while True:
-        try:
-            request = flow.throw(fault) if fault is not None else flow.send(answer)
-        except StopIteration as end:
-            found: S = end.value
-            return found
-        try:
-            answer, fault = (yield with_durability(request, durability)), None
-        except Exception as raised:  # noqa: BLE001  # the flow decides what it means
-            fault = raised

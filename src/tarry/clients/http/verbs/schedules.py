@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPRequest
-from tarry.clients.http.verbs.fields import body_fields, max_attempts_field, optional_span, read_done, reader, segment
+from tarry.clients.http.verbs.fields import body_fields, optional_span, read_done, reader, segment
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.wire import schedule_answers, schedule_models
 from tarry.clients.http.wire.decode import schedule
-from tarry.clients.schedule_verbs import Schedule, schedule_definition
+from tarry.clients.http.wire.job_options import option_fields
+from tarry.clients.schedule_verbs import Schedule, Timing, schedule_definition
 from tarry.errors import BadInput
-from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import options
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.schedules.records import Missed, id_of
+from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.schedules.records import id_of
 
 UNKNOWN = "unknown_schedule"
 
@@ -38,35 +37,17 @@ class HTTPScheduleVerbs:
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context
 
-    def put(
-        self,
-        topic: Any,
-        id: str,
-        body: Any,
-        every: Duration | None,
-        cron: str | None,
-        tz: str,
-        first: datetime | None,
-        missed: Missed,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        max_lateness: Duration | None,
-    ) -> HTTPRequest[Schedule]:
+    def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
-        opts = options.job_options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        schedule_definition(verbs.context, id, body, every, cron, tz, first, missed, opts)
+        schedule_definition(verbs.context, id, body, timing, options)
         model = schedule_models.PutSchedule(
-            every=optional_span(every),
-            cron=cron,
-            tz=tz,
-            first=first,
-            missed=missed,
+            every=optional_span(timing.every),
+            cron=timing.cron,
+            tz=timing.tz,
+            first=timing.first,
+            missed=timing.missed,
             **body_fields(verbs.context.codec, body),
-            ttr=optional_span(ttr),
-            max_attempts=max_attempts_field(max_attempts),
-            max_lateness=optional_span(max_lateness),
-            headers=headers,
+            **option_fields(options),
         )
         return verbs.request("PUT", _path(id), _one(verbs.context.codec), model)
 

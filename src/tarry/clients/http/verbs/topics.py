@@ -5,7 +5,7 @@ So arguments that the library refuses are refused here with the same errors, bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
@@ -14,29 +14,28 @@ from msgspec import UNSET
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.clients.http.verbs.fields import (
     all_of,
-    all_with_durability,
     body_fields,
     in_sequence,
     new_idempotency_key,
-    option_fields,
     optional_span,
     read_nothing,
     reader,
     segment,
     span_text,
     split,
-    with_durability,
 )
 from tarry.clients.http.wire import answers, models, topic_answers, topic_models
 from tarry.clients.http.wire.decode import added, check, defaults, histogram, job_info, page, stats
+from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import rates
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import add, options
+from tarry.verbs.jobs import add
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
-from tarry.verbs.jobs.durability import Durability, confirmation_for
-from tarry.verbs.jobs.models import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
+from tarry.verbs.jobs.models import Added, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -91,61 +90,39 @@ class HTTPTopicVerbs(Generic[T]):
 
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(
-        self,
-        body: T,
-        delay: Duration,
-        at: datetime | None,
-        id: str | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        max_lateness: Duration | None = None,
-    ) -> HTTPRequest[Added]:
-        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        add.add_job(self.context, body, opts, id)
+    def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
+        add.add_job(self.context, body, options.encode(), id)
         said = models.Add(
-            **body_fields(self.context.codec, body),
-            **option_fields(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness),
-            id=self._new_id() if id is None else id,
-            if_exists=if_exists,
+            **body_fields(self.context.codec, body), **option_fields(options), id=self._new_id() if id is None else id
         )
-        return self.request(
-            "POST", "/jobs", reader(answers.AddedJob, added), said, key=new_idempotency_key(self._random)
-        )
+        return self._add_request("/jobs", reader(answers.AddedJob, added), said)
 
-    def add_many(
-        self,
-        bodies: Iterable[T | NewJob[T]],
-        delay: Duration,
-        at: datetime | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        atomic: bool,
-        max_lateness: Duration | None = None,
-    ) -> HTTPFlow[list[Added]]:
+    def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
         require_several(bodies, "bodies")
         entries = list(bodies)
-        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        add.add_jobs(self.context, entries, opts, atomic=atomic)
-        said_of_all = option_fields(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness)
-        requests = []
-        for part in self._chunks([self._job_fields(entry) for entry in entries]):
-            said = models.AddMany(jobs=part, **said_of_all, if_exists=if_exists, atomic=atomic)
-            read = reader(answers.AddedJobs, lambda found: [added(job) for job in found.jobs])
-            requests.append(self.request("POST", "/many/add", read, said, key=new_idempotency_key(self._random)))
-        return in_sequence(requests)
+        add.add_jobs(self.context, entries, options.encode(), atomic=atomic)
+        read = reader(answers.AddedJobs, lambda found: [added(job) for job in found.jobs])
+        given = option_fields(options)
+        return in_sequence(
+            [
+                self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic))
+                for part in self._chunks([self._job_fields(entry) for entry in entries])
+            ]
+        )
+
+    def _add_request(self, path: str, read: Callable[[bytes], S], said: models.Add | models.AddMany) -> HTTPRequest[S]:
+        """A request to add jobs, which the service answers when their durability is met."""
+        wait = 0.0
+        if said.durability is not None:
+            confirmation_for(said.durability)
+            wait = WITHIN_MS / 1000
+        return self.request("POST", path, read, said, key=new_idempotency_key(self._random), wait=wait)
 
     def _job_fields(self, entry: T | NewJob[T]) -> models.OneOfMany:
         if not isinstance(entry, NewJob):
             return models.OneOfMany(**body_fields(self.context.codec, entry), id=self._new_id())
-        own = option_fields(entry.delay, entry.at, entry.ttr, entry.max_attempts, entry.headers, entry.max_lateness)
-        return models.OneOfMany(
-            **body_fields(self.context.codec, entry.body), **own, id=self._new_id() if entry.id is None else entry.id
-        )
+        id = self._new_id() if entry.id is None else entry.id
+        return models.OneOfMany(**body_fields(self.context.codec, entry.body), **option_fields(entry), id=id)
 
     def _chunks(self, jobs: list[models.OneOfMany]) -> list[list[models.OneOfMany]]:
         """As many as one script takes."""
@@ -162,17 +139,6 @@ class HTTPTopicVerbs(Generic[T]):
 
     def _new_id(self) -> str:
         return self.context.ids.new().decode()
-
-    def with_durability(
-        self, operation: HTTPRequest[R] | HTTPFlow[R], durability: Durability
-    ) -> HTTPRequest[R] | HTTPFlow[R]:
-        """The same operation, answered when ``durability`` is met."""
-        if durability is None:
-            return operation
-        confirmation_for(durability)
-        if isinstance(operation, HTTPRequest):
-            return with_durability(operation, durability)
-        return all_with_durability(operation, durability)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

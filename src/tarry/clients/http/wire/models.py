@@ -28,7 +28,7 @@ from tarry.clients.http.wire.types import (
     Wait,
     Words,
 )
-from tarry.verbs.jobs.models import IfExists
+from tarry.verbs.jobs.options import IfExists
 
 # ── putting in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -28,8 +28,8 @@ from tarry.errors import BodyError, JobExists
 from tarry.programs.service.dialects import by_id
 from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs import options
 from tarry.verbs.jobs.by_id import ANY_NONCE
+from tarry.verbs.jobs.options import JobOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,14 +78,14 @@ async def replace_job(
     place, body = request.topic_named(topic), (msgspec.json.encode(text), JSON)
     own = FoundJob(place, 0, os.urandom(NONCE_BYTES))
     verbs = place.verbs.on_behalf_of(ids=_FixedNonce(own.nonce))
-    verbs.add_with(body, options.job_options(headers=headers, **payload), id)  # raises before anything is written
+    verbs.add(body, JobOptions(headers=headers, **payload), id)  # raises before anything is written
     await place.engine.register_topic(topic)  # so that a search after this add knows the topic
     added, lost = None, False
     while added is None:
         seen = await _find_all(request, id)
         own = replace(own, turn=1 + max((one.turn for one in seen), default=-1))
         kept = {**headers, TURN: str(own.turn)} if own.turn else headers
-        chosen = options.job_options(max_attempts=NO_LIMIT, headers=kept or None, **payload)
+        chosen = JobOptions(max_attempts=NO_LIMIT, headers=kept or None, **payload).encode()
         here = next((one for one in seen if one.topic.name == topic), None)
         if lost or (here is not None and here.nonce == ANY_NONCE):
             chosen = chosen._replace(mark=b"r")

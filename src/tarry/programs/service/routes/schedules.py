@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET
 
 from tarry.clients.http.wire import bodies, schedule_answers, schedule_models
+from tarry.clients.http.wire.job_options import given_options
 from tarry.programs.service.problems import UnknownSchedule
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, Example, RouteTable
 from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.options import TOPIC_DEFAULT
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
@@ -95,10 +95,7 @@ async def put(request: ServiceRequest) -> schedule_answers.ScheduleShown:
         tz=payload.tz,
         first=payload.first,
         missed=payload.missed,
-        ttr=payload.ttr,
-        max_attempts=TOPIC_DEFAULT if payload.max_attempts is UNSET else payload.max_attempts,
-        headers=payload.headers,
-        max_lateness=payload.max_lateness,
+        **given_options(payload),
     )
     return schedule_answers.schedule(made)
 
