@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from tarry.errors import UnknownTopic as UnknownTopic
     from tarry.programs.worker.registry import Registry as Registry
     from tarry.programs.worker.targets import current_job as current_job
+    from tarry.programs.worker.task_jobs import AsyncTaskJob as AsyncTaskJob
+    from tarry.programs.worker.task_jobs import TaskJob as TaskJob
     from tarry.programs.worker.tasks import Task as Task
     from tarry.programs.worker.verdicts import BackOff as BackOff
     from tarry.programs.worker.verdicts import Bury as Bury
@@ -129,6 +131,7 @@ _NAMES_BY_MODULE = {
     "Unavailable Unconfirmed UnknownTopic",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",
+    "programs.worker.task_jobs": "AsyncTaskJob TaskJob",
     "programs.worker.tasks": "Task",
     "programs.worker.verdicts": "BackOff Bury Dead Retry Snooze",
     "programs.worker.worker": "Worker",

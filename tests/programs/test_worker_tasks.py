@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from datetime import datetime, timezone
 from typing import Any
 
@@ -92,6 +93,77 @@ def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         assert job.body == {"task": "remind", "args": {"user": 7}}
         client.topic("mail").add_many([remind.job(8), remind.job(user=9)])
         assert client.topic("mail").stats().ready == 2
+
+
+def test_an_added_task_is_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
+    tasks, seen = tarry.Registry(), list[int]()
+
+    @tasks.task(topic="mail")
+    async def remind(user: int) -> None:
+        seen.append(user)
+
+    worker = made(valkey_url, namespace, tasks)
+    paid, later, unknown = (remind.options(delay="1h").add(n) for n in (1, 2, 3))
+    assert (paid.topic, paid.state, paid.created) == ("mail", "delayed", True)
+    found = paid.get()
+    assert found is not None
+    assert (found.id, found.due) == (paid.id, paid.due)
+    assert paid.cancel() == "delayed"
+    assert (paid.cancel(), paid.get(), paid.reschedule(delay=0)) == (None, None, None)
+    assert later.reschedule(delay=0) == "delayed"
+    assert remind.reschedule(unknown.id, delay="2h") == "delayed"
+    found = remind.get(unknown.id)
+    assert found is not None
+    assert found.due is not None
+    assert found.due > unknown.due
+    assert remind.cancel(unknown.id) == "delayed"
+    assert remind.get(unknown.id) is None
+    asyncio.run(worker.run_until_idle())
+    assert seen == [2]
+
+
+def test_an_awaited_task_is_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task
+    async def remind(user: int) -> None: ...
+
+    worker = made(valkey_url, namespace, tasks)
+
+    async def play() -> None:
+        job = await remind.options(delay="1h", id="u7").add_async(7)
+        assert (job.id, job.topic, job.state) == ("u7", "tasks", "delayed")
+        assert await job.reschedule(delay="2h") == "delayed"
+        found = await job.get()
+        assert found is not None
+        again = await remind.get_async("u7")
+        assert again is not None
+        assert again.due == found.due
+        assert await remind.reschedule_async("u7", delay=0) == "delayed"
+        assert await job.cancel() == "ready"
+        assert await remind.cancel_async("u7") is None
+        assert await remind.get_async("u7") is None
+        await worker.close()
+
+    asyncio.run(play())
+
+
+def test_a_handle_of_a_job_is_still_what_add_answers(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task
+    async def remind(user: int) -> None: ...
+
+    worker = made(valkey_url, namespace, tasks)
+    with worker.blocking:
+        job = remind.options(id="u7", delay="1h").add(7)
+        assert isinstance(job, tarry.Added)
+        assert msgspec.to_builtins(job).keys() == {"id", "created", "state", "due", "topic"}
+        copied = pickle.loads(pickle.dumps(job))
+        assert copied == job
+        with pytest.raises(tarry.BadInput, match=r"call the task's method with its id"):
+            copied.cancel()
+        assert remind.cancel(copied.id) == "delayed"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
     remind.add(7)                                              # blocking;  await remind.add_async(7)
     remind.options(delay="1h", id="u7").add(7, text="hi")      # options of the job first, then the function's arguments
+    remind.cancel("u7")                                        # deletes the job; .add() also answers a handle with cancel()
     await remind(7)                                            # calls the function itself
 
     a job's body   {"task": "remind", "args": {"user": 7, "text": "hi"}}
@@ -29,14 +30,17 @@ from tarry.errors import BadInput, BodyError
 from tarry.programs.worker import handlers
 from tarry.programs.worker.process_functions import ProcessFunction, Run, check_run, name_function
 from tarry.programs.worker.targets import Target, call_as_current, drop_when_late, set_current
+from tarry.programs.worker.task_jobs import AsyncTaskJob, TaskJob, task_job
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.jobs.durability import confirmation_for
-from tarry.verbs.jobs.models import Added, HandedOut
+from tarry.verbs.jobs.models import HandedOut, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.blocking.topic import Topic
     from tarry.programs.worker.registry import Registry
 
 P = ParamSpec("P")
@@ -120,13 +124,50 @@ class Task(Generic[P, R]):
         """Calls the function here and now."""
         return self._function(*args, **kwargs)
 
-    def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
         """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
         return TaskOptions(self, DEFAULT_OPTIONS, None).add(*args, **kwargs)
 
-    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
         """The same as ``add``, awaited."""
         return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
+
+    def cancel(self, id: str) -> State | None:
+        """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+
+        Ids belong to the topic: two tasks of one topic share them. A run that has begun is not stopped, and is not repeated.
+        """
+        return self._topic().delete(id)
+
+    async def cancel_async(self, id: str) -> State | None:
+        """The same as ``cancel``, awaited."""
+        return await self._async_topic().delete(id)
+
+    def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        return self._topic().reschedule(id, delay=delay, at=at)
+
+    async def reschedule_async(
+        self, id: str, *, delay: Duration | None = None, at: datetime | None = None
+    ) -> State | None:
+        """The same as ``reschedule``, awaited."""
+        return await self._async_topic().reschedule(id, delay=delay, at=at)
+
+    def get(self, id: str) -> JobInfo[Any] | None:
+        """The job with this id as it is now, or ``None`` if it is gone."""
+        return self._topic().get(id)
+
+    async def get_async(self, id: str) -> JobInfo[Any] | None:
+        """The same as ``get``, awaited."""
+        return await self._async_topic().get(id)
+
+    def _topic(self) -> Topic[Any]:
+        """The topic of its jobs, by the worker's blocking client."""
+        return self._registry.worker().blocking.topic(self.topic_name)
+
+    def _async_topic(self) -> AsyncTopic[Any]:
+        """The topic of its jobs, by the worker's awaited client."""
+        return self._registry.worker().client.topic(self.topic_name)
 
     def options(
         self,
@@ -218,19 +259,17 @@ class TaskOptions(Generic[P]):
         self._options = options
         self._id = id
 
-    def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
         """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task._registry.worker().blocking.topic(self._task.topic_name)
-        added: Added = topic.add(body, **self._job_options())
-        return added
+        topic = self._task._topic()
+        return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
 
-    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
         """The same, awaited."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task._registry.worker().client.topic(self._task.topic_name)
-        added: Added = await topic.add(body, **self._job_options())
-        return added
+        topic = self._task._async_topic()
+        return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))
 
     def _job_options(self) -> dict[str, Any]:
         headers = self._task._registry.stamped_headers(self._options.headers)

@@ -1,0 +1,84 @@
+"""The job that a task added: it can be cancelled, rescheduled and read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.topic import Topic
+from tarry.errors import BadInput
+from tarry.values.durations import Duration
+from tarry.verbs.jobs.models import Added, JobInfo, State
+
+H = TypeVar("H", bound="TaskJob | AsyncTaskJob")
+
+
+class TaskJob(Added, frozen=True, dict=True):
+    """A job that ``task.add`` added. ``state`` and ``due`` are those it had then; ``get`` reads it as it is now."""
+
+    topic: str
+
+    @property
+    def _topic(self) -> Topic[Any]:
+        found: Topic[Any] = _topic_of(self)
+        return found
+
+    def cancel(self) -> State | None:
+        """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+
+        A run that has begun is not stopped, and is not repeated.
+        """
+        return self._topic.delete(self.id)
+
+    def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        return self._topic.reschedule(self.id, delay=delay, at=at)
+
+    def get(self) -> JobInfo[Any] | None:
+        """The job as it is now, or ``None`` if it is gone."""
+        return self._topic.get(self.id)
+
+
+class AsyncTaskJob(Added, frozen=True, dict=True):
+    """A job that ``task.add_async`` added: a ``TaskJob`` whose methods are awaited."""
+
+    topic: str
+
+    @property
+    def _topic(self) -> AsyncTopic[Any]:
+        found: AsyncTopic[Any] = _topic_of(self)
+        return found
+
+    async def cancel(self) -> State | None:
+        """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+
+        A run that has begun is not stopped, and is not repeated.
+        """
+        return await self._topic.delete(self.id)
+
+    async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        return await self._topic.reschedule(self.id, delay=delay, at=at)
+
+    async def get(self) -> JobInfo[Any] | None:
+        """The job as it is now, or ``None`` if it is gone."""
+        return await self._topic.get(self.id)
+
+
+def task_job(kind: type[H], topic: Topic[Any] | AsyncTopic[Any], added: Added) -> H:
+    """A handle of a job that was added to this topic."""
+    made = kind(topic=topic.name, **structs.asdict(added))
+    vars(made)["topic"] = topic  # not a field: it is no part of the value when a program encodes or compares it
+    return made
+
+
+def _topic_of(job: TaskJob | AsyncTaskJob) -> Any:
+    try:
+        return vars(job)["topic"]
+    except KeyError:
+        raise BadInput(
+            f"job {job.id}: this handle is a copy and has no connection; call the task's method with its id."
+        ) from None
