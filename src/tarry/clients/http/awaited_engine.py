@@ -32,6 +32,7 @@ from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.core.requests import Operation
+from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
