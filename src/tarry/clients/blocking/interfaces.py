@@ -52,6 +52,8 @@ class HandleOrigin(HandleAddress, Protocol):
     """Where a client is: a namespace at an address."""
 
     @property
+    def namespace(self) -> str: ...
+    @property
     def address(self) -> HandleAddress: ...
 
 

@@ -51,7 +51,7 @@ def worker(
         if format != "json":
             raise
         cause = fault.__cause__
-        logging.getLogger("tarry").exception(str(fault), exc_info=cause, extra={"tarry": {"code": fault.code}})
+        logging.getLogger("tarry").log(logging.ERROR, str(fault), exc_info=cause, extra={"tarry": {"code": fault.code}})
         code = exit_code(fault)
     if code:
         raise typer.Exit(code)
