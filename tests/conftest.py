@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 import server_groups
 import servers
+import warm
 import zookeepers
 from tarry.connections.embedded.process import ServerProcess
 
@@ -106,6 +107,13 @@ def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
     """The addresses of a Cluster of three Valkeys."""
     with servers.cluster() as nodes:
         yield servers.cluster_addresses(nodes)
+
+
+@pytest.fixture(scope="session")
+def tarry_command() -> Iterator[warm.WarmTarry]:
+    """The command line in processes that need not import it."""
+    with servers.short_folder() as folder, warm.warm_tarry(folder) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

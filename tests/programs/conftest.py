@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from programs import forked
+from warm import WarmTarry
 
 numbers = count()
 HIRED = Path(__file__).parent / "worker_process.py"
@@ -32,12 +32,14 @@ def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
 
 
 @pytest.fixture
-def cli(valkey_url: str, namespace: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def cli(
+    valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Calls ``tarry`` with some words, in a process of its own."""
 
     def call(*words: str, stdin: str | None = None, url: str = valkey_url) -> subprocess.CompletedProcess[str]:
         place = {"TARRY_URL": url, "TARRY_NAMESPACE": namespace, "TARRY_LOG": "ERROR"}
-        return forked.tarry(words, stdin, place, tmp_path)
+        return tarry_command.run(words, stdin, place, tmp_path)
 
     return call
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 import tarry
 from tarry.connections.embedded import shared_server
 from until import until
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ LONGEST_S = 60
 
 
 @pytest.fixture
-def offered(valkey_url: str, namespace: str) -> Offered:
+def offered(valkey_url: str, namespace: str, tarry_command: WarmTarry) -> Offered:
     """The words offered for the last one of a line."""
 
     def ask(line: str, url: str = valkey_url) -> list[str]:
@@ -34,7 +34,7 @@ def offered(valkey_url: str, namespace: str) -> Offered:
             "COMP_CWORD": str(len(line.split(" ")) - 1),
         }
         done = subprocess.run(
-            [Path(sys.executable).with_name("tarry")],
+            [tarry_command.command],
             env={**os.environ, **here},
             capture_output=True,
             text=True,

@@ -18,7 +18,6 @@ import tarry
 from connections.roles import rules
 from connections.test_acl import user, version_of
 from dashboard.conftest import Site
-from programs import forked
 from service.served import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
@@ -27,6 +26,7 @@ from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.programs.worker import Worker
 from tarry.verbs import tokens
+from warm import WarmTarry
 
 PLACES = ["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8"))]
 STREAMS = ("text/event-stream",)
@@ -181,12 +181,12 @@ def test_a_worker(url_of: Opened, server: str) -> None:
     assert refused(server) == set()
 
 
-def test_the_command_line(url_of: Opened, server: str, tmp_path: Path) -> None:
+def test_the_command_line(url_of: Opened, server: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
     """The doctor looks at what he may, and says what he may not; so does who looks for locks."""
     place = {"TARRY_URL": url_of("all"), "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
 
     def cli(*words: str) -> Any:
-        return forked.tarry(words, None, place, tmp_path)
+        return tarry_command.run(words, None, place, tmp_path)
 
     doctor = cli("doctor")
     assert doctor.returncode == 0, doctor.stderr
@@ -218,12 +218,14 @@ def test_no_token_is_made_listed_or_revoked_by_others(url_of: Opened, role: acl.
 
 
 def test_the_doctor_prints_the_users_that_this_server_can_have(
-    server: str, place: str, valkey_url: str, tmp_path: Path
+    server: str, place: str, valkey_url: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     """Each line is taken as it stands, and its user works."""
     called = {"TARRY_URL": f"unix://{server}", "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
-    words = forked.tarry(("doctor", "--acl", "--objects", "shop:"), None, called, tmp_path).stdout.splitlines()
-    said = forked.tarry(("doctor", "--acl", "--objects", "shop:", "--json"), None, called, tmp_path).stdout.splitlines()
+    words = tarry_command.run(("doctor", "--acl", "--objects", "shop:"), None, called, tmp_path).stdout.splitlines()
+    said = tarry_command.run(
+        ("doctor", "--acl", "--objects", "shop:", "--json"), None, called, tmp_path
+    ).stdout.splitlines()
     assert words == [json.loads(line)["line"] for line in said]
     assert words == [f"user {acl.line(role, SHOP, 'shop:', version_of(place))}" for role in acl.ROLES]
     for line in words:

@@ -1,0 +1,178 @@
+"""The command line, started warm: real processes with real words, files, signals and exit codes that need not import anything.
+
+Starting Python and importing what the tests' venv holds takes most of a second; a run calls `tarry` hundreds of times. One process
+has imported all of it and forks for each call:
+
+    test, or `tarry` on a PATH ── words, environment, folder, files 0 1 2 ──▶ this process ──fork──▶ one call
+                               ◀── its pid, later its status ──────────────────────────────────────────┘
+
+What is tested about the start itself starts Python: tests/programs/test_cli_endings.py.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+ON_THE_PATH = """#!{python} -IS
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+from warm_call import call
+with call({address!r}, sys.argv[1:], dict(os.environ), os.getcwd(), (0, 1, 2)) as answers:
+    pid = int(answers.readline())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    code = os.waitstatus_to_exitcode(int(answers.readline()))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+IMPORTED = (
+    "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
+    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.worker.app_loader tarry.programs.worker.log_setup "
+    "tarry.programs.worker.process tarry.programs.service.app tarry.celery.command"
+).split()
+"""What the commands import when they are called."""
+
+
+class WarmTarry(NamedTuple):
+    """``command`` is a program like `tarry`, to be started and signalled as that; ``run`` needs not even that process."""
+
+    address: str
+    command: Path
+
+    def run(
+        self, words: Sequence[str], stdin: str | None, environment: Mapping[str, str], folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs ``tarry WORDS``; answers its exit code and what it wrote. ``folder`` has its files."""
+        from warm_call import call
+
+        given, said, told = (folder / f"tarry-{name}" for name in ("stdin", "stdout", "stderr"))
+        given.write_text(stdin or "", encoding="utf-8")
+        with ExitStack() as stack:
+            files = [stack.enter_context(given.open("rb"))]
+            files += [stack.enter_context(place.open("wb")) for place in (said, told)]
+            numbers = tuple(file.fileno() for file in files)
+            whole = {**os.environ, **environment}
+            answers = stack.enter_context(call(self.address, list(words), whole, str(Path.cwd()), numbers))
+            _, status = answers.readline(), answers.readline()
+        code = os.waitstatus_to_exitcode(int(status))
+        return subprocess.CompletedProcess(
+            ["tarry", *words], code, *(place.read_text(encoding="utf-8") for place in (said, told))
+        )
+
+
+@contextmanager
+def warm_tarry(folder: Path) -> Iterator[WarmTarry]:
+    """Starts the process that has imported everything; it ends with the block."""
+    address, command = folder / "warm", folder / "tarry"
+    here = str(Path(__file__).parent)
+    command.write_text(ON_THE_PATH.format(python=sys.executable, folder=here, address=str(address)), encoding="utf-8")
+    command.chmod(0o755)
+    words = [sys.executable, __file__, str(address)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield WarmTarry(str(address), command)
+        process.terminate()
+
+
+# ── the process that has imported everything ─────────────────────────────────────────────────────────────────────────
+
+
+def main(address: str) -> int:
+    """Answers calls for ever; a fork of it, which is a call, returns its exit code."""
+    import gc
+    from importlib import import_module
+
+    from typer.main import get_command
+
+    from tarry.programs import cli
+    from tarry.programs.cli import app
+
+    for module in IMPORTED:
+        import_module(module)
+    app.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen()
+        print("ready", flush=True)
+        while True:
+            line, _ = door.accept()
+            if os.fork():
+                line.close()
+                with suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass  # those whose calls have ended
+            elif _take_over(line):
+                break
+    return cli.run()
+
+
+def _take_over(line: socket.socket) -> bool:
+    """Whether this is the call itself; else its parent, which ends with it."""
+    size, files, *_ = socket.recv_fds(line, 8, 3)
+    with line.makefile("rb") as told:
+        given = json.loads(told.read(int.from_bytes(size, "big")))
+    child = os.fork()
+    if child:
+        for number in files:
+            os.close(number)
+        line.sendall(b"%d\n" % child)
+        ended = threading.Event()
+        threading.Thread(target=_kill_when_hung_up, args=(line, child, ended), daemon=True).start()
+        _, status = os.waitpid(child, 0)
+        ended.set()
+        with suppress(OSError):  # who called has been killed
+            line.sendall(b"%d\n" % status)
+        os._exit(0)
+    line.close()
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(given["environment"])
+    time.tzset()
+    os.chdir(given["folder"])
+    sys.path[1:1] = filter(None, given["environment"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.argv = ["tarry", *given["words"]]
+    return True
+
+
+def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) -> None:
+    """A caller that is killed takes its call along."""
+    line.recv(1)
+    if not ended.is_set():
+        os.kill(child, signal.SIGKILL)
+
+
+def _end(code: int) -> None:
+    """As Python ends, but for taking apart all that was imported: that would copy every page of it."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _end(main(sys.argv[1]))
