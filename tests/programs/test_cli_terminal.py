@@ -6,6 +6,7 @@ import pytest
 
 import tarry
 from programs.terminal import Cli, Terminal
+from until import until
 
 
 @pytest.fixture
@@ -133,3 +134,72 @@ def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli)
     said = json.loads(line)
     assert (said["level"], said["code"]) == ("error", "bad_input")
     assert "no_such_module" in said["message"]
+
+
+@pytest.fixture
+def eight(client: tarry.Client) -> list[str]:
+    """Eight topics; the last by name is late, and the seventh was late before it."""
+    names = [f"topic-{n}" for n in range(8)]
+    for n, name in enumerate(names):
+        client.topic(name).add(1, delay=f"{10 - n}h")
+    client.topic(names[6]).add(1)
+    until(lambda: client.topic(names[6]).stats().ready == 1)
+    client.topic(names[7]).add(1)
+    return names
+
+
+FRAME = "q quit"
+"""The end of the first line of a frame."""
+
+
+def test_top_shows_late_topics_first_in_the_window_it_has(eight: list[str], place: dict[str, str]) -> None:
+    with Terminal("top", place=place, size=(14, 160)) as terminal:
+        seen = terminal.read_until(lambda seen: "not shown: " in seen)
+        assert "8 topics, late first" in seen
+        places = [seen.index(name) for name in ("topic-6", "topic-7", "topic-5")]
+        assert places == sorted(places)
+        assert "not shown: 5 topics" in seen
+        assert "topic-0" not in seen
+        [bars] = [line for line in seen.splitlines() if "▶" in line][:1]
+        assert len(bars) > 120, "a wide window has a longer time line"
+        terminal.type("q")
+        assert terminal.end() == 0
+
+
+def test_the_keys_of_top(eight: list[str], place: dict[str, str]) -> None:
+    with Terminal("top", place=place, size=(60, 100)) as terminal:
+        terminal.read_until(lambda seen: FRAME in seen and "topic-0" in seen)
+        for sort in ("most jobs first", "most dead first", "by name", "late first"):
+            terminal.type("s")
+            terminal.read_until(lambda seen, sort=sort: f"8 topics, {sort}" in seen)  # type: ignore[misc]
+        terminal.type("?")
+        assert "filter topics by a part of their name" in terminal.read_until(lambda seen: "Ctrl-C" in seen)
+        terminal.type("x")
+        terminal.read_until(lambda seen: FRAME in seen)
+        terminal.type("/")
+        terminal.type("ic-3")
+        terminal.read_until(lambda seen: "1 of 8 topics, late first   filter: ic-3_" in seen)
+        terminal.type("\n")
+        terminal.read_until(lambda seen: "filter: ic-3 " in seen)
+        terminal.type("\x1b")
+        terminal.read_until(
+            lambda seen: "8 topics, late first  " in seen and "filter" not in seen.rpartition(FRAME)[0][-90:]
+        )
+        terminal.type("j")
+        terminal.type("\x1b[B")
+        terminal.type("\n")
+        seen = terminal.read_until(lambda seen: "1 of 8 topics" in seen and "▶" in seen.rpartition("1 of 8 topics")[2])
+        assert "topic-7" in seen.rpartition("1 of 8 topics")[2]
+        terminal.type("q")
+        assert terminal.end() == 0
+
+
+def test_top_names_what_is_due_in_a_narrow_window(eight: list[str], place: dict[str, str]) -> None:
+    with Terminal("top", place=place, size=(20, 44)) as terminal:
+        seen = terminal.read_until(lambda seen: "not shown" in seen)
+        assert "1m 0" in seen
+        assert "1d 1" in seen
+        assert "later 0" in seen
+        assert all(len(line) <= 44 for line in seen.splitlines())
+        terminal.type("q")
+        assert terminal.end() == 0

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
 SPANS = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
-"""Name, start, end, columns."""
+"""Name, start, end, columns in a window of usual width; a wider one has more."""
+SHORT = {"next minute": "1m", "next hour": "1h", "next day": "1d"}
+"""The names where there is no room for the long ones."""
+USUAL_COLUMNS, AROUND = LATE[2] + sum(columns for *_, columns in SPANS), 18
+"""Columns of all bars, and of what stands around them."""
+MOST_COLUMNS_SCALE = 5.0
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
 LONGEST_BAR = 50
@@ -51,24 +56,29 @@ class TopicView:
     stretches: tuple[Histogram, ...]
 
 
-def view_topics(client: Client, names: Sequence[str]) -> dict[str, TopicView]:
-    """Reads the views of the topics in one pipeline; of all known topics by default."""
+def view_topics(client: Client, names: Sequence[str], width: int = USUAL_COLUMNS + AROUND) -> dict[str, TopicView]:
+    """Reads the views of the topics in one pipeline; of all known topics by default. The time line fills a window of a width."""
     from tarry.core.flows import gather
 
     chosen = list(names or sorted(client.topics()))
-    found = client.engine.run_view(gather(_view_topic(client.topic(name)) for name in chosen))
+    scale = min(max((width - AROUND) / USUAL_COLUMNS, 0), MOST_COLUMNS_SCALE)
+    found = client.engine.run_view(gather(_view_topic(client.topic(name), scale) for name in chosen))
     return dict(zip(chosen, found, strict=True))
 
 
-def _view_topic(topic: Topic[Any]) -> Flow[TopicView]:
+def _view_topic(topic: Topic[Any], scale: float) -> Flow[TopicView]:
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.values.durations import SECOND, duration_us
 
-    past = flow_of(topic.verbs.histogram(0, LATE[1], LATE[2], LATE[1]))
+    past = flow_of(topic.verbs.histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1]))
     stretches = [
-        flow_of(topic.verbs.histogram(start, (duration_us(end) - duration_us(start)) / SECOND, buckets, 0))
-        for _, start, end, buckets in SPANS
+        flow_of(
+            topic.verbs.histogram(
+                start, (duration_us(end) - duration_us(start)) / SECOND, max(int(columns * scale), 1), 0
+            )
+        )
+        for _, start, end, columns in SPANS
     ]
     requests: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
     stats, late, *rest = yield from gather(requests)
@@ -77,11 +87,8 @@ def _view_topic(topic: Topic[Any]) -> Flow[TopicView]:
 
 def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
     """One frame; rates are differences to the frame before."""
-    rows: list[RenderableType] = []
-    for name, seen in now.items():
-        last = before.get(name)
-        phrases = [*_head(name, seen.stats, last.stats if last else None), *_workers_line(name, workers)]
-        rows += [Phrases(phrases), _line(seen), Rule(style="dim")]
+    names = sorted(now, key=lambda name: (*late_key(now[name]), name))
+    rows: list[RenderableType] = [block(name, now[name], before.get(name), workers) for name in names]
     busiest = sorted(workers, key=lambda info: -info.busy)
     rows += [
         Text(as_text(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
@@ -90,6 +97,23 @@ def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequ
     if len(busiest) > MOST_WORKERS:
         rows.append(Text(f"and {len(busiest) - MOST_WORKERS} more workers", "dim"))
     return Group(*rows) if rows else Text("there is no topic yet", "dim")
+
+
+def late_key(seen: TopicView) -> tuple[float, float]:
+    """Sorts topics: the one whose first job has been due for longest, then the one whose next job is due first."""
+    now, due = seen.stats.now, seen.stats.next_due
+    waiting = 0.0 if seen.stats.oldest_ready is None else (now - seen.stats.oldest_ready).total_seconds()
+    return -waiting, math.inf if due is None else (due - now).total_seconds()
+
+
+def block(
+    name: str, seen: TopicView, last: TopicView | None, workers: Sequence[WorkerInfo], *, marked: bool = False
+) -> Group:
+    """One topic: its counts and rates, its time line, a rule."""
+    head = _head(name, seen.stats, last.stats if last else None)
+    if marked:
+        head[0].stylize("reverse")
+    return Group(Phrases([*head, *_workers_line(name, workers)]), _line(seen), Rule(style="dim"))
 
 
 class Phrases:
@@ -145,10 +169,17 @@ def _line(seen: TopicView) -> RenderableType:
     top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
     late = sum(seen.past.counts) + seen.past.before
     bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
-    names = Text(f" {f'late {late}':<{LATE[2]}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
+    label = f"late {late}"
+    names = Text(f" {label:<{len(seen.past.counts)}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
+    bars.append(" " * max(len(label) - len(seen.past.counts), 0))
     for (name, *_), part in zip(SPANS, seen.stretches, strict=True):
         bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
-        names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")
+        label = f"{name} {sum(part.counts)}"
+        if len(label) > len(part.counts):
+            label = f"{SHORT[name]} {sum(part.counts)}"
+        names.append(f"{label:<{len(part.counts)}} ", "dim")
+        if len(label) > len(part.counts):
+            bars.append(" " * (len(label) - len(part.counts)))
     names.append(f"later {seen.stretches[-1].after}", "dim")
     return Group(bars.append("▶", "dim"), names)
 

@@ -14,7 +14,7 @@ from tarry.programs.cli.session import WAITING, CommandSession
 from tarry.programs.cli.workers import workers_of
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console
 
     from tarry.programs.cli.timeline import TopicView
 
@@ -44,7 +44,9 @@ def top(
     topics: AnyTopics = None,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
 ) -> None:
-    """Draws the time line: jobs that are late, due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
+    """Draws the time line: jobs that are late, due in the next minute, hour, day; and the workers.
+
+    Late topics are first. Keys: s sorts, / filters, Enter shows one topic, ? helps, q quits."""
     from tarry.programs.cli import output, timeline
 
     session.usual_patience = WAITING
@@ -59,20 +61,38 @@ def top(
             )
         return
     from rich.console import Console
+
+    chosen, console = topics or [], Console()
+    if once or not console.is_terminal:
+        width = (console.width,) if console.is_terminal else ()
+        now = timeline.view_topics(session.client, chosen, *width)
+        console.print(timeline.frame(now, {}, workers_of(session.client.workers(), chosen)))
+        return
+    with suppress(KeyboardInterrupt):
+        _run_screen(session, chosen, console)
+
+
+def _run_screen(session: CommandSession, topics: list[str], console: Console) -> None:
+    """Draws frames and reads keys until one of them ends it."""
     from rich.live import Live
 
-    def frame(now: dict[str, TopicView], before: dict[str, TopicView]) -> RenderableType:
-        return timeline.frame(now, before, workers_of(session.client.workers(), topics or []))
+    from tarry.programs.cli import timeline
+    from tarry.programs.cli.top_screen import TopScreen, keyboard, keys_of
 
-    now = timeline.view_topics(session.client, topics or [])
-    if once:
-        Console().print(frame(now, {}))
-        return
-    with suppress(KeyboardInterrupt), Live(frame(now, {}), auto_refresh=False, screen=True) as live:
-        while True:
-            time.sleep(REFRESH_S)
-            before, now = now, timeline.view_topics(session.client, topics or [])
-            live.update(frame(now, before), refresh=True)
+    screen = TopScreen()
+    now: dict[str, TopicView] = {}
+    with keyboard() as read, Live(console=console, auto_refresh=False, screen=True) as live:
+        while not screen.over:
+            before, now = now, timeline.view_topics(session.client, topics, console.width)
+            workers = workers_of(session.client.workers(), topics)
+            until = time.monotonic() + REFRESH_S
+            while not screen.over:
+                live.update(screen.draw(now, before, workers, console), refresh=True)
+                typed = read(until - time.monotonic())
+                if not typed:
+                    break
+                for key in keys_of(typed):
+                    screen.press(key)
 
 
 @verb(patient=False)
