@@ -53,7 +53,7 @@ class JobExists(TarryError):
 class UnknownTopic(TarryError):
     """Nothing was ever added to this topic, and nothing is configured for it: look for a typing error, or another namespace.
 
-    Raised by the command line and answered by services and the dashboard. A client's ``stats`` counts zero jobs instead."""
+    Raised by the command line, answered by services and the dashboard. A client's ``stats`` counts zero jobs instead."""
 
     code = "unknown_topic"
 

@@ -50,7 +50,7 @@ WORKERS_SHARE = 6
 
 @dataclass
 class TopScreen:
-    """What the keys have changed."""
+    """The state that keys change."""
 
     sort: int = 0
     filter: str = ""

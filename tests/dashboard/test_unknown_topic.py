@@ -1,0 +1,39 @@
+"""A topic in which nothing ever was has no page, and no button that would empty it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site
+from tarry.verbs import topic_names
+
+OURS = {"sec-fetch-site": "same-origin"}
+
+
+@pytest.fixture
+def http(site: Site) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site.at, timeout=10, headers=OURS) as http:
+        yield http
+
+
+@pytest.mark.parametrize("page", ["topic", "jobs", "schedules"])
+def test_it_has_no_page(http: httpx.Client, client: tarry.Client, page: str) -> None:
+    client.engine.run(topic_names.note(client.namespace, "typo"))  # a hint, and no proof
+    answer = http.get(f"/{page}?topic=typo")
+    assert answer.status_code == 404
+    assert "Unknown topic typo: nothing was ever added to it, and nothing is configured for it." in answer.text
+    assert "Delete everything" not in answer.text
+    client.topic("typo").pause()
+    assert http.get(f"/{page}?topic=typo").status_code == 200
+
+
+def test_it_is_not_emptied(http: httpx.Client, client: tarry.Client) -> None:
+    purge = {"action": "purge", "topic": "typo", "back": "/"}
+    assert http.post("/act", data=purge).status_code == 404
+    client.topic("typo").add(1, id="7")
+    client.topic("typo").delete("7")
+    assert http.post("/act", data=purge).status_code == 303, "it ran empty, and stays known: done"
