@@ -244,6 +244,41 @@ def test_what_an_older_version_offered_says_which_format_a_queue_has(
     assert newer("[queue.poll(9), old.poll(9)]") == [[4, 5], [4, 5]]
 
 
+NAMED = """
+import asyncio
+worker, done = tarry.Worker(client, name='shop'), []
+@worker.task
+async def charge(n: int) -> None:
+    done.append(n)
+async def work():
+    await worker.run_until_idle()
+    await worker.client.close()
+asyncio.run(work())
+"""
+
+
+def test_an_application_that_gets_a_name_does_the_jobs_that_an_older_version_of_it_adds(
+    hands: dict[str, Hand], namespace: str
+) -> None:
+    """The older one has no names: it adds to the topic `tasks`, and takes from it what the newer one puts back."""
+    pair = older, newer = hands["older"], hands["newer"]
+    both(pair, f"begin({namespace!r})")
+    older("tasks = client.topic('tasks'); tasks.add({'task': 'charge', 'args': {'n': 1}}, id='mine', max_attempts=1)")
+    older("tasks.add({'task': 'ship', 'args': {}}, id='of another', max_attempts=1)")
+    newer("client.topic('shop').add({'task': 'charge', 'args': {'n': 2}})")
+    newer(NAMED)
+    assert newer("sorted(done)") == [1, 2]
+    assert older("tasks.get('mine')") is None
+    newer("tasks = client.topic('tasks')")
+    shown = both(pair, "shown(tasks.get('of another'))")
+    assert (shown["state"], shown["attempts"]) == ("delayed", 0)
+    assert shown["reason"].startswith("BodyError: nobody here knows task 'ship'")
+    advance(pair, "1s")
+    assert older("(job := tasks.pop()).attempt") == 1
+    older("tasks.finish(job)")
+    assert both(pair, "[counts(tasks)['dead'], tasks.check().ok]") == [0, True]
+
+
 # ── by the clock on the wall: seats and tokens ───────────────────────────────────────────────────────────────────────
 
 

@@ -29,6 +29,7 @@ class Request:
     """One job. ``wants_result``: middleware looks at what the function returns."""
 
     function: ProcessFunction
+    topic: str
     receipt: int
     now: int
     raw: tuple[bytes, bytes, int, int, int]

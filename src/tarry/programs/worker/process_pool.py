@@ -149,7 +149,7 @@ class ProcessPool:
 
     def _run(self, job: HandedOut[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
         raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
-        request = Request(function, job.receipt, job._now, raw, wants_result)
+        request = Request(function, job.topic, job.receipt, job._now, raw, wants_result)
         child = self._take(job)
         try:
             answer = child.run(request, target)

@@ -23,7 +23,7 @@ from tarry.programs.worker.process_functions import CORES, Run, name_function
 from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chain, make_call
 from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
-from tarry.programs.worker.tasks import RunOptions, Task
+from tarry.programs.worker.tasks import TASKS, RunOptions, Task
 from tarry.programs.worker.verdicts import Policy
 from tarry.values import names
 from tarry.values.durations import Duration
@@ -41,7 +41,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 Stamp = Callable[[], Mapping[str, str]]
 CONCURRENCY, THREADS = 100, 20
 """How many jobs of a topic run at a time: with an async handler, and with a plain one, which needs a thread a job."""
-TASKS = "tasks"
 
 
 @dataclass(slots=True)
@@ -66,6 +65,9 @@ class TopicRoute:
 
 class Registry(ScheduleDecorators):
     """Handlers and tasks, until a worker includes them."""
+
+    tasks_topic: str = TASKS
+    """The topic of tasks that are given none; a worker with a name has one of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +141,7 @@ class Registry(ScheduleDecorators):
         /,
         *,
         name: str | None = None,
-        topic: str = TASKS,
+        topic: str | None = None,
         concurrency: int = CONCURRENCY,
         timeout: Duration | None = None,
         run: Run = "thread",
@@ -153,7 +155,7 @@ class Registry(ScheduleDecorators):
         /,
         *,
         name: str | None = None,
-        topic: str = TASKS,
+        topic: str | None = None,
         concurrency: int = CONCURRENCY,
         timeout: Duration | None = None,
         run: Run = "thread",
@@ -163,21 +165,23 @@ class Registry(ScheduleDecorators):
     ) -> Any:
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
-        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``; arguments are
+        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``: that of the worker's
+        name, or ``tasks`` for a worker without a name. Arguments are
         validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
         ``timeout`` and the rest are those of ``on``.
         """
-        names.check_name(topic, "topic")
+        if topic is not None:
+            names.check_name(topic, "topic")
         slots = CORES if run == "process" and concurrency == CONCURRENCY else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             made = Task(self, function, topic, name, options, slots)
-            if (topic, made.name) in self._root().all_tasks():
-                raise BadInput(f"task: {topic} has one named {made.name!r} already; give name=.")
-            if any(route.topic == topic and route.handler for route in self._root().routes()):
-                raise BadInput(f"task: the topic {topic!r} has a handler; tasks need a topic of their own.")
-            self._tasks[topic, made.name] = made
+            if (made.registered_topic, made.name) in self._root().all_tasks():
+                raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
+            if any(route.topic in made.topics and route.handler for route in self._root().routes()):
+                raise BadInput(f"task: the topic {made.topic_name!r} has a handler; tasks need a topic of their own.")
+            self._tasks[made.registered_topic, made.name] = made
             return made
 
         return register if function is None else register(function)
@@ -244,11 +248,12 @@ class Registry(ScheduleDecorators):
         layers = (*outer, *chain(self._middleware))
         found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
         for task in self._tasks.values():
-            route = found.setdefault(task.topic_name, TopicRoute(task.topic_name, 1))
-            route.tasks[task.name] = _wrap(task.target(), layers)
-            route.slots = max(route.slots, task.slots)
-            if route.tasks[task.name].process is not None:
-                route.processes = max(route.processes, task.slots)
+            for topic in task.topics:
+                route = found.setdefault(topic, TopicRoute(topic, 1))
+                route.tasks[task.name] = _wrap(task.target(), layers)
+                route.slots = max(route.slots, task.slots)
+                if route.tasks[task.name].process is not None:
+                    route.processes = max(route.processes, task.slots)
         for part in self._parts:
             for route in part.routes(layers):
                 known = found.setdefault(route.topic, route)
@@ -286,7 +291,7 @@ class Registry(ScheduleDecorators):
         return found
 
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
-        return self.task(topic=topic or TASKS)(function)
+        return self.task(topic=topic)(function)
 
     def worker(self) -> Worker:
         """The worker that includes this registry. Raises ``BadInput`` when none does."""

@@ -54,7 +54,10 @@ class WorkerRun:
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
         self._declarer = ScheduleDeclarer(
-            [consumer.topic for consumer in self._consumers], list(worker.all_schedules().values()), self._outage
+            self._awaited,
+            [consumer.topic for consumer in self._consumers],
+            list(worker.all_schedules().values()),
+            self._outage,
         )
 
     def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None, idle_s: float | None) -> TopicConsumer:

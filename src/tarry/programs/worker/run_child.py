@@ -71,7 +71,7 @@ class Child:
             entry = self._find(request.function)
             if self.client is None:
                 self.client = Client(self.setup.url, **self.setup.client)
-            topic = self.client.topic(request.function.topic, type=entry.type)
+            topic = self.client.topic(request.topic, type=entry.type)
             made: Job[Any] = Job(topic.name, topic.verbs.context.codec, request.receipt, request.now, request.raw)
             job = made.belongs_to(topic)
             send(self.line, Begun())

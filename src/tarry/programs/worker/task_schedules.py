@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.tasks import Task
+from tarry.programs.worker.tasks import TASKS, Task
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules import definitions, recurrences
@@ -114,9 +115,9 @@ class ScheduleDecorators:
             schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
             new_id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
-            if (task.topic_name, schedule.id) in self.all_schedules():
+            if (task.registered_topic, schedule.id) in self.all_schedules():
                 raise BadInput(f"schedule: {task.topic_name} has one named {schedule.id!r} already; give id=.")
-            self._schedules[task.topic_name, schedule.id] = schedule
+            self._schedules[task.registered_topic, schedule.id] = schedule
             return task
 
         return register
@@ -132,7 +133,11 @@ class ScheduleDecorators:
 class ScheduleDeclarer:
     """Declares the code's schedules to the server, again and again."""
 
-    def __init__(self, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage) -> None:
+    def __init__(
+        self, client: AsyncClient, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage
+    ) -> None:
+        self._client = client
+        self._renamed = [one for one in schedules if len(one.task.topics) > 1]
         self._topics = {topic.name: topic for topic in topics}
         self._definitions = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
         for one in schedules:
@@ -177,7 +182,23 @@ class ScheduleDeclarer:
                     )
                 if not found.any_from_code:
                     del self._topics[name]
+        await self._warn_of_twins()
         return True
+
+    async def _warn_of_twins(self) -> None:
+        """An application that got a name declares its schedules in its own topic; the old ones go on until they are deleted."""
+        renamed, self._renamed = self._renamed, []
+        for one in renamed:
+            try:
+                old = await self._client.schedules.get(TASKS, one.id)
+            except TarryError:
+                return  # the next declaration would fail too, and say why
+            if old is not None:
+                self._log_once(
+                    "schedule %s is also in the topic %s, from before this application had a name, and goes on there: when no "
+                    "worker without the name runs any more, delete it: tarry schedule delete " + f"{TASKS} {one.id}",
+                    one.id, TASKS,
+                )  # fmt: skip
 
     def _log_once(self, message: str, *args: str) -> None:
         if message % args not in self._logged:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
     from tarry.programs.worker.registry import Registry
 
+TASKS = "tasks"
+"""The topic of tasks that are given none, in an application without a name."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -100,14 +102,14 @@ class Task(Generic[P, R]):
         self,
         registry: Registry,
         function: Callable[P, R],
-        topic: str,
+        topic: str | None,
         name: str | None,
         options: RunOptions,
         slots: int,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
-        self.topic_name = topic
+        self._topic = topic
         self.slots = slots
         self._registry = registry
         self._function = function
@@ -117,8 +119,26 @@ class Task(Generic[P, R]):
         self._process: ProcessFunction | None = None
         if options.run == "process":
             awaited = handlers.is_async(function)
-            self._process = name_function(function, self.name, awaited, topic, self.name, registry, self._run)
+            self._process = name_function(
+                function, self.name, awaited, self.registered_topic, self.name, registry, self._run
+            )
         update_wrapper(self, function)
+
+    @property
+    def registered_topic(self) -> str:
+        """The topic that it was given, or ``tasks``."""
+        return self._topic or TASKS
+
+    @property
+    def topic_name(self) -> str:
+        """The topic that its jobs are added to."""
+        return self._topic or self._registry._root().tasks_topic
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose jobs its worker takes: also ``tasks``, where the application's jobs were before it had a name."""
+        name = self.topic_name
+        return (name,) if name == self.registered_topic else (name, TASKS)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function here and now."""

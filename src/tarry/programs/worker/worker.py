@@ -21,6 +21,7 @@ from tarry.programs.worker.registry import Registry, TopicRoute, check_slots
 from tarry.programs.worker.run import WorkerRun
 from tarry.programs.worker.signals import handle_signals
 from tarry.programs.worker.targets import Middleware
+from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
 from tarry.verbs.jobs.pop import ttr_of
 
@@ -36,6 +37,7 @@ class Worker(Registry):
     """Calls your functions when jobs are due: pops, runs, finishes. A job whose handler raises is released with back-off.
 
     ``server``       a URL, a ``Client`` or an ``AsyncClient``; without it the same server as ``Client()``
+    ``name``         the application's: its tasks use a topic of this name instead of ``tasks``, which other applications use
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a killed worker come back; running jobs are renewed well before it is over
     ``grace``        how long running handlers may go on after ``stop``
@@ -47,6 +49,7 @@ class Worker(Registry):
         self,
         server: str | Client | AsyncClient | None = None,
         *,
+        name: str | None = None,
         namespace: str = "default",
         concurrency: int | None = None,
         ttr: Duration = TTR,
@@ -55,6 +58,10 @@ class Worker(Registry):
         bury_unknown: Duration | None = BURY_UNKNOWN,
     ) -> None:
         super().__init__()
+        self.name = name
+        if name is not None:
+            names.check_name(name, "name")
+            self.tasks_topic = name
         self._clients = clients.WorkerClients(server, namespace)
         self.slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
