@@ -154,22 +154,20 @@ class DutyList:
     def on_answer(self, duty: Duty, answer: Any, now: float) -> None:
         """Takes the answer to a duty's request, or its error."""
         assert duty.flow is not None
+        flow, duty.flow = duty.flow, None
         sent, duty.sent = duty.sent, now
         try:
             if isinstance(answer, Exception):
-                duty.flow.close()
+                flow.close()
                 duty.failed(now)
             else:
-                duty.request = cast("Request", duty.flow.send(answer))
+                duty.request = cast("Request", flow.send(answer))
+                duty.flow = flow
                 return
         except StopIteration as end:
             duty.looked(end.value, sent, now)
             duty.alarm = None if duty.outdated else duty.alarm
-        except Exception:  # a fault of ours: the driver logs it
-            duty.flow = None
-            duty.failed(now)
-            raise
-        duty.flow, duty.outdated = None, False
+        duty.outdated = False
         if duty.ended:
             self._duties.pop(duty.key, None)
 
