@@ -132,9 +132,9 @@ class Engine:
     ) -> list[Popped]:
         if not seconds or self._need_several_waiters(places, want):  # first without waiting, in order
             for at, some in enumerate(places):
-                taken = await self._take_now(some, want, ttr)
-                if taken:
-                    return [(at, reply, reply.jobs) for reply in taken]
+                popped = await self._take_now(at, some, want, ttr)
+                if popped:
+                    return popped
         return await self._wait(places, want, seconds, ttr) if seconds else []
 
     def _need_several_waiters(self, places: Sequence[Sequence[PartitionVerbs[Any]]], want: int) -> bool:
@@ -151,8 +151,8 @@ class Engine:
         return await self.run(topic.rotated())
 
     async def _take_now(
-        self, partitions: Sequence[PartitionVerbs[Any]], want: int, ttr: Duration | None
-    ) -> list[pop.PopReply]:
+        self, index: int, partitions: Sequence[PartitionVerbs[Any]], want: int, ttr: Duration | None
+    ) -> list[Popped]:
         """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
         found: list[tuple[PartitionVerbs[Any], pop.PopReply]] = []
         try:
@@ -167,7 +167,7 @@ class Engine:
             for verbs, taken in found:
                 self.runner.perform_in_background(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
-        return [taken for _, taken in found if taken.jobs]
+        return [(index, taken, taken.jobs) for _, taken in found if taken.jobs]
 
     async def _wait(
         self,

@@ -125,8 +125,9 @@ class AsyncTopic(Generic[T]):
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
         comes back after its TTR; if this was its last attempt, uncounted.
         """
-        jobs = await pop_first(self.engine, [self], 1, wait, ttr)
-        return jobs[0] if jobs else None
+        for _, reply, raws in await self.engine.take([self.verbs], 1, wait, ttr):
+            return self._make_jobs(reply, raws)[0]
+        return None
 
     async def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[AsyncJob[T]]:
         """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
