@@ -34,6 +34,12 @@ def test_every_block_that_is_not_run_says_why(page: Path) -> None:
     assert [block.place for block in blocks(page) if block.not_run == ""] == []
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in {"how-to", "production"}], ids=name)
+def test_every_page_to_follow_says_what_it_starts_from(page: Path) -> None:
+    if any(block.language in RUN for block in blocks(page)):
+        assert "\n*Starts from:* " in page.read_text(encoding="utf-8").partition("\n## ")[0]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8"))]

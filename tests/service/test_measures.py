@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.served import Api, Served, serve
@@ -16,7 +17,9 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 
-DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana-dashboard.json"
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "examples" / "grafana-dashboard.json"
+RULES = ROOT / "examples" / "deploy" / "prometheus-rules.yml"
 
 
 def scraped(served: Served) -> dict[str, Any]:
@@ -83,6 +86,21 @@ def test_every_expression_of_the_dashboard_is_about_something_that_is_exported(s
     used = {name for text in expressions for name in re.findall(r"tarry_\w+", text)}
     assert used <= known, used - known
     assert len(expressions) >= 12
+
+
+def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_helps(served: Served, api: Api) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
+    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    [group] = yaml.safe_load(RULES.read_text())["groups"]
+    used = {name for rule in group["rules"] for name in re.findall(r"tarry_\w+", rule["expr"])}
+    assert used <= known, used - known
+    page = (ROOT / "docs/production/alerts.md").read_text()
+    for rule in group["rules"]:
+        assert f"`{rule['alert']}`" in page
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        file, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"^## (.*)$", (ROOT / file).read_text(), re.M)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:

@@ -1,4 +1,4 @@
-"""Backup and restore of servers of one's own, as docs/how-to/operate.md says it: by the RDB file and by the append-only folder, of one
+"""Backup and restore of servers of one's own, as docs/production/back-up-and-restore.md says it: by the RDB file and by the append-only folder, of one
 server, of a Cluster with replicas, at the same addresses and beside it at others, and of a master that Sentinels watch."""
 
 from __future__ import annotations
