@@ -1,0 +1,120 @@
+"""The files of examples/deploy do what docs/production/containers.md says: their commands start, are ready, and stop in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+import servers
+import tarry
+from doc_pages import ROOT
+from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.worker.parent import KILL_MARGIN_S
+from tarry.values.durations import SECOND, duration_us
+from until import until
+
+DEPLOY = ROOT / "examples" / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+MANIFESTS = [one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()) if one]
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+WORKER_GRACE_S = 10
+"""Worker(grace=…), where nothing else is given."""
+
+
+def pod(name: str) -> dict[str, Any]:
+    [found] = [one for one in MANIFESTS if one["kind"] == "Deployment" and one["metadata"]["name"] == name]
+    spec: dict[str, Any] = found["spec"]["template"]["spec"]
+    return spec
+
+
+SERVICE, WORKER = pod("tarry-service"), pod("shop-worker")
+SERVE = {
+    "container": json.loads(re.findall(r"^CMD (.*)$", CONTAINERFILE, re.M)[-1]),
+    "compose": COMPOSE["service"]["command"],
+    "kubernetes": SERVICE["containers"][0]["args"],
+}
+WORK = {"compose": COMPOSE["worker"]["command"], "kubernetes": WORKER["containers"][0]["args"]}
+
+
+def start(words: list[str], url: str, at: Path) -> subprocess.Popen[bytes]:
+    env = {"PATH": os.environ["PATH"], "TARRY_URL": url, "TARRY_EMBEDDED": "no", "TARRY_NAMESPACE": f"d{os.getpid()}"}
+    return subprocess.Popen([Path(sys.executable).parent / "tarry", *words], cwd=at, env=env, stderr=subprocess.PIPE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", SERVE)
+def test_the_service_starts_is_ready_and_drains(valkey_url: str, tmp_path: Path, place: str) -> None:
+    port = str(servers.free_ports(1)[0])
+    words = [word.replace("0.0.0.0", "127.0.0.1") for word in SERVE[place]]
+    words = [*words, "--port", port, *(["--drain", "1s"] if "--drain" in words else [])]
+
+    def ready() -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    with start(words, valkey_url, tmp_path) as service:
+        until(ready, "the service is ready")
+        service.send_signal(signal.SIGTERM)
+        _, log = service.communicate()
+    assert service.returncode == 0, log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", WORK)
+def test_the_worker_starts_and_stops(valkey_url: str, tmp_path: Path, place: str) -> None:
+    (tmp_path / "shop.py").write_text((DEPLOY / "shop.py").read_text())
+    with (
+        tarry.Client(valkey_url, namespace=f"d{os.getpid()}") as client,
+        start(WORK[place], valkey_url, tmp_path) as worker,
+    ):
+        until(lambda: len(client.workers()) == (2 if "--processes" in WORK[place] else 1), "the worker works")
+        worker.send_signal(signal.SIGTERM)
+        _, log = worker.communicate()
+    assert worker.returncode == 0, log
+
+
+def test_nobody_is_killed_before_the_grace_is_over() -> None:
+    needed = (WORKER_GRACE_S + 2 * KILL_MARGIN_S) * SECOND
+    assert duration_us(COMPOSE["worker"]["stop_grace_period"]) >= needed
+    assert WORKER["terminationGracePeriodSeconds"] * SECOND >= needed
+    drain = SERVE["kubernetes"][SERVE["kubernetes"].index("--drain") + 1]
+    assert SERVICE["terminationGracePeriodSeconds"] * SECOND > 2 * duration_us(drain)
+
+
+def test_probes_ask_for_routes_that_are_there_at_the_port_that_is_open() -> None:
+    paths = {route.path for route in routes_of(ServiceSettings())}
+    [container] = SERVICE["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": ServiceSettings().port}]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["path"] in paths
+        assert container[probe]["httpGet"]["port"] == "http"
+    assert f":{ServiceSettings().port}/readyz" in COMPOSE["service"]["healthcheck"]["test"][-1]
+    assert f"EXPOSE {ServiceSettings().port}\n" in CONTAINERFILE
+
+
+def test_the_image_installs_what_is_there_for_a_python_that_is_supported() -> None:
+    assert set(re.findall(r"tarry\[([\w,]+)\]", CONTAINERFILE)) == set(re.findall(r"'\.\[([\w,]+)\]'", CONTAINERFILE))
+    for extras in re.findall(r"\[([a-z]+,[a-z,]+)\]", CONTAINERFILE):
+        assert set(extras.split(",")) <= set(metadata("tarry").get_all("Provides-Extra", []))
+    [version] = set(re.findall(r"^FROM python:([\d.]+)-slim", CONTAINERFILE, re.M))
+    assert f"Programming Language :: Python :: {version}" in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_servers_keep_every_job() -> None:
+    said = " ".join(COMPOSE["valkey"]["command"])
+    assert "--appendonly yes" in said
+    assert "--maxmemory-policy noeviction" in said
