@@ -36,8 +36,12 @@ def test_every_block_that_is_not_run_says_why(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in {"how-to", "production"}], ids=name)
 def test_every_page_to_follow_says_what_it_starts_from(page: Path) -> None:
-    if any(block.language in RUN for block in blocks(page)):
-        assert "\n*Starts from:* " in page.read_text(encoding="utf-8").partition("\n## ")[0]
+    run = [block for block in blocks(page) if block.language in RUN]
+    if run:
+        start = re.search(r"^\*Starts from:\* .*", page.read_text(encoding="utf-8").partition("\n## ")[0], re.M)
+        assert start is not None
+        command = any(re.search(r"^(\$ )?tarry ", block.text, re.M) and block.not_run is None for block in run)
+        assert "cli" in start[0] or not command, "it uses the command line, which is an extra"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
