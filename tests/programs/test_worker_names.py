@@ -72,6 +72,28 @@ def test_it_drains_the_old_topic_for_the_tasks_that_it_knows(
         asyncio.run(one.close())
 
 
+def test_a_job_of_the_old_topic_can_be_cancelled_by_its_id(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    old, charge_before, _ = shop(valkey_url, namespace, [], name=None)
+    worker, charge, _ = shop(valkey_url, namespace, [])
+    for id in ("a", "b"):
+        charge_before.options(id=id, delay="1h").add(1)
+    info = charge.get("a")
+    assert info is not None
+    assert info.topic == "tasks"
+    assert charge.reschedule("a", delay="2h") == charge.cancel("a") == "delayed"
+
+    async def awaited() -> Any:
+        try:
+            return await charge.cancel_async("b"), await charge.get_async("b"), await charge.cancel_async("nobody")
+        finally:
+            await worker.close()
+
+    assert asyncio.run(awaited()) == ("delayed", None, None)
+    asyncio.run(old.close())
+
+
 def test_two_named_applications_share_nothing(valkey_url: str, namespace: str, client: tarry.Client) -> None:
     first: list[int] = []
     second: list[int] = []

@@ -37,12 +37,12 @@ class Request:
 
 
 @dataclass(slots=True)
-class Begun:
+class Started:
     """The function is called now: its timeout begins."""
 
 
 @dataclass(slots=True)
-class Answer:
+class RunResult:
     """How a run ended; ``fault`` is its exception."""
 
     settled: bool

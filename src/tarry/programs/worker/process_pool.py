@@ -1,6 +1,6 @@
 """The child processes of one topic, for functions with ``run="process"``: each runs one job after the other.
 
-    thread of the job ──▶ an idle child, or a new one ──▶ begun ──▶ done      the child is idle again
+    thread of the job ──▶ an idle child, or a new one ──▶ started ──▶ done      the child is idle again
                                                             └──▶ timeout ──▶ SIGKILL, to all that the function started
 
 A child is spawned, not forked: it shares no lock and no connection with the worker. It dies with its worker.
@@ -23,7 +23,7 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.programs.worker import log_setup
-from tarry.programs.worker.child_messages import Answer, Begun, Request, Setup, receive, send
+from tarry.programs.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.programs.worker.process_functions import ProcessFunction, main_module
 from tarry.programs.worker.targets import Target, timeout_text
 from tarry.verbs.jobs.models import HandedOut
@@ -68,20 +68,20 @@ class ChildProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, request: Request, target: Target) -> Answer:
+    def run(self, request: Request, target: Target) -> RunResult:
         """Runs one job. Raises what the function raised, ``TimeoutError``, or ``ChildProcessError`` when the child died."""
-        begun = False
+        started = False
         try:
             self.line.settimeout(START_TIMEOUT_S)
             send(self.line, request)
-            answer: Answer | Begun = receive(self.line)
-            if not isinstance(answer, Answer):
-                begun = True
+            answer: RunResult | Started = receive(self.line)
+            if not isinstance(answer, RunResult):
+                started = True
                 self.line.settimeout(target.timeout_s)
                 answer = receive(self.line)
         except TimeoutError:
             self.kill()
-            if begun and target.timeout_s is not None:
+            if started and target.timeout_s is not None:
                 raise TimeoutError(timeout_text(target.name, target.timeout_s)) from None
             raise ChildProcessError(
                 f"{target.name}: its process has not started within {START_TIMEOUT_S:g} s"
@@ -93,7 +93,7 @@ class ChildProcess:
             if self.cancelled:
                 raise asyncio.CancelledError from None
             raise ChildProcessError(f"{target.name}: its process {self._how_it_ended()}") from None
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, RunResult)
         return answer
 
     def _how_it_ended(self) -> str:
@@ -220,7 +220,7 @@ class ProcessPool:
             child.end()
 
 
-def _fault_of(answer: Answer) -> BaseException:
+def _fault_of(answer: RunResult) -> BaseException:
     """The exception of a child, caused by its traceback as text."""
     try:
         fault = pickle.loads(answer.fault)  # noqa: S301  # from a process of our own

@@ -1,7 +1,7 @@
 """A child process that runs plain functions, one job after the other (process_pool.py starts it).
 
     parent ──setup──▶                       once: the server, the log's format
-           ──job────▶  ──begun──▶  ──done, or failed with the exception──▶
+           ──job────▶  ──started──▶  ──done, or failed with the exception──▶
            ──end of the socket──▶           the child exits; also in the middle of a function, for its parent is gone
 
 Everything travels over a socket of its own: what a function prints goes where the worker's output goes.
@@ -26,7 +26,7 @@ from typing import Any
 from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.job import Job
 from tarry.programs.worker import log_setup, process_functions
-from tarry.programs.worker.child_messages import Answer, Begun, Request, Setup, receive, send
+from tarry.programs.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.programs.worker.process_functions import Entry, ProcessFunction
 from tarry.programs.worker.threads import refuse_awaitable
 from tarry.programs.worker.verdicts import Bury, Retry, Snooze
@@ -36,7 +36,7 @@ PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
-class Child:
+class JobRunner:
     """The child's side of the line."""
 
     line: socket.socket
@@ -65,7 +65,7 @@ class Child:
         if self.busy:
             os._exit(1)
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request) -> RunResult:
         job: Job[Any] | None = None
         try:
             entry = self._find(request.function)
@@ -74,15 +74,15 @@ class Child:
             topic = self.client.topic(request.topic, type=entry.type)
             made: Job[Any] = Job(topic.name, topic.verbs.context.codec, request.receipt, request.now, request.raw)
             job = made.belongs_to(topic)
-            send(self.line, Begun())
+            send(self.line, Started())
             result = entry.call(job)
             refuse_awaitable(result)
-            return Answer(job.settled, _pickled(result) if request.wants_result else b"")
+            return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
         except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
             text = "".join(traceback.format_exception_only(fault)).strip()
             cause = fault.__cause__ if isinstance(fault, (Bury, Retry, Snooze)) else fault
             trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()
-            return Answer(job is not None and job.settled, b"", portable(fault), text, trace)
+            return RunResult(job is not None and job.settled, b"", portable(fault), text, trace)
 
     def _find(self, function: ProcessFunction) -> Entry:
         """Imports the function's module, whose decorators register it."""
@@ -145,4 +145,4 @@ def main(number: int) -> None:
         if setup.logging is not None:
             log_setup.configure_logging(*setup.logging)
         process_functions.entries = {}
-        Child(line, setup).serve()
+        JobRunner(line, setup).serve()

@@ -17,7 +17,7 @@ languages may add tasks, and an argument with a default may be added or removed 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
@@ -47,6 +47,7 @@ TASKS = "tasks"
 """The topic of tasks that are given none, in an application without a name."""
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Envelope(msgspec.Struct):
@@ -109,7 +110,7 @@ class Task(Generic[P, R]):
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
-        self._topic = topic
+        self._given_topic = topic
         self.slots = slots
         self._registry = registry
         self._function = function
@@ -127,12 +128,12 @@ class Task(Generic[P, R]):
     @property
     def registered_topic(self) -> str:
         """The topic that it was given, or ``tasks``."""
-        return self._topic or TASKS
+        return self._given_topic or TASKS
 
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to."""
-        return self._topic or self._registry._root().tasks_topic
+        return self._given_topic or self._registry._root().tasks_topic
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -157,29 +158,29 @@ class Task(Generic[P, R]):
 
         Ids belong to the topic: two tasks of one topic share them. A run that has begun is not stopped, and is not repeated.
         """
-        return self._topic().delete(id)
+        return self._in_any_topic(lambda topic: topic.delete(id))
 
     async def cancel_async(self, id: str) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self._async_topic().delete(id)
+        return await self._async_in_any_topic(lambda topic: topic.delete(id))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
-        return self._topic().reschedule(id, delay=delay, at=at)
+        return self._in_any_topic(lambda topic: topic.reschedule(id, delay=delay, at=at))
 
     async def reschedule_async(
         self, id: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> State | None:
         """The same as ``reschedule``, awaited."""
-        return await self._async_topic().reschedule(id, delay=delay, at=at)
+        return await self._async_in_any_topic(lambda topic: topic.reschedule(id, delay=delay, at=at))
 
     def get(self, id: str) -> JobInfo[Any] | None:
         """The job with this id as it is now, or ``None`` if it is gone."""
-        return self._topic().get(id)
+        return self._in_any_topic(lambda topic: topic.get(id))
 
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
-        return await self._async_topic().get(id)
+        return await self._async_in_any_topic(lambda topic: topic.get(id))
 
     def _topic(self) -> Topic[Any]:
         """The topic of its jobs, by the worker's blocking client."""
@@ -188,6 +189,18 @@ class Task(Generic[P, R]):
     def _async_topic(self) -> AsyncTopic[Any]:
         """The topic of its jobs, by the worker's awaited client."""
         return self._registry.worker().client.topic(self.topic_name)
+
+    def _in_any_topic(self, ask: Callable[[Topic[Any]], T | None]) -> T | None:
+        """The first answer: a job that was added before the application had a name is in ``tasks``."""
+        client = self._registry.worker().blocking
+        return next((found for name in self.topics if (found := ask(client.topic(name))) is not None), None)
+
+    async def _async_in_any_topic(self, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
+        client = self._registry.worker().client
+        for name in self.topics:
+            if (found := await ask(client.topic(name))) is not None:
+                return found
+        return None
 
     def options(
         self,
