@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, ServerUnfit, TarryError
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Reply = Any
 """What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
@@ -30,7 +29,13 @@ FIRST_TIME, REPLAY = b"0", b"1"
 """The last argument of a script that must tell a repeated call from a first one: ``replay``."""
 
 
-class ScriptCall(Generic[T]):
+class AnyRequest(Generic[T]):
+    """A request to a server or to a service. Its reply is decoded as ``T``."""
+
+    __slots__ = ()
+
+
+class ScriptCall(AnyRequest[T]):
     """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
 
     Calls with items and the same script, keys and ``args`` may be sent as one. The reply then has ``reply_header`` values for all,
@@ -128,7 +133,7 @@ class Confirmation:
     requirement: str
 
 
-class Command(Generic[T]):
+class Command(AnyRequest[T]):
     """One plain command, for what needs no script. Safe to repeat. ``args[key_index]`` is the key."""
 
     __slots__ = ("args", "decode", "key_index")
@@ -179,14 +184,7 @@ Step = Request | Batch
 Flow = Generator[Step, Any, T]
 
 
-class Decoded(Protocol[T_co]):
-    """Any request, to a server or to a service."""
-
-    @property
-    def decode(self) -> Callable[[Any], T_co]: ...
-
-
-Operation = Decoded[T] | Generator[Any, Any, T]
+Operation = AnyRequest[T] | Generator[Any, Any, T]
 """What a verb returns: a request, or a flow of requests."""
 
 

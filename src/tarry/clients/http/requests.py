@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tarry import errors
+from tarry.core.requests import AnyRequest
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
 from tarry.values import names
 
@@ -36,7 +37,7 @@ MISSING_EXTRA = "Service clients need more than the library: pip install 'tarry[
 
 
 @dataclass(slots=True)
-class HTTPRequest(Generic[T]):
+class HTTPRequest(AnyRequest[T]):
     """One request. ``decode`` reads the body of a good answer (empty for 204)."""
 
     method: str
