@@ -135,3 +135,19 @@ def test_a_name_that_a_handler_has_is_refused(valkey_url: str) -> None:
         worker.task(charge)
     with pytest.raises(tarry.BadInput, match="name"):
         tarry.Worker(valkey_url, name="")
+
+
+def test_by_id_the_jobs_of_other_applications_in_the_old_topic_are_left_alone(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    worker, charge, _ = shop(valkey_url, namespace, [])
+    client.topic("tasks").add({"task": "ship"}, id="7", delay="1h")
+
+    async def play() -> None:
+        assert await charge.get_async("7") is None
+        assert await charge.cancel_async("7") is None
+        assert charge.cancel("7") is charge.reschedule("7", delay="2h") is None
+        await worker.close()
+
+    asyncio.run(play())
+    assert client.topic("tasks").get("7") is not None

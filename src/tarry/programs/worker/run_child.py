@@ -21,6 +21,7 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from tarry.clients.blocking.client import Client
@@ -132,6 +133,10 @@ def portable(fault: BaseException) -> bytes:
     return b""
 
 
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """A signal handler that does nothing."""
+
+
 def main(number: int) -> None:
     """The whole life of a child, whose end of the socket has this number."""
     with socket.socket(fileno=number) as line:
@@ -141,7 +146,7 @@ def main(number: int) -> None:
             if os.getppid() != setup.parent:
                 return
         for one in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(one, lambda *_: None)  # the worker decides when a run ends; unlike SIG_IGN not inherited
+            signal.signal(one, _ignore)  # the worker decides when a run ends; unlike SIG_IGN not inherited
         if setup.logging is not None:
             log_setup.configure_logging(*setup.logging)
         process_functions.entries = {}

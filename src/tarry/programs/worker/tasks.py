@@ -158,29 +158,29 @@ class Task(Generic[P, R]):
 
         Ids belong to the topic: two tasks of one topic share them. A run that has begun is not stopped, and is not repeated.
         """
-        return self._in_any_topic(lambda topic: topic.delete(id))
+        return self._in_any_topic(id, lambda topic: topic.delete(id))
 
     async def cancel_async(self, id: str) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self._async_in_any_topic(lambda topic: topic.delete(id))
+        return await self._async_in_any_topic(id, lambda topic: topic.delete(id))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
-        return self._in_any_topic(lambda topic: topic.reschedule(id, delay=delay, at=at))
+        return self._in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
 
     async def reschedule_async(
         self, id: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> State | None:
         """The same as ``reschedule``, awaited."""
-        return await self._async_in_any_topic(lambda topic: topic.reschedule(id, delay=delay, at=at))
+        return await self._async_in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
 
     def get(self, id: str) -> JobInfo[Any] | None:
         """The job with this id as it is now, or ``None`` if it is gone."""
-        return self._in_any_topic(lambda topic: topic.get(id))
+        return self._in_any_topic(id, lambda topic: topic.get(id))
 
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
-        return await self._async_in_any_topic(lambda topic: topic.get(id))
+        return await self._async_in_any_topic(id, lambda topic: topic.get(id))
 
     def _topic(self) -> Topic[Any]:
         """The topic of its jobs, by the worker's blocking client."""
@@ -190,17 +190,33 @@ class Task(Generic[P, R]):
         """The topic of its jobs, by the worker's awaited client."""
         return self._registry.worker().client.topic(self.topic_name)
 
-    def _in_any_topic(self, ask: Callable[[Topic[Any]], T | None]) -> T | None:
-        """The first answer: a job that was added before the application had a name is in ``tasks``."""
+    def _in_any_topic(self, id: str, ask: Callable[[Topic[Any]], T | None]) -> T | None:
+        """The first answer. A job that was added before the application had a name is in ``tasks``, with those of others."""
         client = self._registry.worker().blocking
-        return next((found for name in self.topics if (found := ask(client.topic(name))) is not None), None)
+        for name in self.topics:
+            topic = client.topic(name)
+            if name == self.topic_name or self._is_own(topic.get(id)):
+                found = ask(topic)
+                if found is not None:
+                    return found
+        return None
 
-    async def _async_in_any_topic(self, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
+    async def _async_in_any_topic(self, id: str, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
         client = self._registry.worker().client
         for name in self.topics:
-            if (found := await ask(client.topic(name))) is not None:
-                return found
+            topic = client.topic(name)
+            if name == self.topic_name or self._is_own(await topic.get(id)):
+                found = await ask(topic)
+                if found is not None:
+                    return found
         return None
+
+    def _is_own(self, job: JobInfo[Any] | None) -> bool:
+        """Whether the job is one of this task."""
+        try:
+            return job is not None and parse_envelope(job).task == self.name
+        except BodyError:
+            return False
 
     def options(
         self,
@@ -309,7 +325,7 @@ class TaskOptions(Generic[P]):
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 
-def parse_envelope(job: HandedOut[Any]) -> Envelope:
+def parse_envelope(job: HandedOut[Any] | JobInfo[Any]) -> Envelope:
     """The task name and the raw arguments of a job. Raises ``BodyError`` for a body that is not a task's."""
     try:
         return _ENVELOPE.decode(job.raw)
