@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from datetime import datetime, timezone
 from typing import Any
 
@@ -146,6 +147,26 @@ def test_an_awaited_task_is_cancelled_rescheduled_and_read(valkey_url: str, name
         await worker.close()
 
     asyncio.run(play())
+
+
+def test_plain_tasks_run_twenty_at_a_time_as_plain_handlers_do(valkey_url: str, namespace: str) -> None:
+    tasks, full, lock = tarry.Registry(), threading.Event(), threading.Lock()
+    running, reserved = list[int](), list[int]()
+
+    @tasks.task
+    def work(n: int) -> None:
+        with lock:
+            running.append(n)
+            if len(running) == 20:
+                reserved.append(client.topic("tasks").stats().reserved)
+                full.set()
+        assert full.wait(30)
+
+    worker = made(valkey_url, namespace, tasks)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("tasks").add_many([work.job(n) for n in range(60)])
+        asyncio.run(worker.run_until_idle())
+        assert (reserved, client.topic("tasks").stats().finished) == ([20], 60)
 
 
 def test_a_handle_of_a_job_is_still_what_add_answers(valkey_url: str, namespace: str) -> None:

@@ -126,7 +126,7 @@ class Registry(ScheduleDecorators):
                 kind = handler.type
                 process = name_function(function, handler.name, handler.is_async, topic, "", self, target.call, kind)
                 target = replace(target, process=process)
-            usual = CONCURRENCY if handler.is_async else CORES if run == "process" else THREADS
+            usual = _usual_slots(handler.is_async, run)
             self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, handler.type, target)
             return function
 
@@ -142,7 +142,7 @@ class Registry(ScheduleDecorators):
         *,
         name: str | None = None,
         topic: str | None = None,
-        concurrency: int = CONCURRENCY,
+        concurrency: int | None = None,
         timeout: Duration | None = None,
         run: Run = "thread",
         retry: Policy | None = None,
@@ -156,7 +156,7 @@ class Registry(ScheduleDecorators):
         *,
         name: str | None = None,
         topic: str | None = None,
-        concurrency: int = CONCURRENCY,
+        concurrency: int | None = None,
         timeout: Duration | None = None,
         run: Run = "thread",
         retry: Policy | None = None,
@@ -166,17 +166,17 @@ class Registry(ScheduleDecorators):
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``: that of the worker's
-        name, or ``tasks`` for a worker without a name. Arguments are
-        validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
-        ``timeout`` and the rest are those of ``on``.
+        name, or ``tasks`` for a worker without a name. Arguments are validated against the annotations when the job comes.
+        ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
+        largest holds for all. ``timeout`` and the rest are those of ``on``.
         """
         if topic is not None:
             names.check_name(topic, "topic")
-        slots = CORES if run == "process" and concurrency == CONCURRENCY else check_slots(concurrency)
+        slots = None if concurrency is None else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
-            made = Task(self, function, topic, name, options, slots)
+            made = Task(self, function, topic, name, options, slots or _usual_slots(handlers.is_async(function), run))
             if (made.registered_topic, made.name) in self._root().all_tasks():
                 raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
             if any(route.topic in made.topics and route.handler for route in self._root().routes()):
@@ -311,6 +311,10 @@ class Registry(ScheduleDecorators):
         while here is not None:
             yield here
             here = here._parent
+
+
+def _usual_slots(is_async: bool, run: Run) -> int:
+    return CONCURRENCY if is_async else CORES if run == "process" else THREADS
 
 
 def check_slots(concurrency: int) -> int:
