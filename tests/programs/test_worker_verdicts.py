@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.clients.http.wire import answers
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.programs.dashboard.explanations import JobFacts
 from tarry.programs.worker.verdicts import LONGEST_ERROR
 from tarry.values.durations import SECOND, as_datetime
 
@@ -74,6 +76,27 @@ def test_a_failure_waits_twice_as_long_each_time_until_it_is_dead(play: Play, pl
     assert (job.reason, job.attempts) == ("attempts exhausted", 4)
     assert str(job.error).startswith("ValueError: broken\nTraceback (most recent call last):")
     assert str(job.error).endswith("raise raises(job)\nValueError: broken")
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play, plain: bool) -> None:
+    play.topic.add("tea")
+    play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
+    [job] = play.topic.list("delayed")
+    assert (job.attempts, job.attempt_limit, job.max_attempts) == (1, 2, None)
+    play.clock.advance(play.wait())
+    play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
+    job = play.dead()
+    assert (job.reason, job.attempts, job.attempt_limit) == ("attempts exhausted", 2, 2)
+    assert answers.job_shown(job).attempt_limit == 2
+    facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
+    assert facts.of == " of 2"
+
+
+def test_the_limit_of_a_handler_never_gives_a_job_more_attempts(play: Play) -> None:
+    play.topic.add("tea", max_attempts=1)
+    play.run(lambda job: ValueError("broken"), max_attempts=5)
+    assert (play.dead().attempts, play.dead().attempt_limit) == (1, 1)
 
 
 def test_the_reason_of_a_job_that_is_tried_again_is_its_exception(play: Play) -> None:

@@ -1,13 +1,13 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
--- each: id, receipt, when, counted, fault = unpack(ARGV, i, i + 4)
+-- each: id, receipt, when, counted, cap, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due `when` µs from now, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: nobody saw the job either, so its share of the rate is refunded.
--- include clock job limits handout_limits watch capacity bury receipt refund
+-- include clock job limits handout_limits watch capacity bury attempt_cap receipt refund
 
-local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 5, 253402300799999999, '2'
+local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
 local function due_of(when, index)
   if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
@@ -21,7 +21,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, when, counted, said = unpack(ARGV, i, i + 4)
+  local id, receipt, when, counted, cap, said = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
@@ -32,6 +32,7 @@ for i = FIRST, #ARGV, STRIDE do
     answer, stale = '!' .. fault, stale + 1
   else
     local attempt, limit, last, first, holder = unpack_run(run)
+    limit = capped(limit, tonumber(cap))
     redis.call('ZREM', reserved, id)
     if counted == '1' and limit > 0 and attempt >= limit then
       bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. said)

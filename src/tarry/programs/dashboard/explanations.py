@@ -34,6 +34,8 @@ class JobFacts:
     @property
     def limit(self) -> int | None:
         """How many attempts it has, if its record can be read."""
+        if self.job.attempt_limit is not None:
+            return self.job.attempt_limit
         own = None
         with suppress(BodyError):
             own = self.job.max_attempts

@@ -118,12 +118,15 @@ class Settler:
         """Settles a failed job by its verdict. Returns whether the job is dead."""
         if job.settled:
             return self._raised_after_settling(job, fault)
-        return await self.apply(job, decide(target.retry, job, fault, random.random(), target.max_attempts), fault)
+        limit = target.max_attempts
+        return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
 
-    async def apply(self, job: Job, verdict: Verdict, fault: BaseException) -> bool:
-        """Releases the job or sets it aside. Returns whether it is dead."""
+    async def apply(self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | None = None) -> bool:
+        """Releases the job or sets it aside; ``max_attempts`` is its handler's. Returns whether it is dead."""
         try:
-            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, verdict)))
+            dead = await self._until_answered(
+                1, lambda: self.topic.engine.run(self._operation(job, verdict, max_attempts))
+            )
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._log_verdict(job, verdict, fault, dead)
@@ -134,7 +137,7 @@ class Settler:
             return self._raised_after_settling(job, fault)
         verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = self.blocking.engine.run(self._operation(job, verdict))
+            dead = self.blocking.engine.run(self._operation(job, verdict, target.max_attempts))
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._log_verdict(job, verdict, fault, dead)
@@ -154,10 +157,10 @@ class Settler:
         if self.failed_blocking(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _operation(self, job: Job, verdict: Verdict) -> ScriptCall[bool] | Flow[bool]:
+    def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
         when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return self.topic.verbs.fail(job, when, reason, verdict.counts)
+        return self.topic.verbs.fail(job, when, reason, verdict.counts, max_attempts)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True

@@ -167,6 +167,13 @@ class JobInfo(StoredJob[T]):
         return own if 0 < own < records.NO_LIMIT else None
 
     @property
+    def attempt_limit(self) -> int | None:
+        """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller.
+        ``None`` if it was never handed out, there is no limit, or it is not known yet."""
+        limit = self._run_record.limit
+        return limit if 0 < limit < records.NO_LIMIT else None
+
+    @property
     def ttr(self) -> timedelta | None:
         """Its own time to run; ``None`` if the consumer's or the topic's applies."""
         return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None

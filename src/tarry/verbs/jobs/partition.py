@@ -60,8 +60,10 @@ class PartitionVerbs(Generic[T]):
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settle_all([settle.bury(self.keys, part, reason, error) for part in _chunks(jobs)])
 
-    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> ScriptCall[bool]:
-        return settle.fail(self.keys, job, when, fault, count=count)
+    def fail(
+        self, job: Holding, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+    ) -> ScriptCall[bool]:
+        return settle.fail(self.keys, job, when, fault, count=count, max_attempts=max_attempts)
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
         return holders.release_holder(self.keys, holder, count=count, limit=limit)

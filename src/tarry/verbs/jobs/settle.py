@@ -20,8 +20,10 @@ from tarry.verbs.jobs.models import HandedOut, Holding
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
-RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "when", "counted", "fault"))
-BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "fault"))
+RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "when", "counted", "cap", "fault"))
+BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "cap", "fault"))
+_NO_CAP = b"0"
+"""No handler's limit."""
 _REASONS = {
     "again": "was handed out again (attempt {})",
     "timed out": "ran out of its time to run",
@@ -59,25 +61,35 @@ def release(
     ``uncounted=True`` also refunds its share of the topic's rate."""
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
-    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, text) for job, when in pairs])
+    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, _NO_CAP, text) for job, when in pairs])
 
 
 def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
     """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, keys, jobs, [(*_receipt_args(job), text) for job in jobs])
+    return _settle(BURY, keys, jobs, [(*_receipt_args(job), _NO_CAP, text) for job in jobs])
 
 
-def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> ScriptCall[bool]:
+def fail(
+    keys: TopicKeys,
+    job: Holding,
+    when: bytes | None,
+    fault: str,
+    *,
+    count: bool = True,
+    max_attempts: int | None = None,
+) -> ScriptCall[bool]:
     """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
-    dead now.
+    dead now. ``max_attempts`` is the handler's; the smaller limit is stored with the run.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
     text = fault.encode("utf-8", "replace")
     script = BURY if when is None else RELEASE
-    item = (*_receipt_args(job), text) if when is None else (*_receipt_args(job), when, b"1" if count else b"0", text)
+    cap = _NO_CAP if max_attempts is None else b"%d" % max_attempts
+    settling = () if when is None else (when, b"1" if count else b"0")
+    item = (*_receipt_args(job), *settling, cap, text)
 
     def decode(reply: Reply) -> bool:
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])

@@ -108,8 +108,10 @@ class TopicVerbs(Partitions[T]):
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
 
-    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Operation[bool]:
-        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count))
+    def fail(
+        self, job: Holding, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+    ) -> Operation[bool]:
+        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count, max_attempts))
 
     def give_back(self, jobs: Sequence[Holding], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""

@@ -78,6 +78,8 @@ class JobShown(JobFields, kw_only=True):
     reserved_until: Moment | None = None
     died: Moment | None = None
     max_attempts: int | None = None
+    attempt_limit: int | None = None
+    """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller."""
     ttr_ms: Milliseconds | None = None
     receipt: int | None = None
     """Under which it was last handed out."""
@@ -141,6 +143,7 @@ def job_shown(job: JobInfo[Any]) -> JobShown:
         **said,
         state=job.state,
         attempts=job.attempts,
+        attempt_limit=job.attempt_limit,
         due=job.due,
         reserved_until=job.reserved_until,
         died=job.died,
