@@ -98,7 +98,7 @@ def test_the_version_stands_in_one_place(metadata: Message) -> None:
     assert "version = " not in (ROOT / "pyproject.toml").read_text().partition("[project]")[2].partition("\n[")[0]
 
 
-def test_the_sdist_builds_and_tests_itself(dist: Path) -> None:
+def test_the_sdist_has_what_builds_and_tests_it(dist: Path) -> None:
     with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         inside = {name.partition("/")[2] for name in sdist.getnames()}
     assert {

@@ -1,0 +1,41 @@
+"""What the public forge runs are targets of the Makefile, on the Pythons that the package names."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from doc_pages import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_runs_targets_that_are_there(workflow: Path) -> None:
+    jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
+    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    used = {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
+    assert used
+    assert used <= TARGETS
+
+
+def test_every_python_that_the_package_names_is_tried() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    tried = set(re.findall(r'"(3\.\d+)"', text)) | set(re.findall(r"python:(3\.\d+)-", text))
+    named = set(re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text()))
+    assert tried == named
+
+
+def test_hooks_and_the_devcontainer_use_what_is_there() -> None:
+    [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    for hook in repo["hooks"]:
+        words = hook["entry"].split()
+        assert words[0].startswith(".venv/bin/")
+        assert all((ROOT / word).exists() for word in words[1:] if "/" in word)
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert set(re.findall(r"make ([a-z]+)", container["postCreateCommand"])) <= TARGETS
