@@ -6,7 +6,8 @@ has imported all of it and forks for each call:
     test, or `tarry` on a PATH ── words, environment, folder, files 0 1 2 ──▶ this process ──fork──▶ one call
                                ◀── its pid, later its status ──────────────────────────────────────────┘
 
-What is tested about the start itself starts Python: tests/programs/test_cli_endings.py.
+What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. So does, on the PATH, what runs for long and
+tells its pid: `tarry worker` and `tarry serve`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -27,6 +29,8 @@ from typing import NamedTuple
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
+if not {{"worker", "serve"}}.isdisjoint(sys.argv):
+    os.execv({cold!r}, sys.argv)
 sys.path.insert(0, {folder!r})
 from warm_call import call
 with call({address!r}, sys.argv[1:], dict(os.environ), os.getcwd(), (0, 1, 2)) as answers:
@@ -81,21 +85,22 @@ def warm_tarry(folder: Path) -> Iterator[WarmTarry]:
     """Starts the process that has imported everything; it ends with the block."""
     address, command = folder / "warm", folder / "tarry"
     here = str(Path(__file__).parent)
-    command.write_text(ON_THE_PATH.format(python=sys.executable, folder=here, address=str(address)), encoding="utf-8")
+    cold = str(Path(sys.executable).with_name("tarry"))
+    script = ON_THE_PATH.format(python=sys.executable, folder=here, address=str(address), cold=cold)
+    command.write_text(script, encoding="utf-8")
     command.chmod(0o755)
     words = [sys.executable, __file__, str(address)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # it ends with its stdin
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         yield WarmTarry(str(address), command)
-        process.terminate()
 
 
 # ── the process that has imported everything ─────────────────────────────────────────────────────────────────────────
 
 
 def main(address: str) -> int:
-    """Answers calls for ever; a fork of it, which is a call, returns its exit code."""
+    """Answers calls until its stdin ends; a fork of it, which is a call, returns its exit code."""
     import gc
     from importlib import import_module
 
@@ -112,7 +117,7 @@ def main(address: str) -> int:
         door.bind(address)
         door.listen()
         print("ready", flush=True)
-        while True:
+        while sys.stdin not in select.select([door, sys.stdin], [], [])[0]:
             line, _ = door.accept()
             if os.fork():
                 line.close()
@@ -120,8 +125,8 @@ def main(address: str) -> int:
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass  # those whose calls have ended
             elif _take_over(line):
-                break
-    return cli.run()
+                return cli.run()
+    return 0
 
 
 def _take_over(line: socket.socket) -> bool:

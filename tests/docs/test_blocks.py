@@ -24,6 +24,7 @@ import pytest
 import servers
 from doc_pages import PAGES, ROOT, Block, blocks, name
 from tarry.connections.embedded.shared_server import join_server
+from warm import WarmTarry
 
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
@@ -43,11 +44,12 @@ def page_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: WarmTarry) -> Iterator[None]:
     """A folder and an embedded server of the page's own, which ends with it; and the venv's commands."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    commands = [str(tarry_command.command.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
