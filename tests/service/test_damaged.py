@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from service.served import Api, Served
 from service.speaking import Speaks, client_of
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
+from warm import WarmTarry
 
 HEAD = 28
 
@@ -150,14 +149,12 @@ async def spoil(client: Any, topic: str, id: str) -> None:
 
 @pytest.mark.slow
 def test_the_command_line_shows_them_and_doctor_names_them(
-    client: tarry.Client, valkey_url: str, namespace: str
+    client: tarry.Client, valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
-    environment = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
+    environment = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
 
     def run(*words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "tarry", *words], env=environment, capture_output=True, text=True, check=False
-        )
+        done = tarry_command.run(words, None, environment, tmp_path)
         assert "Traceback" not in done.stderr
         assert done.returncode == code, (words, done.stderr)
         return done.stdout

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from service.served import Api
 from service.speaking import Speaks
 from service.test_connections import asked
 from tarry.values import names
+from warm import WarmTarry
 
 DOTS = [".", ".."]
 OPTIONS = {"body": 1, "delay": "1h"}
@@ -183,14 +183,12 @@ def test_who_cannot_write_such_a_path_names_them_in_a_body(real: Api, left: tarr
 
 @pytest.mark.slow
 def test_what_is_there_is_taken_and_deleted_by_the_command_line(
-    left: tarry.Client, valkey_url: str, namespace: str
+    left: tarry.Client, valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
-    environment = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
+    environment = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tarry", *words], env=environment, capture_output=True, text=True, check=False
-        )
+        return tarry_command.run(words, None, environment, tmp_path)
 
     for topic in ("orders", ".."):
         assert run("list", topic).stdout.count("ready") == 3
