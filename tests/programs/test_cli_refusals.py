@@ -165,6 +165,9 @@ REFUSALS = [
     ("token create --scope view --calls 0", "--calls: 0 a second; give a number above 0"),
     (f"token create --scope view --note {'x' * 300}", "--note: 300 characters"),
     ("token revoke nobody", "ID: no token nobody in the namespace"),
+    ("configure orders --max-attempts many", "--max-attempts: 'many'"),
+    ("configure orders --keep 1ms", "--keep: "),
+    ("purge orders", "--yes: it deletes jobs, and there is no terminal to ask"),
     ("token list --namespace a/b", "--namespace: 'a/b' contains a '/'"),
     ("worker nowhere:app", ""),
     ("worker os:path", ""),
@@ -192,6 +195,7 @@ def told(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
         ) as process,
     ):
         client.topic("taken").add(1, id="7")
+        client.topic("orders").configure(ttr="1m")  # so that it is known
         raw.rpush("a-list", 1)
 
         def call(words: str) -> tuple[int, str]:

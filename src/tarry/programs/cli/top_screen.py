@@ -9,6 +9,7 @@ not shown: 5 topics, 1 worker; press / to filter, or make the window larger
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -214,4 +215,4 @@ def keyboard() -> Generator[Callable[[float], str]]:
 
 def keys_of(typed: str) -> list[str]:
     """The keys of what was read at once: an escape sequence is one."""
-    return [typed] if typed in ARROWS else list(typed)
+    return re.findall(r"\x1b[\[O][A-Z]|.", typed, re.DOTALL)
