@@ -42,6 +42,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
     """Asks on a terminal before jobs are deleted. Raises ``BadInput`` where nobody can be asked, and ends the command on a no."""
     if yes:
         return
+    topic.list(cast("State | None", state), limit=1)  # raises for an unknown state
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
     count = count_jobs(topic, state, limit)
