@@ -44,6 +44,8 @@ HELP = (
     ("q, Ctrl-C", "quit"),
 )
 ARROWS = {"\x1b[A": "k", "\x1b[B": "j", "\x1bOA": "k", "\x1bOB": "j"}
+UNFINISHED, ESCAPE_S = ("\x1b", "\x1b[", "\x1bO"), 0.05
+"""The start of an escape sequence, whose rest may arrive a little later; Esc alone has none."""
 ESCAPE, ENTER, ERASE = "\x1b", "\r\n", "\x7f\b"
 WORKERS_SHARE = 6
 """The part of the window's lines that workers get at least."""
@@ -205,7 +207,10 @@ def keyboard() -> Generator[Callable[[float], str]]:
     def read(seconds: float) -> str:
         if not select.select([number], [], [], max(seconds, 0))[0]:
             return ""
-        return os.read(number, 32).decode(errors="replace")
+        typed = os.read(number, 32).decode(errors="replace")
+        while typed.endswith(UNFINISHED) and select.select([number], [], [], ESCAPE_S)[0]:
+            typed += os.read(number, 32).decode(errors="replace")
+        return typed
 
     try:
         yield read
