@@ -52,7 +52,7 @@ def _section(row: Route) -> str:
         text += f"\nFor example:\n\n```json\n{_json(row.example.request)}\n```\n"
     if row.example.answer is not None:
         before = "is answered" if row.example.request is not None else "For example, the answer"
-        text += f"\n{before}:\n\n```json\n{_json(row.example.answer)}\n```\n"
+        text += f"\n{before}:\n\n```json\n{_json(row.dump(row.example.answer))}\n```\n"
     return text
 
 

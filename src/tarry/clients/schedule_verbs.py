@@ -25,7 +25,8 @@ from tarry.verbs.jobs.partitions import on_each, partition_of_name
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.definitions import ScheduleDefinition
-from tarry.verbs.schedules.records import Missed, ScheduleRecord, StoredSchedule, id_of, missed_of, new_id_of
+from tarry.verbs.schedules.records import Missed, StoredSchedule, id_of, missed_of, new_id_of
+from tarry.verbs.schedules.recurrences import Recurrence
 
 R = TypeVar("R")
 _UNSENT = b"\1" + bytes(8)
@@ -58,21 +59,19 @@ class Schedule:
     declared: datetime | None = field(compare=False)
     changed: datetime
     damaged: bool
+    last: datetime | None
+    """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
     _codec: BodyCodec[Any] = field(repr=False, compare=False)
-    _record: ScheduleRecord = field(repr=False)
-
-    @property
-    def last(self) -> datetime | None:
-        """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
-        found = self._record.last
-        return None if found is None else as_datetime(found)
+    _recurrence: Recurrence = field(repr=False)
+    _record: records.Record = field(repr=False)
+    """The record of its jobs."""
 
     def following(self, count: int, after: datetime) -> list[datetime]:
         """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
-        found = recurrences.next_occurrences(self._record.recurrence, moment_us(self.next), moment_us(after), count)
+        found = recurrences.next_occurrences(self._recurrence, moment_us(self.next), moment_us(after), count)
         return [as_datetime(at) for at in found]
 
     @property
@@ -83,7 +82,7 @@ class Schedule:
     @property
     def encoded(self) -> tuple[bytes, int]:
         """The body of its jobs as it is stored, and the flag that says what it is."""
-        return records.body_of(_UNSENT + self._record.value)
+        return records.body_of(self._record)
 
     @property
     def raw(self) -> bytes:
@@ -93,7 +92,7 @@ class Schedule:
     @property
     def head(self) -> records.JobHead:
         """The options of its jobs."""
-        return records.unpack_head(_UNSENT + self._record.value)
+        return records.unpack_head(self._record)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -127,7 +126,7 @@ def schedule_definition(
 
 
 def make_schedule(topic: str, codec: BodyCodec[Any], one: StoredSchedule) -> Schedule:
-    plan, recurrence = one.record, one.record.recurrence
+    plan, recurrence, last = one.record, one.record.recurrence, one.record.last
     return Schedule(
         topic=topic,
         id=plan.id,
@@ -145,8 +144,10 @@ def make_schedule(topic: str, codec: BodyCodec[Any], one: StoredSchedule) -> Sch
         declared=None if one.declared is None else as_datetime(one.declared),
         changed=as_datetime(plan.changed),
         damaged=plan.damaged,
+        last=None if last is None else as_datetime(last),
         _codec=codec,
-        _record=plan,
+        _recurrence=recurrence,
+        _record=_UNSENT + plan.value,
     )
 
 

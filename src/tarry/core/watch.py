@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 from tarry.errors import Unavailable
@@ -40,7 +40,7 @@ class PopAnswer(Protocol):
     @property
     def now(self) -> int: ...
     @property
-    def jobs(self) -> Sequence[tuple[bytes, bytes, int, int, int]]: ...
+    def jobs(self) -> Sequence[tuple[bytes, Any, int, int, int]]: ...
     @property
     def receipt(self) -> int: ...
     @property

@@ -31,6 +31,7 @@ from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
+from tarry.clients.http.wire.answers import pop_reply
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.core.requests import Operation
 from tarry.errors import BadInput
@@ -132,10 +133,9 @@ class HTTPEngine:
         for first in filter(None, [topic.first for topic in topics]):
             self._ask_before(first)
         for request in pop_requests(topics, n, wait_seconds(wait), ttr):
-            found, name = self.perform(request)
-            if found:
-                at = next(at for at, topic in enumerate(topics) if topic.context.name == name)
-                return [(at, taken, taken.jobs) for taken in found]
+            if found := self.perform(request):
+                at = next(at for at, topic in enumerate(topics) if topic.context.name == found[0].topic)
+                return [(at, taken, taken.jobs) for taken in map(pop_reply, found)]
         return []
 
     def _http(self) -> httpx.Client:

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from tarry.clients.config import LARGEST_BODY, queue_format_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
 from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress
@@ -20,7 +18,6 @@ from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
 from tarry.clients.http.wire import answers, models, topic_answers
-from tarry.clients.http.wire.decode import pop_reply
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
 from tarry.clients.shared_queues import queue_context
@@ -152,19 +149,17 @@ class HTTPClientConfig:
 
 
 def topics_request() -> HTTPRequest[list[str]]:
-    decode = msgspec.json.Decoder(topic_answers.TopicNames).decode
-    return HTTPRequest("GET", "/v1/topics", lambda body: decode(body).topics)
+    return HTTPRequest("GET", "/v1/topics", topic_answers.TOPIC_NAMES.decode)
 
 
 def workers_request() -> HTTPRequest[list[WorkerInfo]]:
-    decode = msgspec.json.Decoder(topic_answers.Workers).decode
-    return HTTPRequest("GET", "/v1/workers", lambda body: decode(body).workers)
+    return HTTPRequest("GET", "/v1/workers", topic_answers.WORKERS.decode)
 
 
 def pop_requests(
     topics: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
-) -> Iterator[HTTPRequest[tuple[list[pop.PopReply], str]]]:
-    """Returns the jobs and their topic. One request for each minute of the wait.
+) -> Iterator[HTTPRequest[list[answers.PoppedJob]]]:
+    """Returns the jobs. One request for each minute of the wait.
 
     The wait that the service was asked for is counted, not the time of this process.
     """
@@ -179,15 +174,7 @@ def pop_requests(
             ttr=optional_span(ttr),
             holder=holder.decode(),
         )
-        yield HTTPRequest("POST", "/v1/pop", _parse_popped, said, wait=wait)
+        yield HTTPRequest("POST", "/v1/pop", answers.POPPED_JOBS.decode, said, wait=wait)
         seconds -= wait
         if seconds <= 0:
             return
-
-
-_decode = msgspec.json.Decoder(answers.PoppedJobs).decode
-
-
-def _parse_popped(body: bytes) -> tuple[list[pop.PopReply], str]:
-    found = _decode(body)
-    return pop_reply(found), found.jobs[0].topic if found.jobs else ""

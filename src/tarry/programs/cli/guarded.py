@@ -75,16 +75,11 @@ def poll(
 @verb(within=GUARDED)
 def stats(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
     """Shows how many items there are, how many are due, and how late the first is."""
+    from tarry.clients.http.wire.guarded_answers import GUARDED_STATS
+
     now = _queue(session, queue, layout, None).stats()
-    late = output.exact_ms(now.lateness)
-    data = {
-        "queue": queue,
-        "size": now.size,
-        "overdue": now.overdue,
-        "next_due": output.rfc3339(now.next_due),
-        "lateness_ms": late,
-    }
-    session.print_answer(data, f"{queue}  {now.size} items  {now.overdue} due  first {late:g} ms late")
+    data = {"queue": queue, **output.as_data(GUARDED_STATS, now)}
+    session.print_answer(data, f"{queue}  {now.size} items  {now.overdue} due  first {data['lateness_ms']:g} ms late")
 
 
 @verb(within=GUARDED)

@@ -100,24 +100,17 @@ def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = No
 
 
 def _show(session: CommandSession, state: LockState) -> None:
-    remaining = output.ms(state.remaining) if state.remaining is not None else None
-    data = {
-        "lock": state.name,
-        "held": state.held,
-        "holder": state.holder,
-        "depth": state.depth,
-        "token": state.token,
-        "remaining_ms": remaining,
-        "waiting": state.waiting,
-    }
+    from tarry.clients.http.wire.lock_answers import LOCK
+
+    data = output.as_data(LOCK, state)
     if not state.held:
         session.print_answer(data, f"{state.name}  free")
         return
     words = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
     if state.depth > 1:
         words.append(f"{state.depth} times")
-    if remaining is not None:
-        words.append(f"ends in {remaining / 1000:.1f} s if nobody renews it")
+    if state.remaining is not None:
+        words.append(f"ends in {state.remaining.total_seconds():.1f} s if nobody renews it")
     if state.waiting:
         words.append(f"{state.waiting} waiting")
     session.print_answer(data, "  ".join(words))

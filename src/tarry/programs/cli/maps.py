@@ -157,17 +157,9 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
 
 def stats_data(now: MapStats) -> dict[str, Any]:
     """A map's counts as JSON data."""
-    return {
-        "map": now.name,
-        "now": output.rfc3339(now.now),
-        "size": now.size,
-        "expired": now.expired,
-        "next_expiry": output.rfc3339(now.next_expiry),
-        "max_size": now.max_size,
-        "mode": now.mode,
-        "listened": now.listened,
-        "keepers": now.keepers,
-    }
+    from tarry.clients.http.wire.map_answers import MAP_STATS
+
+    return {"map": now.name, **output.as_data(MAP_STATS, now)}
 
 
 def _as_text(now: MapStats) -> str:

@@ -9,17 +9,18 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
-    from msgspec import Struct
-
+    from tarry.clients.http.wire.schemas import Schema
     from tarry.clients.schedule_verbs import Schedule
     from tarry.verbs.jobs.models import Added, HandedOut, JobInfo
     from tarry.verbs.jobs.stats import Defaults, Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
+
+T = TypeVar("T")
 
 
 def rfc3339(at: datetime | None) -> str | None:
@@ -48,54 +49,54 @@ def count_text(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def as_data(answer: Struct) -> dict[str, Any]:
-    """A model of the service as JSON data."""
+def as_data(schema: Schema[T], value: T) -> dict[str, Any]:
+    """A value of the library as JSON data."""
     import msgspec
 
-    found: dict[str, Any] = json.loads(msgspec.json.encode(answer))
+    found: dict[str, Any] = json.loads(msgspec.json.encode(schema.dump(value)))
     return found
 
 
 def added_data(job: Added) -> dict[str, Any]:
-    from tarry.clients.http.wire import answers
+    from tarry.clients.http.wire.answers import ADDED
 
-    return as_data(answers.added_job(job))
+    return as_data(ADDED, job)
 
 
 def popped_data(job: HandedOut[Any]) -> dict[str, Any]:
-    from tarry.clients.http.wire import answers
+    from tarry.clients.http.wire.answers import POPPED
 
-    return as_data(answers.popped_job(job))
+    return as_data(POPPED, job)
 
 
 def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     """A job; fields that do not apply to its state are left out."""
-    from tarry.clients.http.wire import answers
+    from tarry.clients.http.wire.answers import JOB
 
-    return as_data(answers.job_shown(job))
+    return as_data(JOB, job)
 
 
 def stats_data(now: Stats) -> dict[str, Any]:
     """A topic's stats; of its lateness the percentiles."""
-    from tarry.clients.http.wire import topic_answers
+    from tarry.clients.http.wire.topic_answers import STATS
 
-    found = as_data(topic_answers.topic_stats(now))
+    found = as_data(STATS, now)
     lateness = found.pop("lateness")
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
 def defaults_data(now: Defaults) -> dict[str, Any]:
     """A topic's defaults."""
-    from tarry.clients.http.wire import topic_answers
+    from tarry.clients.http.wire.topic_answers import DEFAULTS
 
-    return as_data(topic_answers.topic_defaults(now))
+    return as_data(DEFAULTS, now)
 
 
 def schedule_data(now: Schedule) -> dict[str, Any]:
     """A schedule; fields that do not apply are left out."""
-    from tarry.clients.http.wire import schedule_answers
+    from tarry.clients.http.wire.schedule_answers import SCHEDULE
 
-    return as_data(schedule_answers.schedule(now))
+    return as_data(SCHEDULE, now)
 
 
 def worker_data(info: WorkerInfo) -> dict[str, Any]:
@@ -124,9 +125,9 @@ def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
 
 
 def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
-    from tarry.clients.http.wire.topic_answers import topic_histogram
+    from tarry.clients.http.wire.topic_answers import HISTOGRAM
 
-    return {"topic": topic, **as_data(topic_histogram(found))}
+    return {"topic": topic, **as_data(HISTOGRAM, found)}
 
 
 def timeline_data(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:

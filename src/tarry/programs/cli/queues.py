@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from base64 import b64encode
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -105,10 +105,13 @@ def _list(
 @verb(within=QUEUES)
 def size(session: CommandSession, queues: QueueNames) -> None:
     """Shows how many elements are in each place, and how late the first is."""
+    from tarry.clients.http.wire.queue_answers import QUEUE_STATS
+
     for name in queues:
         now = session.client.delayed_queue(name).stats()
         session.print_answer(
-            _stats(now), f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items())
+            output.as_data(QUEUE_STATS, now),
+            f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items()),
         )
 
 
@@ -122,12 +125,6 @@ def _counts(now: QueueStats) -> dict[str, int | str]:
         "movers": now.movers,
     }
     return {**counts, "late": output.lateness_text(now.oldest_overdue)} if now.oldest_overdue else counts
-
-
-def _stats(now: QueueStats) -> dict[str, Any]:
-    counts = {name: value for name, value in _counts(now).items() if name != "late"}
-    times = {"next_due": output.rfc3339(now.next_due), "oldest_overdue_ms": output.ms(now.oldest_overdue)}
-    return {"queue": now.queue, "now": output.rfc3339(now.now), **counts, **times, "format": now.format}
 
 
 @verb(name="format", within=QUEUES)

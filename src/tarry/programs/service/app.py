@@ -191,16 +191,16 @@ class ServiceApp:
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
-        if answer is None:
+        if answer is None and (route.gives is None or 204 in route.other_statuses):
             await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
             await send({"type": "http.response.body", "body": b""})
             return 204
-        if isinstance(answer, msgspec.Struct):
-            await _send(send, status, JSON, _encode(answer), headers)
-        elif isinstance(answer, PlainResponse):
+        if isinstance(answer, PlainResponse):
             await _send(send, status, answer.media, answer.body, headers)
-        else:
+        elif isinstance(answer, StreamResponse):
             await self._stream(request, answer, status, headers, send)
+        else:
+            await _send(send, status, JSON, _encode(route.dump(answer)), headers)
         return status
 
     async def _stream(

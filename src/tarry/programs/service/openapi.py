@@ -170,7 +170,9 @@ def _responses(route: Route) -> dict[str, Any]:
             )
             if route.or_null:
                 schema = {"anyOf": [schema, {"type": "null"}]}
-            given[str(status)]["content"] = {route.media: _media(schema, route.example.answer)}
+            given[str(status)]["content"] = {
+                route.media: _media(schema, None if route.example.answer is None else route.dump(route.example.answer))
+            }
     by_status: dict[int, list[str]] = {}
     for code, status, _ in problems.all_codes():
         if code in codes_of(route):

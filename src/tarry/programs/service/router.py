@@ -2,12 +2,12 @@
 
     table = RouteTable("locks")
 
-    @table.route("GET", "/v1/locks/{name}", scopes=ANY_SCOPE, answer_model=LockShown, example=Example(answer=LockShown(…)))
-    async def look(request: ServiceRequest) -> LockShown:
+    @table.route("GET", "/v1/locks/{name}", scopes=ANY_SCOPE, gives=lock_answers.LOCK, example=Example(answer=LockState(…)))
+    async def look(request: ServiceRequest) -> LockState:
         "Who holds a lock, and for how long."                 (the docstring goes into OpenAPI and the reference page)
-        return lock_answers.lock(await request.client.lock(request.path["name"]).state())
+        return await request.client.lock(request.path["name"]).state()
 
-A handler returns a model, ``None`` (204), or one of ``responses.py``.
+A handler returns what its schema makes a model of, ``None`` (204), or one of ``responses.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tarry.clients.http.wire.schemas import Schema
 from tarry.errors import BadInput
 from tarry.programs.service import integers
 
@@ -73,8 +74,8 @@ class Route:
     """The body may also be a form."""
     query_model: Any = None
     """The model of the query."""
-    answer_model: Any = None
-    """The model of the answer; ``None``: 204."""
+    gives: Any = None
+    """The ``Schema`` of the answer, its model, or its type where it is no JSON; ``None``: 204."""
     or_null: bool = False
     """The answer may be ``null``."""
     media: str = "application/json"
@@ -109,6 +110,14 @@ class Route:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
         object.__setattr__(self, "path_names", tuple(_PATH_NAME.findall(self.path)))
+
+    @property
+    def answer_model(self) -> Any:
+        return self.gives.model if isinstance(self.gives, Schema) else self.gives
+
+    def dump(self, answer: Any) -> msgspec.Struct:
+        """The model of an answer: what the schema makes of a value of the library."""
+        return answer if isinstance(answer, msgspec.Struct) else self.gives.dump(answer)
 
     @property
     def summary(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.programs.worker.process_functions import ProcessFunction
+from tarry.verbs.jobs.models import PoppedFields
 
 SIZE = struct.Struct(">Q")
 
@@ -32,7 +33,7 @@ class Request:
     topic: str
     receipt: int
     now: int
-    raw: tuple[bytes, bytes, int, int, int]
+    raw: PoppedFields
     wants_result: bool
 
 

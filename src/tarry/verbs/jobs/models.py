@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -51,7 +51,7 @@ class StoredJob(Generic[T]):
 
     __slots__ = ("_codec", "_head", "_value", "id", "topic")
 
-    def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: bytes) -> None:
+    def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: records.Record) -> None:
         self.topic = topic
         self.id = id
         self._codec = codec
@@ -91,6 +91,10 @@ class StoredJob(Generic[T]):
         return as_datetime(self.head.created)
 
 
+PoppedFields = tuple[bytes, records.Record, int, int, int]
+"""id, record, attempt, due, TTR in µs."""
+
+
 class HandedOut(StoredJob[T]):
     """A popped job, reserved for its TTR.
 
@@ -101,9 +105,7 @@ class HandedOut(StoredJob[T]):
 
     __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")
 
-    def __init__(
-        self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: tuple[bytes, bytes, int, int, int]
-    ):
+    def __init__(self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: PoppedFields):
         id, value, self.attempt, self._due, self._ttr = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
@@ -134,11 +136,20 @@ class JobInfo(StoredJob[T]):
 
     __slots__ = ("_run_record", "_since", "state")
 
-    def __init__(self, topic: str, codec: BodyCodec[T], raw: list[Any]) -> None:
-        id, state, self._since, value, run = raw
-        super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
-        self.state: State = state.decode()
-        self._run_record = records.unpack_run(run)
+    def __init__(
+        self,
+        topic: str,
+        codec: BodyCodec[T],
+        id: str,
+        state: State,
+        since: int,
+        value: records.Record,
+        run: records.RunRecord,
+    ) -> None:
+        super().__init__(topic, codec, id, value)
+        self.state: State = state
+        self._since = since
+        self._run_record = run
 
     @property
     def due(self) -> datetime | None:

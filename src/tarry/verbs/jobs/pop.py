@@ -15,7 +15,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs.models import Holding, Reservation
+from tarry.verbs.jobs.models import Holding, PoppedFields, Reservation
 from tarry.verbs.jobs.settle import Outcome, release
 from tarry.verbs.schedules import occurrences
 
@@ -30,7 +30,7 @@ NOBODY = b""
 _FIELDS = 5
 ASK_AGAIN, FIRE = 1, 2
 
-RawJob = tuple[bytes, bytes, int, int, int]
+RawJob = PoppedFields
 """id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
 
 

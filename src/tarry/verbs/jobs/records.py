@@ -39,8 +39,6 @@ _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
 _NO_HEADERS = "headers: they are damaged. Read the body without them, or delete the job."
-DAMAGED_HEADERS = b"\xff"
-"""Headers that no reader accepts, for a job from a service that could not read its headers."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -52,8 +50,13 @@ class JobHead(NamedTuple):
     nonce: bytes
     latest: int | None
     """Microseconds after the due time; ``None`` if the job has no limit."""
-    headers: bytes
+    headers: bytes | dict[str, str] | None
+    """As they are stored, or as a map; ``None``: they cannot be read."""
     body: bytes
+
+
+Record = bytes | JobHead
+"""A job's record as it is stored, or its fields where they come from elsewhere: from a service."""
 
 
 class RunRecord(NamedTuple):
@@ -94,16 +97,22 @@ def pack_headers(headers: Mapping[str, str] | None) -> bytes:
     return packed
 
 
-def unpack_headers(packed: bytes) -> dict[str, str]:
+def unpack_headers(packed: bytes | dict[str, str] | None) -> dict[str, str]:
     """The headers. Raises ``BodyError`` if they are damaged."""
+    if isinstance(packed, dict):
+        return packed
+    if packed is None:
+        raise BodyError(_NO_HEADERS)
     try:
         return _HEADERS.decode(packed) if packed else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BodyError(_NO_HEADERS) from None
 
 
-def unpack_head(value: bytes) -> JobHead:
+def unpack_head(value: Record) -> JobHead:
     """Parses a record. Raises ``BodyError`` if it is damaged, or has a format that this version does not know."""
+    if isinstance(value, JobHead):
+        return value
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
@@ -118,8 +127,10 @@ def unpack_head(value: bytes) -> JobHead:
     )
 
 
-def body_of(value: bytes) -> tuple[bytes, int]:
+def body_of(value: Record) -> tuple[bytes, int]:
     """The body and its flags, without parsing the rest. Raises as ``unpack_head`` does."""
+    if isinstance(value, JobHead):
+        return value.body, value.flags
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
@@ -166,10 +177,3 @@ def _whole(number: float) -> int:
 def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
     """A job's complete record, as the script writes it, for jobs that come another way. ``packed``: its headers."""
     return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
-
-
-def pack_run(run: RunRecord) -> bytes:
-    """A run record as it is stored."""
-    holder = run.holder.encode()
-    head = _RUN.pack(run.attempt, run.limit, run.receipt, run.first_failure, len(holder))
-    return head + holder + run.fault.encode()

@@ -36,10 +36,23 @@ def get_jobs(context: TopicContext[T], ids: Sequence[str]) -> ScriptCall[list[Jo
     """Reads jobs as they are now."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
-        return [JobInfo(context.name, context.codec, raw) if raw is not None else None for raw in reply[1:]]
+        return [_job_info(context, raw) if raw is not None else None for raw in reply[1:]]
 
     return ScriptCall(
         GET, with_departing(context.keys), (), decode, items=[names.check_name(id, "id") for id in ids], reply_header=1
+    )
+
+
+def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T]:
+    id, state, since, value, run = raw
+    return JobInfo(
+        context.name,
+        context.codec,
+        id.decode("utf-8", "replace"),
+        state.decode(),
+        since,
+        value,
+        records.unpack_run(run),
     )
 
 
@@ -68,7 +81,7 @@ def list_jobs(
     while True:
         args = (*places[index], since or after, before, past)
         rows, more = yield from _read_rows(contexts, args, limit - len(found))
-        found += [JobInfo(context.name, context.codec, row) for context, row in rows if row[1] is not None and row[3]]
+        found += [_job_info(context, row) for context, row in rows if row[1] is not None and row[3]]
         if more and rows:
             return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])))
         index, since, past = index + 1, b"", b""

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest
-from tarry.clients.http.verbs.fields import encoded_body_fields, in_sequence, new_idempotency_key, reader, segment
+from tarry.clients.http.verbs.fields import encoded_body_fields, in_sequence, new_idempotency_key, segment
 from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
-from tarry.clients.http.wire.decode import guarded_stats, items
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, want_of
@@ -43,7 +42,7 @@ class HTTPGuardedVerbs:
                 size = 0
             parts[-1].append(guarded_models.Pushed(**encoded_body_fields(raw, flag), delay=f"{delay}us"))
             size += len(raw)
-        read = reader(queue_answers.Offered, lambda found: found.due)
+        read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
             said = guarded_models.PushItems(items=part, layout=self._layout)
@@ -55,7 +54,7 @@ class HTTPGuardedVerbs:
     def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
         """One request for each minute of the wait."""
         want, bound = want_of(count), self.context.max_lateness_us
-        read = reader(guarded_answers.GuardedItems, lambda found: items(found, self.context.codec))
+        read = guarded_answers.ITEMS.decoder(self.context.codec)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
             said = guarded_models.PollGuarded(
@@ -70,9 +69,8 @@ class HTTPGuardedVerbs:
                 return
 
     def stats(self) -> HTTPRequest[GuardedStats]:
-        read = reader(guarded_answers.GuardedStatsShown, guarded_stats)
-        return HTTPRequest("GET", self._path, read, query={"layout": self._layout})
+        return HTTPRequest("GET", self._path, guarded_answers.GUARDED_STATS.decode, query={"layout": self._layout})
 
     def clear(self) -> HTTPRequest[bool]:
-        read = reader(queue_answers.Changed, lambda found: found.changed)
-        return HTTPRequest("POST", self._path + "/clear", read, guarded_models.ClearGuarded(self._layout))
+        said = guarded_models.ClearGuarded(self._layout)
+        return HTTPRequest("POST", self._path + "/clear", queue_answers.CHANGED.decode, said)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, ask
-from tarry.clients.http.verbs.fields import reader
 from tarry.clients.http.verbs.queues import HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
@@ -50,9 +49,7 @@ def _move(
     said = queue_models.MoveToTopic(
         topic=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP
     )
-    request = queue.request(
-        "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
-    )
+    request = queue.request("POST", "/move-to-topic", queue_answers.MOVED.decode, said, wait=STEP_S)
     moved = aside = 0
     while True:
         found: queue_answers.MovedShown = yield from ask(request)
@@ -86,9 +83,7 @@ def _migrate(
     if target.first is not None:
         yield from ask(target.first)
     said = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
-    request = source.request(
-        "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
-    )
+    request = source.request("POST", "/migrate", topic_answers.MIGRATED.decode, said, wait=STEP_S)
     moved = schedules = 0
     options: dict[str, None] = {}
     while True:

@@ -21,8 +21,8 @@ from tarry.clients.http.verbs.fields import (
     split,
 )
 from tarry.clients.http.wire import queue_answers, queue_models
-from tarry.clients.http.wire.decode import queue_stats, set_aside
-from tarry.clients.http.wire.queue_answers import base64, payloads
+from tarry.clients.http.wire.queue_answers import payloads
+from tarry.clients.http.wire.schemas import base64_text
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.delayed.elements import READ_PAGE, want_of
@@ -47,13 +47,13 @@ class HTTPQueueVerbs(Generic[T]):
         self._path = f"/v1/queues/{segment(context.name)}"
 
     def set_aside_elements(self) -> HTTPRequest[list[SetAside]]:
-        return self._model_request("GET", "/poison", queue_answers.Poison, set_aside)
+        return self.request("GET", "/poison", queue_answers.POISON.decode)
 
     def stats(self) -> HTTPRequest[QueueStats]:
-        return self._model_request("GET", "/stats", queue_answers.QueueStatsShown, queue_stats)
+        return self.request("GET", "/stats", queue_answers.QUEUE_STATS.decode)
 
     def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> HTTPFlow[Any]:
-        elements = [queue_models.Unread(base64(raw), reason[:10_000]) for raw, reason in undecodable]
+        elements = [queue_models.Unread(base64_text(raw), reason[:10_000]) for raw, reason in undecodable]
         for part in split(elements):
             yield from ask(self.request("POST", "/aside", read_nothing, queue_models.Aside(list(part))))
 
@@ -81,12 +81,8 @@ class HTTPQueueVerbs(Generic[T]):
         return self.context.found((yield from search), values)
 
     def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> HTTPFlow[bool]:
-        for part in split([base64(payload) for payload in wanted], MOST):
-            there = yield from ask(
-                self._model_request(
-                    "POST", "/contains", queue_answers.Contained, lambda one: one.contains, said(list(part))
-                )
-            )
+        for part in split([base64_text(payload) for payload in wanted], MOST):
+            there = yield from ask(self.request("POST", "/contains", queue_answers.CONTAINED.decode, said(list(part))))
             if not there:
                 return False
         return True
@@ -124,9 +120,9 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
             if not parts or len(parts[-1]) == MOST or size + len(payload) > MOST_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(base64(payload))
+            parts[-1].append(base64_text(payload))
             size += len(payload)
-        read = reader(queue_answers.Offered, lambda found: found.due)
+        read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
             said = queue_models.Offer(part, span, "bytes", self.context.format)
@@ -145,7 +141,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
     def remove(self, value: T) -> HTTPFlow[bool]:
-        said = queue_models.Remove(values=[base64(self.context.encode(value))], **BYTES_CODEC)
+        said = queue_models.Remove(values=[base64_text(self.context.encode(value))], **BYTES_CODEC)
         return self._told([value], ask(self._removed("/remove", said)))
 
     def remove_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
@@ -154,17 +150,17 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
 
     def _all_removed(self, encoded: list[bytes]) -> HTTPFlow[bool]:
         gone = False
-        for part in split([base64(payload) for payload in encoded], MOST):
+        for part in split([base64_text(payload) for payload in encoded], MOST):
             said = queue_models.Remove(values=list(part), all=True, **BYTES_CODEC)
             gone = (yield from ask(self._removed("/remove", said))) or gone
         return gone
 
     def retain_all(self, values: Iterable[T]) -> HTTPRequest[bool]:
-        encoded = [base64(self.context.encode(value)) for value in values]
+        encoded = [base64_text(self.context.encode(value)) for value in values]
         return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES_CODEC))
 
     def _removed(self, path: str, said: Any) -> HTTPRequest[bool]:
-        return self._model_request("POST", path, queue_answers.Changed, lambda found: found.changed, said)
+        return self.request("POST", path, queue_answers.CHANGED.decode, said)
 
     def contains_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         return self._contains(values, ready=False)
@@ -202,7 +198,7 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
     """Elements that may be taken."""
 
     def put(self, value: T) -> HTTPRequest[None]:
-        said = queue_models.Put([base64(self.context.encode(value))], "bytes")
+        said = queue_models.Put([base64_text(self.context.encode(value))], "bytes")
         return self.request("POST", "/put", read_nothing, said)
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPRequest
-from tarry.clients.http.verbs.fields import body_fields, optional_span, read_done, reader, segment
+from tarry.clients.http.verbs.fields import body_fields, optional_span, read_done, segment
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.wire import schedule_answers, schedule_models
-from tarry.clients.http.wire.decode import schedule
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, schedule_definition
 from tarry.errors import BadInput
-from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.schedules.records import id_of
@@ -49,19 +47,21 @@ class HTTPScheduleVerbs:
             **body_fields(verbs.context.codec, body),
             **option_fields(options),
         )
-        return verbs.request("PUT", _path(id), _one(verbs.context.codec), model)
+        return verbs.request("PUT", _path(id), schedule_answers.SCHEDULE.decoder(verbs.context.codec), model)
 
     def get(self, topic: Any, id: str) -> HTTPRequest[Schedule | None]:
         id_of(id)
         verbs = self.verbs(topic)
-        read: Callable[[bytes], Schedule | None] = _one(verbs.context.codec)
+        read: Callable[[bytes], Schedule | None] = schedule_answers.SCHEDULE.decoder(verbs.context.codec)
         return verbs.request("GET", _path(id), read, absent=(UNKNOWN, None))
 
     def list(self, topic: Any) -> HTTPRequest[list[Schedule]]:
         if topic is None:
-            return HTTPRequest("GET", "/v1/schedules", _many(lambda name: self.context(name).codec))
+            return HTTPRequest(
+                "GET", "/v1/schedules", schedule_answers.SCHEDULES.decoder(lambda name: self.context(name).codec)
+            )
         verbs = self.verbs(topic)
-        return verbs.request("GET", "/schedules", _many(lambda _: verbs.context.codec))
+        return verbs.request("GET", "/schedules", schedule_answers.SCHEDULES.decoder(lambda _: verbs.context.codec))
 
     def set_state(self, topic: Any, id: str, what: Any) -> HTTPRequest[bool]:
         id_of(id)
@@ -72,13 +72,3 @@ class HTTPScheduleVerbs:
 
 def _path(id: str) -> str:
     return f"/schedules/{segment(id)}"
-
-
-def _one(bodies: BodyCodec[Any]) -> Callable[[bytes], Schedule]:
-    return reader(schedule_answers.ScheduleShown, lambda found: schedule(found, bodies))
-
-
-def _many(bodies: Callable[[str], BodyCodec[Any]]) -> Callable[[bytes], list[Schedule]]:
-    return reader(
-        schedule_answers.Schedules, lambda found: [schedule(one, bodies(one.topic)) for one in found.schedules]
-    )

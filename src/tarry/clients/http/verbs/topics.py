@@ -19,13 +19,11 @@ from tarry.clients.http.verbs.fields import (
     new_idempotency_key,
     optional_span,
     read_nothing,
-    reader,
     segment,
     span_text,
     split,
 )
 from tarry.clients.http.wire import answers, models, topic_answers, topic_models
-from tarry.clients.http.wire.decode import added, check, defaults, histogram, job_info, page, stats
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import rates
@@ -76,7 +74,7 @@ class HTTPTopicVerbs(Generic[T]):
         number = self._wanted or self._partition_counts.get(self.context.name)
         if number is None:
             return None
-        read = reader(topic_answers.PartitionsShown, lambda found: found.partitions)
+        read = topic_answers.PARTITIONS.decode
         otherwise = ("", None) if self._wanted else (BadInput.code, None)
         return HTTPRequest(
             "PUT", self._path + "/partitions", read, topic_models.PutPartitions(number), absent=otherwise
@@ -95,13 +93,13 @@ class HTTPTopicVerbs(Generic[T]):
         said = models.Add(
             **body_fields(self.context.codec, body), **option_fields(options), id=self._new_id() if id is None else id
         )
-        return self._add_request("/jobs", reader(answers.AddedJob, added), said)
+        return self._add_request("/jobs", answers.ADDED.decode, said)
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
         require_several(bodies, "bodies")
         entries = list(bodies)
         add.add_jobs(self.context, entries, options.encode(), atomic=atomic)
-        read = reader(answers.AddedJobs, lambda found: [added(job) for job in found.jobs])
+        read = answers.ADDED_JOBS.decode
         given = option_fields(options)
         return in_sequence(
             [
@@ -196,13 +194,12 @@ class HTTPTopicVerbs(Generic[T]):
         return self._states_request("reschedule", said)
 
     def _states_request(self, verb: str, said: Sequence[Any]) -> HTTPFlow[list[State | None]]:
-        read = reader(answers.WereMany, lambda found: found.was)
+        read = answers.WERE_MANY.decode
         return in_sequence([self.request("POST", f"/many/{verb}", read, part) for part in said])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
         self.local.get(ids)
-        bodies = self.context.codec
-        read = reader(answers.JobsShown, lambda found: [job and job_info(job, bodies) for job in found.jobs])
+        read = answers.JOBS.decoder(self.context.codec)
         path = "/many/get"
         return in_sequence([self.request("POST", path, read, models.Several(ids=list(part))) for part in split(ids)])
 
@@ -221,12 +218,10 @@ class HTTPTopicVerbs(Generic[T]):
         said = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
         query = {**named, **said, "limit": str(limit)}
-        bodies = self.context.codec
-        read = reader(answers.JobPage, lambda found: page(found, bodies))
-        return self.request("GET", "/jobs", read, query=query)
+        return self.request("GET", "/jobs", answers.JOB_PAGE.decoder(self.context.codec), query=query)
 
     def stats(self) -> HTTPRequest[Stats]:
-        return self.request("GET", "/stats", reader(topic_answers.TopicStats, stats))
+        return self.request("GET", "/stats", topic_answers.STATS.decode)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
@@ -234,14 +229,14 @@ class HTTPTopicVerbs(Generic[T]):
         self.local.histogram(start, span, buckets, past)
         begin = start.isoformat() if isinstance(start, datetime) else span_text(start)
         query = {"start": begin, "span": span_text(span), "past": span_text(past), "buckets": str(buckets)}
-        return self.request("GET", "/histogram", reader(topic_answers.TopicHistogram, histogram), query=query)
+        return self.request("GET", "/histogram", topic_answers.HISTOGRAM.decode, query=query)
 
     def check(self) -> HTTPRequest[Check]:
-        return self.request("GET", "/check", reader(topic_answers.TopicCheck, check))
+        return self.request("GET", "/check", topic_answers.CHECK.decode)
 
     def pause(self, for_: Duration | None) -> HTTPRequest[datetime | None]:
         self.local.pause(for_)
-        read = reader(topic_answers.Paused, lambda found: found.until)
+        read = topic_answers.PAUSED.decode
         return self.request("POST", "/pause", read, topic_models.Pause(for_=optional_span(for_)))
 
     def resume(self) -> HTTPRequest[None]:
@@ -271,11 +266,11 @@ class HTTPTopicVerbs(Generic[T]):
         said: dict[str, Any] = {name: optional_span(span) for name, span in spans.items() if span != UNCHANGED}
         said |= {name: value for name, value in others.items() if value != UNCHANGED}
         model = topic_models.Configure(**said)
-        return self.request("PATCH", "/defaults", reader(topic_answers.TopicDefaults, defaults), model)
+        return self.request("PATCH", "/defaults", topic_answers.DEFAULTS.decode, model)
 
     def purge(self, state: State | None) -> HTTPRequest[int]:
         self.local.purge(state)
         return self._count_request("/purge", topic_models.Purge(state=state))
 
     def _count_request(self, path: str, said: Any) -> HTTPRequest[int]:
-        return self.request("POST", path, reader(answers.Count, lambda found: found.count), said)
+        return self.request("POST", path, answers.COUNT.decode, said)

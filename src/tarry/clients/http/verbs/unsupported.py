@@ -12,8 +12,7 @@ from msgspec import UNSET
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.clients.http.verbs.fields import reader, segment
 from tarry.clients.http.wire import lock_answers, map_answers, map_models
-from tarry.clients.http.wire.decode import lock_state, map_stats
-from tarry.clients.http.wire.queue_answers import base64
+from tarry.clients.http.wire.schemas import base64_text
 from tarry.errors import ServerUnfit
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.mapcache.context import MapContext
@@ -51,13 +50,14 @@ class HTTPMapVerbs:
         self._path = f"/v1/map-caches/{segment(context.name)}"
 
     def stats(self) -> HTTPRequest[MapStats]:
-        return self._size(lambda now: map_stats(self.context.name, now))
+        return self._size(lambda now: now)
 
     def size(self) -> HTTPRequest[int]:
         return self._size(lambda now: now.size)
 
-    def _size(self, make: Callable[[map_answers.MapSize], Any]) -> HTTPRequest[Any]:
-        return HTTPRequest("GET", self._path, reader(map_answers.MapSize, make), query={"backend": self._backend})
+    def _size(self, make: Callable[[MapStats], Any]) -> HTTPRequest[Any]:
+        decode, name = map_answers.MAP_STATS.decode, self.context.name
+        return HTTPRequest("GET", self._path, lambda body: make(decode(body, name)), query={"backend": self._backend})
 
     def page(self, cursor: bytes) -> HTTPRequest[tuple[bytes, list[tuple[bytes, bytes]]]]:
         def pairs(found: map_answers.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -87,7 +87,7 @@ class HTTPMapVerbs:
         return self._look(key, _remaining)
 
     def _look(self, key: Any, make: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
-        said = map_models.LookUp(keys=[base64(self.context.key(key))], codec="bytes", backend=self._backend)
+        said = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
         read = reader(map_answers.EntriesLooked, lambda found: make(found.entries[0]))
         return HTTPRequest("POST", self._path + "/look", read, said)
 
@@ -111,7 +111,7 @@ class HTTPLockBackend:
     """The requests about locks."""
 
     def state(self, name: str) -> HTTPRequest[LockState]:
-        return HTTPRequest("GET", _lock(name), reader(lock_answers.LockShown, lock_state))
+        return HTTPRequest("GET", _lock(name), lock_answers.LOCK.decode)
 
     def force_release(self, name: str) -> HTTPRequest[bool]:
         read = reader(lock_answers.LockReleased, lambda found: found.released)

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from tarry.clients.http.wire import bodies
+from tarry.clients.http.wire.schemas import Schema, field_schema, schema_of
 from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.errors import BodyError
+from tarry.values.durations import MILLISECOND, moment_us
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import Added, HandedOut, JobInfo, Page, State, StoredJob
+from tarry.verbs.jobs.pop import PopReply
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import Schedule
 
-# ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+T = TypeVar("T")
 
-
-class AddedJob(Answer):
-    """``created`` is false when ``if_exists="keep"`` found the job there."""
-
-    id: str
-    created: bool
-    state: State
-    due: Moment
-
-
-class AddedJobs(Answer):
-    """In the order of the request."""
-
-    jobs: list[AddedJob]
+ADDED = schema_of(Added, "AddedJob", '``created`` is false when ``if_exists="keep"`` found the job there.')
+ADDED_JOBS: Schema[list[Added]] = field_schema("AddedJobs", "jobs", list[Added], "In the order of the request.")
+WAS: Schema[State] = field_schema("Was", "was", State, "The state that the job was in.")
+WERE_MANY: Schema[list[State | None]] = field_schema(
+    "WereMany", "was", list[State | None], "The states that the jobs were in, ``null`` for unknown ids."
+)
+COUNT: Schema[int] = field_schema("Count", "count", int, "How many.")
 
 
 class Carried(Answer, kw_only=True):
@@ -102,29 +100,10 @@ class JobsShown(Struct):
     jobs: list[JobShown | None]
 
 
-class Was(Answer):
-    """The state that the job was in."""
-
-    was: State
+# ── of a job ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class WereMany(Struct):
-    """The states that the jobs were in, ``null`` for unknown ids."""
-
-    was: list[State | None]
-
-
-class Count(Struct):
-    """How many."""
-
-    count: int
-
-
-def added_job(job: Added) -> AddedJob:
-    return AddedJob(job.id, job.created, job.state, job.due)
-
-
-def popped_job(job: HandedOut[Any]) -> PoppedJob:
+def _dump_popped(job: HandedOut[Any]) -> PoppedJob:
     return PoppedJob(
         **_stored_fields(job),
         receipt=job.receipt,
@@ -135,7 +114,7 @@ def popped_job(job: HandedOut[Any]) -> PoppedJob:
     )
 
 
-def job_shown(job: JobInfo[Any]) -> JobShown:
+def _dump_job(job: JobInfo[Any]) -> JobShown:
     said = _stored_fields(job)
     if "created" in said:  # else nothing can be read
         said |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
@@ -153,10 +132,6 @@ def job_shown(job: JobInfo[Any]) -> JobShown:
         error=job.error,
         first_failure=job.first_failure,
     )
-
-
-def job_page(found: Page[Any]) -> JobPage:
-    return JobPage([job_shown(job) for job in found], found.cursor)
 
 
 def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:
@@ -178,3 +153,68 @@ def carried_fields(one: StoredJob[Any] | Schedule) -> dict[str, Any]:
     except BodyError as fault:
         said["unreadable"] = str(fault)
     return said
+
+
+# ── and back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pop_reply(job: PoppedJob) -> PopReply:
+    """A popped job as a handle takes it. One answer may have jobs of many partitions, each with a receipt and a moment of its own."""
+    due = moment_us(job.due)
+    raw = job.id.encode(), _record_in(job), job.attempt, due, round(job.ttr_ms * MILLISECOND)
+    return PopReply(due + round(job.lateness_ms * MILLISECOND), job.receipt, 0, 0, 0, [raw])
+
+
+def _record_in(job: JobFields, ttr_ms: float | None = None, max_attempts: int | None = None) -> records.Record:
+    """The job's record; nothing, where the service could not read it."""
+    return b"" if job.created is None else carried_head(job, moment_us(job.created), ttr_ms or 0, max_attempts or 0)
+
+
+def carried_head(
+    one: Carried, created: int, ttr_ms: float, max_attempts: int, latest: int | None = None
+) -> records.JobHead:
+    """The record of what is carried."""
+    (raw, flag), headers = bodies.body_in(one), one.headers if one.unreadable is None else None
+    return records.JobHead(created, flag, round(ttr_ms), max_attempts, records.NO_NONCE, latest, headers, raw)
+
+
+def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
+    since = job.due or job.reserved_until or job.died
+    run = records.RunRecord(
+        attempt=job.attempts,
+        limit=0,
+        receipt=job.receipt or 0,
+        first_failure=moment_us(job.first_failure) if job.first_failure else 0,
+        holder=job.holder or "",
+        fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
+    )
+    record = _record_in(job, job.ttr_ms, job.max_attempts)
+    return JobInfo(job.topic, codec, job.id, job.state, moment_us(since) if since else 0, record, run)
+
+
+def _dump_jobs(jobs: list[JobInfo[Any] | None]) -> JobsShown:
+    return JobsShown([None if job is None else _dump_job(job) for job in jobs])
+
+
+def _load_jobs(found: JobsShown, codec: BodyCodec[T]) -> list[JobInfo[T] | None]:
+    return [None if job is None else _load_job(job, codec) for job in found.jobs]
+
+
+def _dump_page(found: Page[Any]) -> JobPage:
+    return JobPage([_dump_job(job) for job in found], found.cursor)
+
+
+def _load_page(found: JobPage, codec: BodyCodec[T]) -> Page[T]:
+    return Page(tuple(_load_job(job, codec) for job in found.jobs), found.cursor)
+
+
+def _dump_popped_jobs(jobs: list[Any]) -> PoppedJobs:
+    return PoppedJobs([_dump_popped(job) for job in jobs])
+
+
+POPPED: Schema[Any] = Schema(PoppedJob, _dump_popped, lambda job: job)
+POPPED_JOBS: Schema[list[Any]] = Schema(PoppedJobs, _dump_popped_jobs, lambda found: found.jobs)
+"""A handle makes jobs of what ``load`` returns: ``PoppedJob``."""
+JOB: Schema[JobInfo[Any]] = Schema(JobShown, _dump_job, _load_job)
+JOBS: Schema[list[JobInfo[Any] | None]] = Schema(JobsShown, _dump_jobs, _load_jobs)
+JOB_PAGE: Schema[Page[Any]] = Schema(JobPage, _dump_page, _load_page)

@@ -65,6 +65,13 @@ def text(raw: bytes) -> bytes:
     return raw
 
 
+def body_in(answer: Any) -> Body:
+    """The body in an answer."""
+    if answer.body is not msgspec.UNSET:
+        return bytes(answer.body), JSON
+    return b64decode(answer.body_base64 or ""), JSON if answer.coded else RAW
+
+
 def body_fields(body: Body) -> dict[str, Any]:
     """The fields in which a body is shown."""
     raw, flag = body

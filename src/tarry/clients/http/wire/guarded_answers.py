@@ -7,8 +7,10 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, ms
-from tarry.verbs.codecs import RAW
+from tarry.clients.http.wire.schemas import Schema, schema_of
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, from_ms, ms
+from tarry.errors import BodyError
+from tarry.verbs.codecs import RAW, BodyCodec
 from tarry.verbs.guarded.context import GuardedStats, Item
 
 
@@ -28,24 +30,30 @@ class GuardedItems(Struct):
     items: list[GuardedItem]
 
 
-class GuardedStatsShown(Struct):
-    """The state of a guarded queue. ``lateness_ms``: how late its first item is."""
-
-    size: int
-    overdue: int
-    next_due: Moment | None
-    lateness_ms: Milliseconds
+def _dump_items(found: list[Item[Any]]) -> GuardedItems:
+    return GuardedItems([_dump(one) for one in found])
 
 
-def items(found: list[Item[Any]]) -> GuardedItems:
-    return GuardedItems([_item(one) for one in found])
-
-
-def _item(one: Item[Any]) -> GuardedItem:
+def _dump(one: Item[Any]) -> GuardedItem:
     """A member that cannot be read is its bytes."""
     body = (one.value, RAW) if isinstance(one.value, bytes) else one.value
     return GuardedItem(**bodies.body_fields(body), due=one.due, lateness_ms=ms(one.lateness))
 
 
-def guarded_stats(now: GuardedStats) -> GuardedStatsShown:
-    return GuardedStatsShown(now.size, now.overdue, now.next_due, ms(now.lateness))
+def _load_items(found: GuardedItems, codec: BodyCodec[Any]) -> list[Item[Any]]:
+    return [Item(_load(one, codec), one.due, from_ms(one.lateness_ms)) for one in found.items]
+
+
+def _load(one: GuardedItem, codec: BodyCodec[Any]) -> Any:
+    """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
+    raw, flag = bodies.body_in(one)
+    try:
+        return codec.decode(raw, flag)
+    except BodyError:
+        return raw
+
+
+ITEMS: Schema[list[Item[Any]]] = Schema(GuardedItems, _dump_items, _load_items)
+GUARDED_STATS = schema_of(
+    GuardedStats, "GuardedStatsShown", "The state of a guarded queue. ``lateness_ms``: how late its first item is."
+)

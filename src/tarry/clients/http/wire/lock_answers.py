@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.types import Answer, Milliseconds, ms
+from tarry.clients.http.wire.schemas import model_schema, schema_of
+from tarry.verbs.locks.models import LockState
 
-if TYPE_CHECKING:
-    from tarry.verbs.locks.models import LockState
-
-
-class LockShown(Struct):
-    """The holder of a lock. ``depth``: how often it holds the lock; ``remaining_ms``: until it ends without a renewal; ``token``: the last one."""
-
-    lock: str
-    held: bool
-    holder: str | None
-    depth: int
-    token: int | None
-    remaining_ms: Milliseconds | None
-    waiting: int | None
+LOCK = schema_of(
+    LockState,
+    "LockShown",
+    "The holder of a lock. ``depth``: how often it holds the lock; ``remaining_ms``: until it ends without a renewal; ``token``: the last one.",
+    renamed={"name": "lock"},
+)
 
 
-class LockPage(Answer):
-    """Without ``cursor`` it is the last page; with one there may be more, even if this page is empty."""
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """One page of locks."""
 
-    locks: list[LockShown]
+    locks: list[LockState]
     cursor: str | None = None
+
+
+LOCKS = schema_of(
+    Locks,
+    "LockPage",
+    "Without ``cursor`` it is the last page; with one there may be more, even if this page is empty.",
+    omit_defaults=True,
+)
 
 
 class LockReleased(Struct):
@@ -39,6 +41,4 @@ class LockReleased(Struct):
     holder: str | None
 
 
-def lock(now: LockState) -> LockShown:
-    remaining = None if now.remaining is None else ms(now.remaining)
-    return LockShown(now.name, now.held, now.holder, now.depth, now.token, remaining, now.waiting)
+LOCK_RELEASED = model_schema(LockReleased)

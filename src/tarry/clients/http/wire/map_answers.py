@@ -6,24 +6,17 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from tarry.clients.http.wire.types import Answer, Milliseconds, Moment
-from tarry.verbs.mapcache.models import MapStats, Mode
+from tarry.clients.http.wire.schemas import model_schema, schema_of
+from tarry.clients.http.wire.types import Answer, Milliseconds
+from tarry.verbs.mapcache.models import MapStats
 
-
-class MapSize(Struct):
-    """``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.
-
-    ``mode``: which entries are removed when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
-    """
-
-    now: Moment
-    size: int
-    expired: int
-    next_expiry: Moment | None
-    max_size: int | None
-    mode: Mode
-    listened: bool
-    keepers: int
+MAP_STATS = schema_of(
+    MapStats,
+    "MapSize",
+    "``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.\n\n"
+    "``mode``: which entries are removed when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.",
+    known="name",
+)
 
 
 class MapEntry(Struct):
@@ -57,5 +50,4 @@ class EntriesLooked(Struct):
     entries: list[EntryLooked]
 
 
-def map_size(now: MapStats) -> MapSize:
-    return MapSize(**{name: getattr(now, name) for name in MapSize.__struct_fields__})
+MAP_PAGE, ENTRIES_LOOKED = model_schema(MapPage), model_schema(EntriesLooked)

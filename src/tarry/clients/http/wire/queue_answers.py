@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.types import Answer, Base64, Milliseconds, Moment, ms
+from tarry.clients.http.wire.schemas import Schema, base64_text, field_schema, model_schema, schema_of
+from tarry.clients.http.wire.types import Answer
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.values import Opaque
 
-
-class Offered(Struct):
-    """When each element is due, by the server's clock."""
-
-    due: list[Moment]
+OFFERED: Schema[list[datetime]] = field_schema(
+    "Offered", "due", list[datetime], "When each element is due, by the server's clock."
+)
+CHANGED: Schema[bool] = field_schema("Changed", "changed", bool, "Whether there was something to do.")
+CONTAINED: Schema[bool] = field_schema("Contained", "contains", bool, "Whether each of them is there.")
+SET_ASIDE = schema_of(SetAside, "AsideShown", "Bytes that could not be used, and why.")
+POISON: Schema[list[SetAside]] = field_schema("Poison", "elements", list[SetAside], "The elements that were set aside.")
+QUEUE_STATS = schema_of(
+    QueueStats,
+    "QueueStatsShown",
+    "A shared queue at one moment, by the server's clock. ``movers`` 0: no tarry client consumes it. ``format`` is that of its\n"
+    "elements, as it is remembered.",
+    derived=("oldest_overdue",),
+)
 
 
 class QueueSize(Struct):
@@ -42,48 +52,6 @@ class TakenElements(Answer):
     queue: str | None = None
 
 
-class Changed(Struct):
-    """Whether there was something to do."""
-
-    changed: bool
-
-
-class Contained(Struct):
-    """Whether each of them is there."""
-
-    contains: bool
-
-
-class AsideShown(Struct):
-    """Bytes that could not be used, and why."""
-
-    raw_base64: Base64
-    reason: str
-
-
-class Poison(Struct):
-    """The elements that were set aside."""
-
-    elements: list[AsideShown]
-
-
-class QueueStatsShown(Struct):
-    """A shared queue at one moment, by the server's clock. ``movers`` 0: no tarry client consumes it. ``format`` is that of its
-    elements, as it is remembered."""
-
-    queue: str
-    now: Moment
-    waiting: int
-    overdue: int
-    ready: int
-    poison: int
-    leaving: int
-    movers: int
-    next_due: Moment | None
-    oldest_overdue_ms: Milliseconds
-    format: str | None = None
-
-
 class MovedShown(Struct):
     """``aside``: how many could not become a body; ``done`` false: there is more, ask again."""
 
@@ -92,21 +60,12 @@ class MovedShown(Struct):
     done: bool
 
 
+QUEUE_SIZE, MOVED = model_schema(QueueSize), model_schema(MovedShown)
+ELEMENTS, TAKEN = model_schema(Elements), model_schema(TakenElements)
+
+
 def elements(values: Sequence[Any], next: int | None = None) -> Elements:
     return Elements([plain(value) for value in values], next)
-
-
-def poison(found: Sequence[SetAside]) -> Poison:
-    return Poison([AsideShown(base64(one.raw), one.reason) for one in found])
-
-
-def queue_stats(now: QueueStats) -> QueueStatsShown:
-    fields = {name: getattr(now, name) for name in QueueStatsShown.__struct_fields__ if name != "oldest_overdue_ms"}
-    return QueueStatsShown(**fields, oldest_overdue_ms=ms(now.oldest_overdue))
-
-
-def base64(raw: bytes) -> str:
-    return b64encode(raw).decode()
 
 
 def payloads(values: Sequence[str]) -> list[bytes]:
@@ -117,7 +76,7 @@ def payloads(values: Sequence[str]) -> list[bytes]:
 def plain(value: Any) -> Any:
     """Values that JSON cannot express become text."""
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64(bytes(value))
+        return base64_text(bytes(value))
     if value is None or isinstance(value, (str, bool, datetime)):
         return value
     if isinstance(value, (int, float)):  # Redisson's own kinds of numbers among them
@@ -126,4 +85,4 @@ def plain(value: Any) -> Any:
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(part) for part in value]
-    return base64(value.raw) if isinstance(value, Opaque) else str(value)
+    return base64_text(value.raw) if isinstance(value, Opaque) else str(value)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from tarry.clients.http.wire.answers import Carried, carried_fields
-from tarry.clients.http.wire.types import Milliseconds, Moment, ms
+from tarry.clients.http.wire.answers import Carried, carried_fields, carried_head
+from tarry.clients.http.wire.schemas import Schema
+from tarry.clients.http.wire.types import Milliseconds, Moment, from_ms, ms
+from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
-from tarry.values.durations import as_timedelta
+from tarry.values.durations import MILLISECOND, as_timedelta
+from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import records
 from tarry.verbs.schedules.records import Missed
-
-if TYPE_CHECKING:
-    from tarry.clients.schedule_verbs import Schedule
+from tarry.verbs.schedules.recurrences import Recurrence
 
 
 class ScheduleShown(Carried, kw_only=True):
@@ -52,7 +54,7 @@ class Schedules(Struct):
     schedules: list[ScheduleShown]
 
 
-def schedule(now: Schedule) -> ScheduleShown:
+def _dump(now: Schedule) -> ScheduleShown:
     return ScheduleShown(
         **carried_fields(now),
         every_ms=None if now.every is None else ms(now.every),
@@ -88,3 +90,53 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
     if head.latest is not None:
         said["max_lateness_ms"] = ms(as_timedelta(head.latest))
     return said
+
+
+def _load(now: ScheduleShown, codec: BodyCodec[Any]) -> Schedule:
+    every = None if now.every_ms is None else from_ms(now.every_ms)
+    recurrence = Recurrence(
+        0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC"
+    )
+    return Schedule(
+        topic=now.topic,
+        id=now.id,
+        every=every,
+        cron=now.cron,
+        tz=now.tz,
+        missed=now.missed,
+        next=now.next,
+        paused=now.paused,
+        fired=now.fired,
+        skipped=now.skipped,
+        from_code=now.from_code,
+        orphaned=now.orphaned,
+        version=now.version,
+        declared=now.declared,
+        changed=now.changed,
+        damaged=now.damaged,
+        last=now.last,
+        _codec=codec,
+        _recurrence=recurrence,
+        _record=_record_in(now),
+    )
+
+
+def _record_in(now: ScheduleShown) -> records.Record:
+    """The record of the schedule's jobs; nothing, where the service could not read it."""
+    if now.body is UNSET and now.body_base64 is None:
+        return b""
+    latest = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
+    attempts = 0 if now.max_attempts is UNSET else records.NO_LIMIT if now.max_attempts is None else now.max_attempts
+    return carried_head(now, 0, now.ttr_ms or 0, attempts, latest)
+
+
+def _dump_all(schedules: list[Schedule]) -> Schedules:
+    return Schedules([_dump(one) for one in schedules])
+
+
+def _load_all(found: Schedules, codec_of: Callable[[str], BodyCodec[Any]]) -> list[Schedule]:
+    return [_load(one, codec_of(one.topic)) for one in found.schedules]
+
+
+SCHEDULE: Schema[Schedule] = Schema(ScheduleShown, _dump, _load)
+SCHEDULES: Schema[list[Schedule]] = Schema(Schedules, _dump_all, _load_all)

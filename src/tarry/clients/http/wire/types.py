@@ -118,3 +118,8 @@ def ms(span: timedelta) -> float:
     """To the microsecond; a whole number where it is one."""
     found = round(span / _MS, 3)
     return int(found) if found.is_integer() else found
+
+
+def from_ms(span: float) -> timedelta:
+    """The duration of so many milliseconds, to the microsecond."""
+    return timedelta(microseconds=round(span * 1000))

@@ -129,7 +129,7 @@ def routes_of(namespace: str) -> RouteTable:
             body_model=type(request),
             reads_body=True,
             query_model=NoQuery,
-            answer_model=Reply,
+            gives=Reply,
             any_method=True,
             problem_answer=_error_reply,
             namespace=namespace,

@@ -36,7 +36,7 @@ async def put(request: ServiceRequest) -> None:
     QUEUE + "/take",
     scopes=CONSUME,
     body_model=queue_models.Take,
-    answer_model=queue_answers.Elements,
+    gives=queue_answers.ELEMENTS,
     jobs=shared_queues.wanted_count,
     example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
@@ -55,7 +55,7 @@ async def take(request: ServiceRequest) -> queue_answers.Elements:
     "/v1/take",
     scopes=CONSUME,
     body_model=queue_models.TakeFromAny,
-    answer_model=queue_answers.TakenElements,
+    gives=queue_answers.TAKEN,
     jobs=shared_queues.wanted_count,
     example=Example(
         queue_models.TakeFromAny(queues=["Urgent", "DelayMessage"], wait="30s", codec="river"),
@@ -74,7 +74,7 @@ async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
     QUEUE + "/peek",
     scopes=VIEW,
     query_model=queue_models.QueueQuery,
-    answer_model=queue_answers.Elements,
+    gives=queue_answers.ELEMENTS,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
 async def peek(request: ServiceRequest) -> queue_answers.Elements:

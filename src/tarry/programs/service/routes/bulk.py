@@ -12,9 +12,13 @@ from tarry.programs.service import add_jobs, idempotency
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, count_items, count_n
 from tarry.programs.service.routes.jobs import _DUE, _POPPED, PATH, on_behalf_of
 from tarry.programs.service.shared_queues import wait_seconds
+from tarry.verbs.jobs.models import Added
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.job import AsyncJob
+    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
+    from tarry.verbs.jobs.models import JobInfo, State
 
 table = RouteTable("many")
 MANY = "/v1/topics/{topic}/many"
@@ -27,7 +31,7 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
     new_names=("topic",),
     scopes=PRODUCE,
     body_model=models.AddMany,
-    answer_model=answers.AddedJobs,
+    gives=answers.ADDED_JOBS,
     jobs=count_items("jobs"),
     problem_codes=("job_exists", "too_large", "unconfirmed"),
     example=Example(
@@ -38,11 +42,11 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
             ],
             delay="30m",
         ),
-        answers.AddedJobs([answers.AddedJob("7", True, "delayed", _DUE)]),
+        [Added("7", True, "delayed", _DUE)],
         PATH,
     ),
 )
-async def add(request: ServiceRequest) -> answers.AddedJobs:
+async def add(request: ServiceRequest) -> list[Added]:
     """Adds many jobs, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
 
     All are checked before the first is written. A problem has `done`: how many were added before. `atomic` refuses more
@@ -52,8 +56,7 @@ async def add(request: ServiceRequest) -> answers.AddedJobs:
     topic = request.topic
     flow = add_jobs.add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
-    added = await topic.engine.run(flow)
-    return answers.AddedJobs([answers.added_job(job) for job in added])
+    return await topic.engine.run(flow)
 
 
 @table.route(
@@ -61,19 +64,17 @@ async def add(request: ServiceRequest) -> answers.AddedJobs:
     MANY + "/pop",
     scopes=CONSUME,
     body_model=models.PopMany,
-    answer_model=answers.PoppedJobs,
+    gives=answers.POPPED_JOBS,
     jobs=count_n,
     example=Example(models.PopMany(n=10, wait="30s"), answers.PoppedJobs([_POPPED]), PATH),
 )
-async def pop(request: ServiceRequest) -> answers.PoppedJobs:
+async def pop(request: ServiceRequest) -> list[AsyncJob[Body]]:
     """Pops up to `n` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
     seconds = wait_seconds(request.payload.wait)
     work = on_behalf_of(request.topic, request.payload.holder).pop_many(
         request.payload.n, wait=seconds, ttr=request.payload.ttr
     )
-    return answers.PoppedJobs(
-        [answers.popped_job(job) for job in await request.pop_or_give_back(work, waits=bool(seconds))]
-    )
+    return await request.pop_or_give_back(work, waits=bool(seconds))
 
 
 @table.route(
@@ -81,18 +82,16 @@ async def pop(request: ServiceRequest) -> answers.PoppedJobs:
     "/v1/pop",
     scopes=CONSUME,
     body_model=models.PopFromAny,
-    answer_model=answers.PoppedJobs,
+    gives=answers.POPPED_JOBS,
     jobs=count_n,
     example=Example(models.PopFromAny(topics=["urgent", "orders"], wait="30s"), answers.PoppedJobs([_POPPED])),
 )
-async def pop_from_any(request: ServiceRequest) -> answers.PoppedJobs:
+async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[Body]]:
     """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
     seconds = wait_seconds(request.payload.wait)
     chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
     work = pop_first(chosen[0].engine, chosen, request.payload.n, seconds, request.payload.ttr)
-    return answers.PoppedJobs(
-        [answers.popped_job(job) for job in await request.pop_or_give_back(work, waits=bool(seconds))]
-    )
+    return await request.pop_or_give_back(work, waits=bool(seconds))
 
 
 @table.route(
@@ -153,13 +152,12 @@ async def bury(request: ServiceRequest) -> None:
     MANY + "/get",
     scopes=ANY_SCOPE,
     body_model=models.Several,
-    answer_model=answers.JobsShown,
-    example=Example(models.Several(["7"]), answers.JobsShown([None]), PATH),
+    gives=answers.JOBS,
+    example=Example(models.Several(["7"]), [None], PATH),
 )
-async def get(request: ServiceRequest) -> answers.JobsShown:
+async def get(request: ServiceRequest) -> list[JobInfo[Body] | None]:
     """Jobs as they are now."""
-    found = await request.topic.get_many(request.payload.ids)
-    return answers.JobsShown([None if job is None else answers.job_shown(job) for job in found])
+    return await request.topic.get_many(request.payload.ids)
 
 
 @table.route(
@@ -167,12 +165,12 @@ async def get(request: ServiceRequest) -> answers.JobsShown:
     MANY + "/delete",
     scopes=PRODUCE,
     body_model=models.Several,
-    answer_model=answers.WereMany,
-    example=Example(models.Several(["7"]), answers.WereMany(["delayed"]), PATH),
+    gives=answers.WERE_MANY,
+    example=Example(models.Several(["7"]), ["delayed"], PATH),
 )
-async def delete(request: ServiceRequest) -> answers.WereMany:
+async def delete(request: ServiceRequest) -> list[State | None]:
     """Deletes many jobs."""
-    return answers.WereMany(list(await request.topic.delete_many(request.payload.ids)))
+    return list(await request.topic.delete_many(request.payload.ids))
 
 
 @table.route(
@@ -180,12 +178,12 @@ async def delete(request: ServiceRequest) -> answers.WereMany:
     MANY + "/kick",
     scopes=PRODUCE,
     body_model=models.Several,
-    answer_model=answers.WereMany,
-    example=Example(models.Several(["7"]), answers.WereMany(["dead"]), PATH),
+    gives=answers.WERE_MANY,
+    example=Example(models.Several(["7"]), ["dead"], PATH),
 )
-async def kick(request: ServiceRequest) -> answers.WereMany:
+async def kick(request: ServiceRequest) -> list[State | None]:
     """Makes many dead jobs ready again."""
-    return answers.WereMany(list(await request.topic.kick_many(request.payload.ids)))
+    return list(await request.topic.kick_many(request.payload.ids))
 
 
 @table.route(
@@ -193,13 +191,13 @@ async def kick(request: ServiceRequest) -> answers.WereMany:
     MANY + "/reschedule",
     scopes=PRODUCE,
     body_model=models.RescheduleMany,
-    answer_model=answers.WereMany,
-    example=Example(models.RescheduleMany(ids=["7"], delay="1h"), answers.WereMany(["delayed"]), PATH),
+    gives=answers.WERE_MANY,
+    example=Example(models.RescheduleMany(ids=["7"], delay="1h"), ["delayed"], PATH),
 )
-async def reschedule(request: ServiceRequest) -> answers.WereMany:
+async def reschedule(request: ServiceRequest) -> list[State | None]:
     """Gives many jobs another due time."""
     payload = request.payload
-    return answers.WereMany(list(await request.topic.reschedule_many(payload.ids, delay=payload.delay, at=payload.at)))
+    return list(await request.topic.reschedule_many(payload.ids, delay=payload.delay, at=payload.at))
 
 
 # ── the jobs of one holder ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,15 +211,13 @@ _WHO = {"topic": "orders", "holder": "worker-3"}
     HOLDER + "/release",
     scopes=ADMIN,
     body_model=models.HolderRelease,
-    answer_model=answers.Count,
-    example=Example(models.HolderRelease(), answers.Count(3), _WHO),
+    gives=answers.COUNT,
+    example=Example(models.HolderRelease(), 3, _WHO),
 )
-async def release_holder(request: ServiceRequest) -> answers.Count:
+async def release_holder(request: ServiceRequest) -> int:
     """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
-    return answers.Count(
-        await request.topic.release_holder(
-            request.path["holder"], count=request.payload.count, limit=request.payload.limit
-        )
+    return await request.topic.release_holder(
+        request.path["holder"], count=request.payload.count, limit=request.payload.limit
     )
 
 
@@ -230,9 +226,9 @@ async def release_holder(request: ServiceRequest) -> answers.Count:
     HOLDER + "/touch",
     scopes=ADMIN,
     body_model=models.HolderTouch,
-    answer_model=answers.Count,
-    example=Example(models.HolderTouch("1m"), answers.Count(3), _WHO),
+    gives=answers.COUNT,
+    example=Example(models.HolderTouch("1m"), 3, _WHO),
 )
-async def touch_holder(request: ServiceRequest) -> answers.Count:
+async def touch_holder(request: ServiceRequest) -> int:
     """Renews the reservations of a process that is alive but cannot do it itself."""
-    return answers.Count(await request.topic.touch_holder(request.path["holder"], request.payload.ttr))
+    return await request.topic.touch_holder(request.path["holder"], request.payload.ttr)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +19,7 @@ from tarry.errors import TarryError
 from tarry.programs.service.problems import TooMany, problem_of
 from tarry.programs.service.responses import StreamResponse
 from tarry.programs.service.router import ANY_SCOPE, RouteTable
+from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
     from tarry.programs.service.app import ServiceApp
@@ -29,6 +32,7 @@ KEEP_ALIVE_S = 15.0
 MOST_LISTENERS = 512
 MOST_TOPICS = 1000
 MEDIA = "text/event-stream"
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class StatsListener:
@@ -38,17 +42,17 @@ class StatsListener:
         self.namespace = namespace
         self.topic = topic
         self.stopped = False
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, Stats] = {}
         self._pending: dict[str, bytes] = {}
         self._wakeup = asyncio.Event()
 
-    def offer(self, stats: topic_answers.TopicStats) -> None:
+    def offer(self, stats: Stats) -> None:
         """Takes the stats of a topic; sends them if they have changed."""
         if self.topic in (None, stats.topic):
-            marks = tuple(getattr(stats, name) for name in stats.__struct_fields__ if name != "now")
+            marks = replace(stats, now=_NEVER)
             if self._last.get(stats.topic) != marks:
                 self._last[stats.topic] = marks
-                self.put(stats.topic, event("stats", stats))
+                self.put(stats.topic, event("stats", topic_answers.STATS.dump(stats)))
 
     def put(self, about: str, text: bytes) -> None:
         self._pending[about] = text
@@ -118,7 +122,7 @@ class StatsPoller:
             for listener in listeners:
                 listener.put("", event("problem", problem_of(fault)[0]))
             return
-        for stats in map(topic_answers.topic_stats, found):
+        for stats in found:
             for listener in listeners:
                 listener.offer(stats)
 
@@ -134,13 +138,13 @@ def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
     return StreamResponse(poller.listen(StatsListener(request.namespace, topic)), MEDIA)
 
 
-@table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, answer_model=str, media=MEDIA)
+@table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, gives=str, media=MEDIA)
 async def of_topic(request: ServiceRequest) -> StreamResponse:
     """Server-sent events: the topic's `stats` now, and again whenever they changed, at most once a second."""
     return _listen(request, request.topic.name)
 
 
-@table.route("GET", "/v1/events", scopes=ANY_SCOPE, answer_model=str, media=MEDIA)
+@table.route("GET", "/v1/events", scopes=ANY_SCOPE, gives=str, media=MEDIA)
 async def of_all(request: ServiceRequest) -> StreamResponse:
     """The same for all topics of the namespace (1,000 at most)."""
     return _listen(request, None)

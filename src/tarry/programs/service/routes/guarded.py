@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +20,7 @@ from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Ex
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
+from tarry.verbs.guarded.context import GuardedStats, Item
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
@@ -51,15 +52,15 @@ def count_of(payload: Any) -> int:
     new_names=("queue",),
     scopes=PRODUCE,
     body_model=guarded_models.PushItems,
-    answer_model=queue_answers.Offered,
+    gives=queue_answers.OFFERED,
     jobs=count_items("items"),
     example=Example(
         guarded_models.PushItems(items=[guarded_models.Pushed(body=_BODY, delay=20)]),
-        queue_answers.Offered([_DUE]),
+        [_DUE],
         _PATH,
     ),
 )
-async def push(request: ServiceRequest) -> queue_answers.Offered:
+async def push(request: ServiceRequest) -> list[datetime]:
     """Pushes values, each to be polled after its delay. Answers when each is due.
 
     Equal values are different items, except in the article's layout, where the last push decides. The header
@@ -70,7 +71,7 @@ async def push(request: ServiceRequest) -> queue_answers.Offered:
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
     engine = replays.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
-    return queue_answers.Offered([as_datetime(score * context.unit) for score in scores])
+    return [as_datetime(score * context.unit) for score in scores]
 
 
 @table.route(
@@ -78,7 +79,7 @@ async def push(request: ServiceRequest) -> queue_answers.Offered:
     QUEUE + "/poll",
     scopes=CONSUME,
     body_model=guarded_models.PollGuarded,
-    answer_model=guarded_answers.GuardedItems,
+    gives=guarded_answers.ITEMS,
     jobs=count_of,
     problem_codes=("fallen_behind",),
     example=Example(
@@ -87,7 +88,7 @@ async def push(request: ServiceRequest) -> queue_answers.Offered:
         _PATH,
     ),
 )
-async def poll(request: ServiceRequest) -> guarded_answers.GuardedItems:
+async def poll(request: ServiceRequest) -> list[Item[bodies.Body]]:
     """Removes and answers up to `count` items that are due, the earliest first; waits up to 60 s for one.
 
     A client that disconnects while it waits takes nothing. With `max_lateness` nothing is taken when the first is later.
@@ -98,11 +99,11 @@ async def poll(request: ServiceRequest) -> guarded_answers.GuardedItems:
         queue._poll_until(payload.count, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
-        return guarded_answers.GuardedItems([])
+        return []
     await request.give_back_if_gone(
         lambda: request.client.engine.run(guarded_scripts.give_back(queue._context, polled))
     )
-    return guarded_answers.items(queue._items(polled))
+    return queue._items(polled)
 
 
 @table.route(
@@ -110,12 +111,12 @@ async def poll(request: ServiceRequest) -> guarded_answers.GuardedItems:
     QUEUE,
     scopes=ANY_SCOPE,
     query_model=guarded_models.GuardedQuery,
-    answer_model=guarded_answers.GuardedStatsShown,
-    example=Example(answer=guarded_answers.GuardedStatsShown(12, 0, _DUE, 0.0), path=_PATH),
+    gives=guarded_answers.GUARDED_STATS,
+    example=Example(answer=GuardedStats(12, 0, _DUE, timedelta(0)), path=_PATH),
 )
-async def stats(request: ServiceRequest) -> guarded_answers.GuardedStatsShown:
+async def stats(request: ServiceRequest) -> GuardedStats:
     """How many items there are, how many are due, and how late the first is."""
-    return guarded_answers.guarded_stats(await queue_of(request, request.query_model.layout).stats())
+    return await queue_of(request, request.query_model.layout).stats()
 
 
 @table.route(
@@ -123,9 +124,9 @@ async def stats(request: ServiceRequest) -> guarded_answers.GuardedStatsShown:
     QUEUE + "/clear",
     scopes=ADMIN,
     body_model=guarded_models.ClearGuarded,
-    answer_model=queue_answers.Changed,
-    example=Example(guarded_models.ClearGuarded(), queue_answers.Changed(True), _PATH),
+    gives=queue_answers.CHANGED,
+    example=Example(guarded_models.ClearGuarded(), True, _PATH),
 )
-async def clear(request: ServiceRequest) -> queue_answers.Changed:
+async def clear(request: ServiceRequest) -> bool:
     """Removes all items."""
-    return queue_answers.Changed(await queue_of(request, request.payload.layout).clear())
+    return await queue_of(request, request.payload.layout).clear()

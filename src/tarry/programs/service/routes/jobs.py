@@ -19,11 +19,12 @@ from tarry.programs.service.router import ANY_SCOPE, CONSUME, PRODUCE, Example, 
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
-from tarry.verbs.jobs.models import Reservation
+from tarry.verbs.jobs.models import Added, Reservation
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.job import AsyncJob
     from tarry.programs.service.request import ServiceRequest
-    from tarry.verbs.jobs.models import JobInfo
+    from tarry.verbs.jobs.models import JobInfo, State
 
 table = RouteTable("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
@@ -45,13 +46,13 @@ PATH = {"topic": "orders", "id": "7"}
     body_model=models.Add,
     reads_body=True,
     query_model=models.AddQuery,
-    answer_model=answers.AddedJob,
+    gives=answers.ADDED,
     status=201,
     other_statuses={200: "A job with this id exists already and was kept: `if_exists=keep`."},
     problem_codes=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
-        answers.AddedJob("7", True, "delayed", _DUE),
+        Added("7", True, "delayed", _DUE),
         PATH,
     ),
 )
@@ -81,7 +82,7 @@ async def add(request: ServiceRequest) -> Response:
     call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
-    return Response(answers.added_job(added), 201 if added.created else 200)
+    return Response(added, 201 if added.created else 200)
 
 
 @table.route(
@@ -89,13 +90,13 @@ async def add(request: ServiceRequest) -> Response:
     "/v1/topics/{topic}/pop",
     scopes=CONSUME,
     body_model=models.Pop,
-    answer_model=answers.PoppedJob,
+    gives=answers.POPPED,
     other_statuses={204: "No job was due in time."},
     jobs=one_job,
     problem_codes=("too_large",),
     example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
 )
-async def pop(request: ServiceRequest) -> answers.PoppedJob | None:
+async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
     """Pops the job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
 
     A client that disconnects while it waits pops nothing.
@@ -103,7 +104,7 @@ async def pop(request: ServiceRequest) -> answers.PoppedJob | None:
     seconds = wait_seconds(request.payload.wait)
     work = on_behalf_of(request.topic, request.payload.holder).pop_many(1, wait=seconds, ttr=request.payload.ttr)
     jobs = await request.pop_or_give_back(work, waits=bool(seconds))
-    return answers.popped_job(jobs[0]) if jobs else None
+    return jobs[0] if jobs else None
 
 
 def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
@@ -177,20 +178,20 @@ async def bury(request: ServiceRequest) -> None:
     "GET",
     JOB,
     scopes=ANY_SCOPE,
-    answer_model=answers.JobShown,
+    gives=answers.JOB,
     problem_codes=("unknown_job",),
     example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
 )
-async def get(request: ServiceRequest) -> answers.JobShown:
+async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     """The job as it is now."""
     job = await request.topic.get(request.path["id"])
     if job is None:
         raise UnknownJob
-    return answers.job_shown(job)
+    return job
 
 
 @table.route(
-    "GET", JOB + "/body", scopes=ANY_SCOPE, answer_model=bytes, media="*/*", problem_codes=("unknown_job", "body_error")
+    "GET", JOB + "/body", scopes=ANY_SCOPE, gives=bytes, media="*/*", problem_codes=("unknown_job", "body_error")
 )
 async def body(request: ServiceRequest) -> Response:
     """The job's body, with its media type."""
@@ -212,21 +213,21 @@ def _media_of(job: JobInfo[bodies.Body]) -> str:
     return payload if _FIELD.fullmatch(payload) else "application/octet-stream"
 
 
-def was(state: Any) -> answers.Was:
+def was(state: State | None) -> State:
     if state is None:
         raise UnknownJob
-    return answers.Was(state)
+    return state
 
 
 @table.route(
     "DELETE",
     JOB,
     scopes=PRODUCE,
-    answer_model=answers.Was,
+    gives=answers.WAS,
     problem_codes=("unknown_job",),
-    example=Example(answer=answers.Was("delayed"), path=PATH),
+    example=Example(answer="delayed", path=PATH),
 )
-async def delete(request: ServiceRequest) -> answers.Was:
+async def delete(request: ServiceRequest) -> State:
     """Deletes the job, whatever its state; its holder learns of it when it settles. Answers the state it was in."""
     return was(await request.topic.delete(request.path["id"]))
 
@@ -235,11 +236,11 @@ async def delete(request: ServiceRequest) -> answers.Was:
     "POST",
     JOB + "/kick",
     scopes=PRODUCE,
-    answer_model=answers.Was,
+    gives=answers.WAS,
     problem_codes=("unknown_job",),
-    example=Example(answer=answers.Was("dead"), path=PATH),
+    example=Example(answer="dead", path=PATH),
 )
-async def kick(request: ServiceRequest) -> answers.Was:
+async def kick(request: ServiceRequest) -> State:
     """Makes a dead job ready again, its attempts at 0. Answers the state it was in."""
     return was(await request.topic.kick(request.path["id"]))
 
@@ -249,10 +250,10 @@ async def kick(request: ServiceRequest) -> answers.Was:
     JOB + "/reschedule",
     scopes=PRODUCE,
     body_model=models.Reschedule,
-    answer_model=answers.Was,
+    gives=answers.WAS,
     problem_codes=("unknown_job",),
-    example=Example(models.Reschedule(delay="1h"), answers.Was("delayed"), PATH),
+    example=Example(models.Reschedule(delay="1h"), "delayed", PATH),
 )
-async def reschedule(request: ServiceRequest) -> answers.Was:
+async def reschedule(request: ServiceRequest) -> State:
     """Gives a delayed or ready job another due time; reserved and dead ones stay. Answers the state it was in."""
     return was(await request.topic.reschedule(request.path["id"], delay=request.payload.delay, at=request.payload.at))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tarry.clients.http.wire import lock_answers, lock_models
@@ -29,7 +30,7 @@ MOST_SCANS, PAGE_SIZE = 20, 500
 _CURSOR = re.compile(r"([0-9]{1,4})-([0-9]{1,19})")
 _PATH = {"lock": "stock"}
 _HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
-_SHOWN = lock_answers.LockShown("stock", True, _HOLDER, 1, 1800000000000000, 28500.0, 2)
+_SHOWN = LockState("stock", True, _HOLDER, 1, 1800000000000000, timedelta(seconds=28.5), 2)
 
 
 def _check_namespace(request: ServiceRequest) -> None:
@@ -51,10 +52,10 @@ def _lock_of(request: ServiceRequest) -> AsyncLock:
     "/v1/locks",
     scopes=ANY_SCOPE,
     query_model=lock_models.LocksQuery,
-    answer_model=lock_answers.LockPage,
-    example=Example(answer=lock_answers.LockPage([_SHOWN])),
+    gives=lock_answers.LOCKS,
+    example=Example(answer=lock_answers.Locks([_SHOWN])),
 )
-async def list_held(request: ServiceRequest) -> lock_answers.LockPage:
+async def list_held(request: ServiceRequest) -> lock_answers.Locks:
     """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
 
     It scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
@@ -75,8 +76,8 @@ async def list_held(request: ServiceRequest) -> lock_answers.LockPage:
         names.update(map(lock_scripts.name_of, keys))
         place, step = place + (at == b"0"), step + 1
     found = await asyncio.gather(*[_state(request, name) for name in sorted(names)])
-    shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or request.query_model.all)]
-    return lock_answers.LockPage(shown, f"{place}-{at.decode()}" if place < servers else None)
+    shown = [one for one in found if one is not None and (one.held or request.query_model.all)]
+    return lock_answers.Locks(shown, f"{place}-{at.decode()}" if place < servers else None)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
@@ -97,19 +98,17 @@ async def _state(request: ServiceRequest, name: str) -> LockState | None:
         return None
 
 
-@table.route(
-    "GET", LOCK, scopes=ANY_SCOPE, answer_model=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH)
-)
-async def look(request: ServiceRequest) -> lock_answers.LockShown:
+@table.route("GET", LOCK, scopes=ANY_SCOPE, gives=lock_answers.LOCK, example=Example(answer=_SHOWN, path=_PATH))
+async def look(request: ServiceRequest) -> LockState:
     """The state of a lock: its holder, its lease, its fencing token, and how many clients wait."""
-    return lock_answers.lock(await _lock_of(request).state())
+    return await _lock_of(request).state()
 
 
 @table.route(
     "POST",
     LOCK + "/force-release",
     scopes=ADMIN,
-    answer_model=lock_answers.LockReleased,
+    gives=lock_answers.LOCK_RELEASED,
     example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
 )
 async def force_release(request: ServiceRequest) -> lock_answers.LockReleased:

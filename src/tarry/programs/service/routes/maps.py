@@ -20,6 +20,7 @@ from tarry.errors import BadInput
 from tarry.programs.service import shared_queues
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.router import ANY_SCOPE, VIEW, Example, RouteTable
+from tarry.verbs.mapcache.models import MapStats
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.mapcache import AsyncMapCache
@@ -29,7 +30,7 @@ table = RouteTable("maps")
 MAP = "/v1/map-caches/{map}"
 _PATH = {"map": "prices"}
 _NOW = datetime(2027, 1, 15, 8, 0, tzinfo=timezone.utc)
-_SIZE = map_answers.MapSize(_NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
+_SIZE = MapStats("prices", _NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
 
 
 def map_of(
@@ -51,12 +52,12 @@ def map_of(
     MAP,
     scopes=ANY_SCOPE,
     query_model=map_models.SizeQuery,
-    answer_model=map_answers.MapSize,
+    gives=map_answers.MAP_STATS,
     example=Example(answer=_SIZE, path=_PATH),
 )
-async def size(request: ServiceRequest) -> map_answers.MapSize:
+async def size(request: ServiceRequest) -> MapStats:
     """How many entries live, how many have expired and wait for the evictor, what expires next, the maximum size."""
-    return map_answers.map_size(await map_of(request, request.query_model.backend).stats())
+    return await map_of(request, request.query_model.backend).stats()
 
 
 @table.route(
@@ -64,7 +65,7 @@ async def size(request: ServiceRequest) -> map_answers.MapSize:
     MAP + "/entries",
     scopes=VIEW,
     query_model=map_models.EntriesQuery,
-    answer_model=map_answers.MapPage,
+    gives=map_answers.MAP_PAGE,
     example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
 )
 async def entries(request: ServiceRequest) -> map_answers.MapPage:
@@ -90,7 +91,7 @@ async def entries(request: ServiceRequest) -> map_answers.MapPage:
     MAP + "/look",
     scopes=VIEW,
     body_model=map_models.LookUp,
-    answer_model=map_answers.EntriesLooked,
+    gives=map_answers.ENTRIES_LOOKED,
     example=Example(
         map_models.LookUp(keys=["tea"], codec="json"),
         map_answers.EntriesLooked([map_answers.EntryLooked(True, 3, 28500)]),

@@ -15,6 +15,8 @@ from tarry.clients.http.wire import queue_answers, queue_models
 from tarry.programs.service import idempotency, shared_queues
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable, count_items
 from tarry.programs.service.shared_queues import name_of, queue_of
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ QUEUE = "/v1/queues/{queue}"
 _PATH = {"queue": "DelayMessage"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
 _ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
-_STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE, 0.0)
+_STATS = QueueStats("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE)
 
 
 # ── elements that are not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -36,11 +38,11 @@ _STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, 
     QUEUE + "/offer",
     scopes=PRODUCE,
     body_model=queue_models.Offer,
-    answer_model=queue_answers.Offered,
+    gives=queue_answers.OFFERED,
     jobs=count_items("values"),
-    example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), queue_answers.Offered([_DUE]), _PATH),
+    example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), [_DUE], _PATH),
 )
-async def offer(request: ServiceRequest) -> queue_answers.Offered:
+async def offer(request: ServiceRequest) -> list[datetime]:
     """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
     It is refused as `bad_input` when the queue's Redisson format is unknown (no `format`, no `TARRY_QUEUE_FORMAT` of the
@@ -50,16 +52,14 @@ async def offer(request: ServiceRequest) -> queue_answers.Offered:
     queue = queue_of(request, request.payload.codec, request.payload.format)
     context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request.headers))
     values = shared_queues.values(request.payload.values, request.payload.codec)
-    return queue_answers.Offered(
-        await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
-    )
+    return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
 
 
 @table.route(
     "GET",
     QUEUE,
     scopes=ANY_SCOPE,
-    answer_model=queue_answers.QueueSize,
+    gives=queue_answers.QUEUE_SIZE,
     example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
 async def size(request: ServiceRequest) -> queue_answers.QueueSize:
@@ -74,7 +74,7 @@ async def size(request: ServiceRequest) -> queue_answers.QueueSize:
     QUEUE + "/elements",
     scopes=VIEW,
     query_model=queue_models.ListQueueQuery,
-    answer_model=queue_answers.Elements,
+    gives=queue_answers.ELEMENTS,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
 async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
@@ -97,7 +97,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
     QUEUE + "/poll",
     scopes=CONSUME,
     body_model=queue_models.PollQueue,
-    answer_model=queue_answers.Elements,
+    gives=queue_answers.ELEMENTS,
     jobs=shared_queues.wanted_count,
     example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
@@ -111,7 +111,7 @@ async def poll(request: ServiceRequest) -> queue_answers.Elements:
     QUEUE + "/pass-on",
     scopes=CONSUME,
     body_model=queue_models.PassOn,
-    answer_model=queue_answers.Elements,
+    gives=queue_answers.ELEMENTS,
     example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
 async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
@@ -125,18 +125,18 @@ async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
     QUEUE + "/remove",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Remove,
-    answer_model=queue_answers.Changed,
-    example=Example(queue_models.Remove(values=["AAAA"], codec="river"), queue_answers.Changed(True), _PATH),
+    gives=queue_answers.CHANGED,
+    example=Example(queue_models.Remove(values=["AAAA"], codec="river"), True, _PATH),
 )
-async def remove(request: ServiceRequest) -> queue_answers.Changed:
+async def remove(request: ServiceRequest) -> bool:
     """Removes the first element that is equal, as bytes; with `all` every element that is equal to one of the values."""
     queue, values = (
         queue_of(request, request.payload.codec),
         shared_queues.values(request.payload.values, request.payload.codec),
     )
     if request.payload.all:
-        return queue_answers.Changed(await queue.remove_all(values))
-    return queue_answers.Changed(await queue.remove(shared_queues.only_one(values)))
+        return await queue.remove_all(values)
+    return await queue.remove(shared_queues.only_one(values))
 
 
 @table.route(
@@ -144,13 +144,13 @@ async def remove(request: ServiceRequest) -> queue_answers.Changed:
     QUEUE + "/retain",
     scopes=ADMIN,
     body_model=queue_models.QueueValues,
-    answer_model=queue_answers.Changed,
-    example=Example(_ONE, queue_answers.Changed(True), _PATH),
+    gives=queue_answers.CHANGED,
+    example=Example(_ONE, True, _PATH),
 )
-async def retain(request: ServiceRequest) -> queue_answers.Changed:
+async def retain(request: ServiceRequest) -> bool:
     """Removes every element that is equal to none of the values."""
     values = shared_queues.values(request.payload.values, request.payload.codec)
-    return queue_answers.Changed(await queue_of(request, request.payload.codec).retain_all(values))
+    return await queue_of(request, request.payload.codec).retain_all(values)
 
 
 @table.route(
@@ -158,20 +158,20 @@ async def retain(request: ServiceRequest) -> queue_answers.Changed:
     QUEUE + "/contains",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Contains,
-    answer_model=queue_answers.Contained,
-    example=Example(queue_models.Contains(values=["AAAA"], codec="river"), queue_answers.Contained(True), _PATH),
+    gives=queue_answers.CONTAINED,
+    example=Example(queue_models.Contains(values=["AAAA"], codec="river"), True, _PATH),
 )
-async def contains(request: ServiceRequest) -> queue_answers.Contained:
+async def contains(request: ServiceRequest) -> bool:
     """Whether each value has an equal element, as bytes: of those not moved yet, or with `ready` of those that can be taken."""
     queue, values = (
         queue_of(request, request.payload.codec),
         shared_queues.values(request.payload.values, request.payload.codec),
     )
     if not request.payload.ready:
-        return queue_answers.Contained(await queue.contains_all(values))
+        return await queue.contains_all(values)
     ready = request.client.blocking_queue(queue.name, codec=request.payload.codec)
     found = [await ready.contains(value) for value in values]
-    return queue_answers.Contained(all(found))
+    return all(found)
 
 
 @table.route(
@@ -190,12 +190,12 @@ async def set_format(request: ServiceRequest) -> None:
     "POST",
     QUEUE + "/clear",
     scopes=ADMIN,
-    answer_model=queue_answers.Changed,
-    example=Example(answer=queue_answers.Changed(True), path=_PATH),
+    gives=queue_answers.CHANGED,
+    example=Example(answer=True, path=_PATH),
 )
-async def clear(request: ServiceRequest) -> queue_answers.Changed:
+async def clear(request: ServiceRequest) -> bool:
     """Removes all elements that are not moved yet."""
-    return queue_answers.Changed(await queue_of(request, "bytes").clear())
+    return await queue_of(request, "bytes").clear()
 
 
 @table.route(
@@ -203,7 +203,7 @@ async def clear(request: ServiceRequest) -> queue_answers.Changed:
     QUEUE + "/move-to-topic",
     scopes=ADMIN,
     body_model=queue_models.MoveToTopic,
-    answer_model=queue_answers.MovedShown,
+    gives=queue_answers.MOVED,
     example=Example(
         queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
     ),
@@ -227,24 +227,24 @@ async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
     "GET",
     QUEUE + "/stats",
     scopes=ANY_SCOPE,
-    answer_model=queue_answers.QueueStatsShown,
+    gives=queue_answers.QUEUE_STATS,
     example=Example(answer=_STATS, path=_PATH),
 )
-async def stats(request: ServiceRequest) -> queue_answers.QueueStatsShown:
+async def stats(request: ServiceRequest) -> QueueStats:
     """How many elements are in each place, and how late the first one is that is not moved."""
-    return queue_answers.queue_stats(await queue_of(request, "bytes").stats())
+    return await queue_of(request, "bytes").stats()
 
 
 @table.route(
     "GET",
     QUEUE + "/poison",
     scopes=VIEW,
-    answer_model=queue_answers.Poison,
-    example=Example(answer=queue_answers.Poison([queue_answers.AsideShown("AAAA", "truncated")]), path=_PATH),
+    gives=queue_answers.POISON,
+    example=Example(answer=[SetAside(b"\0\0\0", "truncated")], path=_PATH),
 )
-async def poison(request: ServiceRequest) -> queue_answers.Poison:
+async def poison(request: ServiceRequest) -> list[SetAside]:
     """The elements that could not be decoded or handled and were set aside, with the reasons."""
-    return queue_answers.poison(await queue_of(request, "bytes").poison())
+    return await queue_of(request, "bytes").poison()
 
 
 @table.route(

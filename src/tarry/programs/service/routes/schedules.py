@@ -15,6 +15,7 @@ from tarry.programs.service.router import ADMIN, ANY_SCOPE, Example, RouteTable
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
+    from tarry.clients.schedule_verbs import Schedule
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("schedules")
@@ -30,38 +31,36 @@ _LISTED = schedule_answers.Schedules([_SHOWN])
 
 
 @table.route(
-    "GET", "/v1/schedules", scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED)
+    "GET", "/v1/schedules", scopes=ANY_SCOPE, gives=schedule_answers.SCHEDULES, example=Example(answer=_LISTED)
 )
-async def list_all(request: ServiceRequest) -> schedule_answers.Schedules:
+async def list_all(request: ServiceRequest) -> list[Schedule]:
     """All schedules of all topics."""
     names = await request.client.topics()
-    found = [one for name in names for one in await request.client.schedules.list(request.topic_named(name))]
-    return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
+    return [one for name in names for one in await request.client.schedules.list(request.topic_named(name))]
 
 
 @table.route(
-    "GET", ALL, scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH)
+    "GET", ALL, scopes=ANY_SCOPE, gives=schedule_answers.SCHEDULES, example=Example(answer=_LISTED, path=_PATH)
 )
-async def list_of_topic(request: ServiceRequest) -> schedule_answers.Schedules:
+async def list_of_topic(request: ServiceRequest) -> list[Schedule]:
     """All schedules of a topic, by their next occurrence; paused ones last."""
-    found = await request.client.schedules.list(request.topic)
-    return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
+    return await request.client.schedules.list(request.topic)
 
 
 @table.route(
     "GET",
     SCHEDULE,
     scopes=ANY_SCOPE,
-    answer_model=schedule_answers.ScheduleShown,
+    gives=schedule_answers.SCHEDULE,
     problem_codes=("unknown_schedule",),
     example=Example(answer=_SHOWN, path=_PATH),
 )
-async def get(request: ServiceRequest) -> schedule_answers.ScheduleShown:
+async def get(request: ServiceRequest) -> Schedule:
     """The schedule's present state."""
     found = await request.client.schedules.get(request.topic, request.path["schedule"])
     if found is None:
         raise UnknownSchedule
-    return schedule_answers.schedule(found)
+    return found
 
 
 @table.route(
@@ -73,10 +72,10 @@ async def get(request: ServiceRequest) -> schedule_answers.ScheduleShown:
     ),
     scopes=ADMIN,
     body_model=schedule_models.PutSchedule,
-    answer_model=schedule_answers.ScheduleShown,
+    gives=schedule_answers.SCHEDULE,
     example=Example(schedule_models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
 )
-async def put(request: ServiceRequest) -> schedule_answers.ScheduleShown:
+async def put(request: ServiceRequest) -> Schedule:
     """Stores a schedule, or changes it: jobs with this body at an interval or by calendar. Repeating it changes nothing.
 
     A change that keeps the interval or calendar also keeps the next occurrence. It is refused if a worker's code declares a
@@ -86,7 +85,7 @@ async def put(request: ServiceRequest) -> schedule_answers.ScheduleShown:
     body: bodies.Body = (b"null", JSON)
     if payload.body is not UNSET or payload.body_base64 is not None:
         body = bodies.body_of(payload.body, payload.body_base64, coded=False)
-    made = await request.client.schedules.put(
+    return await request.client.schedules.put(
         request.topic,
         request.path["schedule"],
         body,
@@ -97,7 +96,6 @@ async def put(request: ServiceRequest) -> schedule_answers.ScheduleShown:
         missed=payload.missed,
         **given_options(payload),
     )
-    return schedule_answers.schedule(made)
 
 
 @table.route(

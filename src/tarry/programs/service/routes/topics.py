@@ -15,8 +15,12 @@ from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
+from tarry.verbs.jobs.models import Page
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Stats
+from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
+    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("topics")
@@ -26,11 +30,11 @@ EMPTY_HEADER = b"tarry-unknown-topic"
 """A client of the library sends it: to it an unknown topic is an empty one, as it is to a client of the server itself."""
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 _PATH = {"topic": "orders"}
-_STATS = topic_answers.TopicStats(
+_STATS = Stats(
     topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
     oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
-    lateness=topic_answers.LatenessShown(1003, 0.31, 1.8, 4.1),
+    lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
 )  # fmt: skip
 
 
@@ -38,24 +42,24 @@ _STATS = topic_answers.TopicStats(
     "GET",
     "/v1/topics",
     scopes=ANY_SCOPE,
-    answer_model=topic_answers.TopicNames,
-    example=Example(answer=topic_answers.TopicNames(["orders"])),
+    gives=topic_answers.TOPIC_NAMES,
+    example=Example(answer=["orders"]),
 )
-async def names(request: ServiceRequest) -> topic_answers.TopicNames:
+async def names(request: ServiceRequest) -> list[str]:
     """The names of topics that have been added to. A hint: purged topics stay in the list."""
-    return topic_answers.TopicNames(await request.client.topics())
+    return await request.client.topics()
 
 
 @table.route(
     "GET",
     "/v1/workers",
     scopes=ANY_SCOPE,
-    answer_model=topic_answers.Workers,
-    example=Example(answer=topic_answers.Workers([])),
+    gives=topic_answers.WORKERS,
+    example=Example(answer=[]),
 )
-async def workers(request: ServiceRequest) -> topic_answers.Workers:
+async def workers(request: ServiceRequest) -> list[WorkerInfo]:
     """The worker processes that have reported in the last half minute: what they work on, how busy they are."""
-    return topic_answers.Workers(await request.client.workers())
+    return await request.client.workers()
 
 
 @table.route(
@@ -63,13 +67,13 @@ async def workers(request: ServiceRequest) -> topic_answers.Workers:
     TOPIC + "/stats",
     scopes=ANY_SCOPE,
     problem_codes=UNKNOWN,
-    answer_model=topic_answers.TopicStats,
+    gives=topic_answers.STATS,
     example=Example(answer=_STATS, path=_PATH),
 )
-async def stats(request: ServiceRequest) -> topic_answers.TopicStats:
+async def stats(request: ServiceRequest) -> Stats:
     """Counts by state, next due, oldest ready, totals and lateness."""
     await _refuse_unknown(request)
-    return topic_answers.topic_stats(await request.topic.stats())
+    return await request.topic.stats()
 
 
 async def _refuse_unknown(request: ServiceRequest) -> None:
@@ -86,17 +90,15 @@ async def _refuse_unknown(request: ServiceRequest) -> None:
     scopes=ANY_SCOPE,
     query_model=topic_models.HistogramQuery,
     problem_codes=UNKNOWN,
-    answer_model=topic_answers.TopicHistogram,
-    example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
+    gives=topic_answers.HISTOGRAM,
+    example=Example(answer=Histogram(_NOW, _NOW, timedelta(minutes=15), 0, (3, 0, 7, 2), 0), path=_PATH),
 )
-async def histogram(request: ServiceRequest) -> topic_answers.TopicHistogram:
+async def histogram(request: ServiceRequest) -> Histogram:
     """How many jobs are due in each interval of time."""
     await _refuse_unknown(request)
     query = request.query_model
-    return topic_answers.topic_histogram(
-        await request.topic.histogram(
-            start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past
-        )
+    return await request.topic.histogram(
+        start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past
     )
 
 
@@ -114,10 +116,10 @@ def start_of(text: str) -> str | datetime:
     scopes=VIEW,
     query_model=topic_models.ListQuery,
     problem_codes=("unknown_cursor", *UNKNOWN),
-    answer_model=answers.JobPage,
+    gives=answers.JOB_PAGE,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
-async def list_jobs(request: ServiceRequest) -> answers.JobPage:
+async def list_jobs(request: ServiceRequest) -> Page[Body]:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
@@ -136,19 +138,19 @@ async def list_jobs(request: ServiceRequest) -> answers.JobPage:
         if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, query.cursor or ""):
             raise UnknownCursor from None
         raise
-    return answers.job_page(found)
+    return found
 
 
 @table.route(
     "GET",
     TOPIC + "/check",
     scopes=ADMIN,
-    answer_model=topic_answers.TopicCheck,
-    example=Example(answer=topic_answers.TopicCheck(15, [])),
+    gives=topic_answers.CHECK,
+    example=Example(answer=Check(15, ())),
 )
-async def check(request: ServiceRequest) -> topic_answers.TopicCheck:
+async def check(request: ServiceRequest) -> Check:
     """Checks the whole topic: whether every job is in exactly one state, and which jobs are being moved to another topic."""
-    return topic_answers.topic_check(await request.topic.check())
+    return await request.topic.check()
 
 
 @table.route(
@@ -156,14 +158,14 @@ async def check(request: ServiceRequest) -> topic_answers.TopicCheck:
     TOPIC + "/pause",
     scopes=ADMIN,
     body_model=topic_models.Pause,
-    answer_model=topic_answers.Paused,
-    example=Example(topic_models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
+    gives=topic_answers.PAUSED,
+    example=Example(topic_models.Pause("10m"), _NOW, _PATH),
 )
-async def pause(request: ServiceRequest) -> topic_answers.Paused:
+async def pause(request: ServiceRequest) -> datetime | None:
     """Hands out nothing for a time, or until `resume`."""
     if request.payload.for_ is not None:
         duration_us(request.payload.for_, "for", minimum=1)  # an error names the field of this API
-    return topic_answers.Paused(await request.topic.pause(request.payload.for_))
+    return await request.topic.pause(request.payload.for_)
 
 
 @table.route("POST", TOPIC + "/resume", scopes=ADMIN)
@@ -178,28 +180,28 @@ async def resume(request: ServiceRequest) -> None:
     scopes=ADMIN,
     body_model=topic_models.Purge,
     problem_codes=UNKNOWN,
-    answer_model=answers.Count,
-    example=Example(topic_models.Purge("dead"), answers.Count(3), _PATH),
+    gives=answers.COUNT,
+    example=Example(topic_models.Purge("dead"), 3, _PATH),
 )
-async def purge(request: ServiceRequest) -> answers.Count:
+async def purge(request: ServiceRequest) -> int:
     """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising."""
     await _refuse_unknown(request)
-    return answers.Count(await request.topic.purge(request.payload.state))
+    return await request.topic.purge(request.payload.state)
 
 
-_DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000, None, None, None, None)
+_DEFAULTS = Defaults(timedelta(minutes=1), 20, timedelta(days=30), None, None, None, None)
 
 
 @table.route(
     "GET",
     TOPIC + "/defaults",
     scopes=ANY_SCOPE,
-    answer_model=topic_answers.TopicDefaults,
+    gives=topic_answers.DEFAULTS,
     example=Example(answer=_DEFAULTS, path=_PATH),
 )
-async def defaults(request: ServiceRequest) -> topic_answers.TopicDefaults:
+async def defaults(request: ServiceRequest) -> Defaults:
     """The topic's defaults for jobs that are added without these options."""
-    return topic_answers.topic_defaults(await request.topic.configure())
+    return await request.topic.configure()
 
 
 @table.route(
@@ -208,26 +210,26 @@ async def defaults(request: ServiceRequest) -> topic_answers.TopicDefaults:
     new_names=("topic",),
     scopes=ADMIN,
     body_model=topic_models.Configure,
-    answer_model=topic_answers.TopicDefaults,
+    gives=topic_answers.DEFAULTS,
     example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
 )
-async def configure(request: ServiceRequest) -> topic_answers.TopicDefaults:
+async def configure(request: ServiceRequest) -> Defaults:
     """Changes the topic's defaults, and answers all of them. Fields that are not given stay."""
     payload = request.payload
     named = {name: value for name in payload.__struct_fields__ if (value := getattr(payload, name)) is not UNSET}
-    return topic_answers.topic_defaults(await request.topic.configure(**named))
+    return await request.topic.configure(**named)
 
 
 @table.route(
     "GET",
     TOPIC + "/partitions",
     scopes=ANY_SCOPE,
-    answer_model=topic_answers.PartitionsShown,
-    example=Example(answer=topic_answers.PartitionsShown(1), path=_PATH),
+    gives=topic_answers.PARTITIONS,
+    example=Example(answer=1, path=_PATH),
 )
-async def partitions(request: ServiceRequest) -> topic_answers.PartitionsShown:
+async def partitions(request: ServiceRequest) -> int:
     """How many partitions the topic has; 1 for a plain topic."""
-    return topic_answers.PartitionsShown(len(await request.engine.run(request.topic.verbs.partitions())))
+    return len(await request.engine.run(request.topic.verbs.partitions()))
 
 
 @table.route(
@@ -236,16 +238,16 @@ async def partitions(request: ServiceRequest) -> topic_answers.PartitionsShown:
     new_names=("topic",),
     scopes=PRODUCE | CONSUME,
     body_model=topic_models.PutPartitions,
-    answer_model=topic_answers.PartitionsShown,
-    example=Example(topic_models.PutPartitions(8), topic_answers.PartitionsShown(8), _PATH),
+    gives=topic_answers.PARTITIONS,
+    example=Example(topic_models.PutPartitions(8), 8, _PATH),
 )
-async def put_partitions(request: ServiceRequest) -> topic_answers.PartitionsShown:
+async def put_partitions(request: ServiceRequest) -> int:
     """Creates the topic with this number of partitions, each in a slot of its own. Repeating it changes nothing.
 
     Refused if the topic has another number, or is a plain topic that has been used: the number cannot be changed.
     """
     topic = request.app.clients.partitioned(request.namespace, request.path["topic"], request.payload.number)
-    return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.partitions())))
+    return len(await topic.engine.run(topic.verbs.partitions()))
 
 
 @table.route(
@@ -253,7 +255,7 @@ async def put_partitions(request: ServiceRequest) -> topic_answers.PartitionsSho
     TOPIC + "/migrate",
     scopes=ADMIN,
     body_model=topic_models.Migrate,
-    answer_model=topic_answers.MigratedShown,
+    gives=topic_answers.MIGRATED,
     example=Example(
         topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
     ),
