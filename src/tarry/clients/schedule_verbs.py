@@ -116,13 +116,18 @@ def schedule_definition(
     """A schedule, checked. Raises ``BadInput``."""
     encoded = options.encode()
     new_id_of(id)
+    recurrence, first = check_timing(timing)
+    raw, flags = context.codec.encode(body)
+    return ScheduleDefinition(id, recurrence, timing.missed, encoded.head(flags, records.NO_NONCE) + raw, first)
+
+
+def check_timing(timing: Timing) -> tuple[Recurrence, int | None]:
+    """The recurrence of a schedule, and its first moment in µs. Raises ``BadInput``."""
     recurrence = recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
     if timing.first is not None and timing.cron is not None:
         raise BadInput("first: for every=; a cron expression says itself when it begins.")
-    raw, flags = context.codec.encode(body)
-    value = encoded.head(flags, records.NO_NONCE) + raw
-    first = None if timing.first is None else moment_us(timing.first, "first")
-    return ScheduleDefinition(id, recurrence, missed_of(timing.missed), value, first)
+    missed_of(timing.missed)
+    return recurrence, None if timing.first is None else moment_us(timing.first, "first")
 
 
 def make_schedule(topic: str, codec: BodyCodec[Any], one: StoredSchedule) -> Schedule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +27,6 @@ from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
@@ -94,9 +92,7 @@ class HTTPClientConfig:
 
     def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
         context = TopicContext(topic, keys.topic_keys(self.namespace, topic), self.codec_for(kind), self._ids)
-        return HTTPTopicVerbs(
-            PartitionVerbs(context, self.name, random.random), os.urandom, self._declared_partitions, partitions
-        )
+        return HTTPTopicVerbs(context, self.name, os.urandom, self._declared_partitions, partitions)
 
     def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic."""

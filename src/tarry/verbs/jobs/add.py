@@ -85,9 +85,14 @@ def add_jobs(
     """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
     collects what was added, for callers that need it when the rest fails."""
     chunks = _chunks(context, list(bodies), opts, new_ids)
-    if atomic and len(chunks) > 1:
-        raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
+    check_atomic(len(chunks), atomic=atomic)
     return _add_chunks(context, chunks, [] if done is None else done)
+
+
+def check_atomic(scripts: int, *, atomic: bool) -> None:
+    """Raises ``BadInput`` for jobs that need more than one script."""
+    if atomic and scripts > 1:
+        raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
 
 
 def _add_chunks(context: TopicContext[T], chunks: list[_Chunk[T]], done: list[Added]) -> Flow[list[Added]]:
@@ -131,9 +136,7 @@ def _chunks(
             if type(entry) is NewJob:
                 item = _item(context, cast("NewJob[T]", entry), opts, next(unused_ids))
                 if item[1][:1] == b"e":
-                    if item[0] in given:
-                        raise BadInput(f"id: {item[0].decode()!r} is given twice.")
-                    given.add(item[0])
+                    refuse_repeated(item[0], given)
             else:
                 raw, flags = encode(cast("T", entry))
                 item = (next(unused_ids), when, head(flags, no_nonce) + raw)
@@ -147,6 +150,13 @@ def _chunks(
         chunk.items += item
         chunk.size += size
     return chunks
+
+
+def refuse_repeated(id: bytes, given: set[bytes]) -> None:
+    """Raises ``BadInput`` for an id that another job of the call has."""
+    if id in given:
+        raise BadInput(f"id: {id.decode()!r} is given twice.")
+    given.add(id)
 
 
 def _item(context: TopicContext[T], job: NewJob[T], opts: EncodedOptions, new_id: bytes) -> tuple[bytes, bytes, bytes]:

@@ -42,12 +42,17 @@ def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State |
     return ScriptCall(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
 
 
+def new_due(delay: Duration | None, at: datetime | None) -> bytes:
+    """The due time that jobs shall have, as the script expects it. Raises ``BadInput``."""
+    if delay is None and at is None:
+        raise BadInput("reschedule: give delay= or at=.")
+    return when_of(delay, at)
+
+
 def reschedule(
     keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
 ) -> ScriptCall[list[State | None]]:
     """Sets another due time for delayed or ready jobs."""
-    if delay is None and at is None:
-        raise BadInput("reschedule: give delay= or at=.")
-    when = when_of(delay, at)
+    when = new_due(delay, at)
     items = [arg for id in ids for arg in (names.check_name(id, "id"), when)]
     return ScriptCall(RESCHEDULE, keys, (), _states, items=items)

@@ -23,16 +23,26 @@ _FIRST = b"0"
 
 def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None) -> Flow[int]:
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise BadInput(f"limit: {limit!r}; it is a whole number, at least 1.")
+    check_limit(limit)
     args = (encode_holder(holder), b"1" if count else b"0")
     return (yield from _in_steps(RELEASE_HOLDER, keys, args, limit))
 
 
+def check_limit(limit: int | None) -> None:
+    """Raises ``BadInput``."""
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise BadInput(f"limit: {limit!r}; it is a whole number, at least 1.")
+
+
 def touch_holder(keys: TopicKeys, holder: str, ttr: Duration) -> Flow[int]:
     """Renews all reservations of a holder, to last at least ``ttr`` from now. Returns their number."""
-    args = (encode_holder(holder), b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND))
+    args = (encode_holder(holder), b"%d" % ttr_us(ttr))
     return (yield from _in_steps(TOUCH_HOLDER, keys, args, None))
+
+
+def ttr_us(ttr: Duration) -> int:
+    """How long reservations shall last, in µs. Raises ``BadInput``."""
+    return duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
 def _in_steps(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int | None) -> Flow[int]:

@@ -53,7 +53,7 @@ class PartitionVerbs(Generic[T]):
         elif not count:
             whens = [b"0"] * len(jobs)
         else:
-            whens = [b"%d" % settle.back_off_us(_attempt(job), self.jitter()) for job in jobs]
+            whens = [b"%d" % settle.back_off_us(settle.attempt_of(job), self.jitter()) for job in jobs]
         parts = zip(_chunks(jobs), _chunks(whens), strict=True)
         return settle_all([settle.release(self.keys, *part, count=count, fault=reason) for part in parts])
 
@@ -158,13 +158,6 @@ def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
     if 0 < len(whole) <= pop.MOST_JOBS:
         return [whole]
     return [whole[at : at + pop.MOST_JOBS] for at in range(0, len(whole), pop.MOST_JOBS)]
-
-
-def _attempt(job: Any) -> int:
-    attempt = getattr(job, "attempt", None)
-    if attempt is None:
-        raise BadInput("release: a Reservation does not know its attempt; give delay=.")
-    return int(attempt)
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:

@@ -50,10 +50,14 @@ LONGEST_SPAN_US = 1 << 52
 
 def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
     """Stops handing out for a time, or until ``resume``."""
-    us = LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
     return ScriptCall(
-        PAUSE, keys, (b"%d" % us,), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
+        PAUSE, keys, (b"%d" % pause_us(span),), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
     )
+
+
+def pause_us(span: Duration | None) -> int:
+    """How long to pause, in µs. Raises ``BadInput``."""
+    return LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
 
 
 def resume(keys: TopicKeys) -> ScriptCall[None]:

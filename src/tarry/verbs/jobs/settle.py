@@ -40,12 +40,12 @@ Outcome = StaleReceipt | None
 
 def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> ScriptCall[list[Outcome]]:
     """Removes jobs whose work is done."""
-    return _settle(FINISH, finishing_keys(keys), jobs, [_receipt_args(job) for job in jobs])
+    return _settle(FINISH, finishing_keys(keys), jobs, [receipt_args(job) for job in jobs])
 
 
 def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
     """Renews reservations: ``ttr`` from now, or each job's own."""
-    return _settle(TOUCH, keys, jobs, [(*_receipt_args(job), _ttr_us(job, ttr)) for job in jobs])
+    return _settle(TOUCH, keys, jobs, [(*receipt_args(job), ttr_us(job, ttr)) for job in jobs])
 
 
 def release(
@@ -61,14 +61,14 @@ def release(
     ``uncounted=True`` also refunds its share of the topic's rate."""
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
-    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, _NO_CAP, text) for job, when in pairs])
+    return _settle(RELEASE, keys, jobs, [(*receipt_args(job), when, counted, _NO_CAP, text) for job, when in pairs])
 
 
 def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
     """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, keys, jobs, [(*_receipt_args(job), _NO_CAP, text) for job in jobs])
+    return _settle(BURY, keys, jobs, [(*receipt_args(job), _NO_CAP, text) for job in jobs])
 
 
 def fail(
@@ -89,7 +89,7 @@ def fail(
     script = BURY if when is None else RELEASE
     cap = _NO_CAP if max_attempts is None else b"%d" % max_attempts
     settling = () if when is None else (when, b"1" if count else b"0")
-    item = (*_receipt_args(job), *settling, cap, text)
+    item = (*receipt_args(job), *settling, cap, text)
 
     def decode(reply: Reply) -> bool:
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
@@ -101,6 +101,14 @@ def fail(
 def back_off_us(attempt: int, jitter: float) -> int:
     """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``jitter`` is a number from 0 to 1."""
     return min(round(exponential_delay(max(attempt, 1) - 1, SECOND, HOUR, spread=0.2, jitter=jitter)), HOUR)
+
+
+def attempt_of(job: Any) -> int:
+    """The attempt that a back-off depends on. Raises ``BadInput`` for a ``Reservation``."""
+    attempt = getattr(job, "attempt", None)
+    if attempt is None:
+        raise BadInput("release: a Reservation does not know its attempt; give delay=.")
+    return int(attempt)
 
 
 def _settle(
@@ -115,7 +123,8 @@ def _settle(
     return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[arg for item in items for arg in item])
 
 
-def _receipt_args(job: Holding) -> tuple[bytes, bytes]:
+def receipt_args(job: Holding) -> tuple[bytes, bytes]:
+    """A job's id and receipt, as they are sent. Raises ``BadInput``."""
     if isinstance(job, HandedOut):
         return job.id.encode(), b"%d" % job.receipt
     receipt = getattr(job, "receipt", None)
@@ -124,7 +133,8 @@ def _receipt_args(job: Holding) -> tuple[bytes, bytes]:
     return names.check_name(job.id, "id"), b"%d" % receipt
 
 
-def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
+def ttr_us(job: Any, ttr: Duration | None) -> bytes:
+    """How long the job's reservation shall last: ``ttr``, or the job's own. Raises ``BadInput``."""
     if ttr is None:
         ttr = getattr(job, "ttr", None)
         if ttr is None:

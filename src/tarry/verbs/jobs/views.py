@@ -18,7 +18,7 @@ from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import JobInfo, Page, State
-from tarry.verbs.jobs.states import ranges_of
+from tarry.verbs.jobs.states import Range, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
 
 T = TypeVar("T")
@@ -66,17 +66,7 @@ def list_jobs(
     cursor: str | None = None,
 ) -> Flow[Page[T]]:
     """Reads one page of jobs, in the order of their moments: due, end of TTR, death. All partitions are one list."""
-    if not isinstance(limit, int) or not 1 <= limit <= 1000:
-        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
-    places = ranges_of(state)
-    after, before = b"", b""
-    if due_after is not None or due_before is not None:
-        if state in ("reserved", "dead"):
-            raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
-        places = [place for place in places if place[0] == b"due"]
-        after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
-        before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
-    index, since, past = _read_cursor(cursor, len(places))
+    places, after, before, (index, since, past) = page_args(state, due_after, due_before, limit, cursor)
     found: list[JobInfo[T]] = []
     while True:
         args = (*places[index], since or after, before, past)
@@ -89,6 +79,23 @@ def list_jobs(
             return Page(tuple(found), None)
         if len(found) >= limit:
             return Page(tuple(found), _write_cursor(index, None, b""))
+
+
+def page_args(
+    state: State | None, due_after: datetime | None, due_before: datetime | None, limit: int, cursor: str | None
+) -> tuple[list[Range], bytes, bytes, tuple[int, bytes, bytes]]:
+    """The ranges of a page, its bounds, and where it begins. Raises ``BadInput``."""
+    if not isinstance(limit, int) or not 1 <= limit <= 1000:
+        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
+    places = ranges_of(state)
+    after, before = b"", b""
+    if due_after is not None or due_before is not None:
+        if state in ("reserved", "dead"):
+            raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
+        places = [place for place in places if place[0] == b"due"]
+        after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
+        before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
+    return places, after, before, _read_cursor(cursor, len(places))
 
 
 def _read_rows(
@@ -187,14 +194,7 @@ def due_histogram(
     past: Duration = 0,
 ) -> ScriptCall[Histogram]:
     """Counts jobs by their due times, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
-    if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
-        raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
-    width = -(-duration_us(span, "span", minimum=1) // buckets)
-    if isinstance(start, datetime):
-        first, arg = moment_us(start, "start"), b"@%d" % moment_us(start, "start")
-    else:
-        first = duration_us(start, "start") - duration_us(past, "past")
-        arg = b"%d" % first
+    first, arg, width = histogram_args(start, span, buckets, past)
 
     def decode(reply: Reply) -> Histogram:
         now, before, *counts, after = reply
@@ -208,6 +208,18 @@ def is_known(keys: TopicKeys) -> Command[bool]:
     """Whether anything was ever added to a topic, or configured for it. Only its own keys prove it: the list of topics is a hint.
     A topic that ran empty keeps its counters."""
     return Command((b"EXISTS", *moving_keys(keys), departing_key(keys)), bool)
+
+
+def histogram_args(start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> tuple[int, bytes, int]:
+    """Where a histogram begins, in µs and as the script expects it, and the width of its buckets. Raises ``BadInput``."""
+    if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
+        raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
+    width = -(-duration_us(span, "span", minimum=1) // buckets)
+    if isinstance(start, datetime):
+        first = moment_us(start, "start")
+        return first, b"@%d" % first, width
+    first = duration_us(start, "start") - duration_us(past, "past")
+    return first, b"%d" % first, width
 
 
 def check_topic(keys: TopicKeys) -> Flow[Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.clients.http.wire import bodies
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
@@ -33,20 +34,16 @@ def optional_span(span: Duration | None) -> str | None:
     return None if span is None else span_text(span)
 
 
-def body_fields(bodies: BodyCodec[Any], body: Any) -> dict[str, Any]:
+def body_fields(codec: BodyCodec[Any], body: Any) -> dict[str, Any]:
     """The fields of a body, encoded here."""
-    return encoded_body_fields(*bodies.encode(body))
+    return encoded_body_fields(codec, *codec.encode(body))
 
 
-def encoded_body_fields(raw: bytes, flag: int) -> dict[str, Any]:
-    """The fields of an encoded body."""
-    if flag == JSON:
-        try:
-            msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):  # a custom codec
-            return {"body_base64": b64encode(raw).decode(), "coded": True}
+def encoded_body_fields(codec: BodyCodec[Any], raw: bytes, flag: int) -> dict[str, Any]:
+    """The fields of an encoded body. What a custom codec makes may be JSON or not."""
+    if flag == JSON and not codec.is_custom:
         return {"body": msgspec.Raw(raw)}
-    return {"body_base64": b64encode(raw).decode()}
+    return bodies.body_fields((raw, flag))
 
 
 def new_idempotency_key(random: Callable[[int], bytes]) -> str:

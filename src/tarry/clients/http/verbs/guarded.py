@@ -40,7 +40,9 @@ class HTTPGuardedVerbs:
             if not parts or len(parts[-1]) == MOST or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(guarded_models.Pushed(**encoded_body_fields(raw, flag), delay=f"{delay}us"))
+            parts[-1].append(
+                guarded_models.Pushed(**encoded_body_fields(self.context.codec, raw, flag), delay=f"{delay}us")
+            )
             size += len(raw)
         read = queue_answers.OFFERED.decode
         requests = []

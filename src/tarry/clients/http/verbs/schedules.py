@@ -10,11 +10,11 @@ from tarry.clients.http.verbs.fields import body_fields, optional_span, read_don
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.wire import schedule_answers, schedule_models
 from tarry.clients.http.wire.job_options import option_fields
-from tarry.clients.schedule_verbs import Schedule, Timing, schedule_definition
+from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
 from tarry.errors import BadInput
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.schedules.records import id_of
+from tarry.verbs.schedules.records import id_of, new_id_of
 
 UNKNOWN = "unknown_schedule"
 
@@ -37,7 +37,9 @@ class HTTPScheduleVerbs:
 
     def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
-        schedule_definition(verbs.context, id, body, timing, options)
+        options.encode()
+        new_id_of(id)
+        check_timing(timing)
         model = schedule_models.PutSchedule(
             every=optional_span(timing.every),
             cron=timing.cron,

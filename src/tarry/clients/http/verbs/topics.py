@@ -1,20 +1,20 @@
-"""A topic's verbs as requests to a service: the names, options and checks of ``PartitionVerbs``, which are called first.
+"""A topic's verbs as requests to a service: the names and options of ``TopicVerbs``.
 
-So arguments that the library refuses are refused here with the same errors, before anything is sent.
+Arguments are checked by the library's own functions: what it refuses is refused here with the same errors, before anything is
+sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
-
-from msgspec import UNSET
+from typing import Any, Generic, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.clients.http.verbs.fields import (
     all_of,
     body_fields,
+    encoded_body_fields,
     in_sequence,
     new_idempotency_key,
     optional_span,
@@ -26,16 +26,19 @@ from tarry.clients.http.verbs.fields import (
 from tarry.clients.http.wire import answers, models, topic_answers, topic_models
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
-from tarry.values import rates
+from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import add
+from tarry.verbs.jobs import add, by_id, holders, settings, settle, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
+from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.models import Added, Holding, JobInfo, Page, State
 from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
+from tarry.verbs.jobs.partition import UNCHANGED, require_several
 from tarry.verbs.jobs.partitions import check_count
+from tarry.verbs.jobs.records import NO_NONCE
+from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
@@ -44,22 +47,21 @@ S = TypeVar("S")
 
 
 class HTTPTopicVerbs(Generic[T]):
-    """One topic's verbs. ``local`` are the library's verbs, which check and encode; they send nothing. ``partition_counts`` are
-    the numbers of partitions that this client's handles were given."""
+    """One topic's verbs. ``holder`` pops its jobs; ``partition_counts`` are the numbers of partitions that this client's handles
+    were given."""
 
     def __init__(
         self,
-        local: PartitionVerbs[T],
+        context: TopicContext[T],
+        holder: bytes,
         random: Callable[[int], bytes],
         partition_counts: dict[str, int],
         partitions: int | None,
     ) -> None:
-        self.local = local
-        self.context = local.context
-        self.keys = local.keys
-        self.holder = local.holder
+        self.context = context
+        self.holder = holder
         self._random = random
-        self._path = f"/v1/topics/{segment(local.context.name)}"
+        self._path = f"/v1/topics/{segment(context.name)}"
         self._partition_counts = partition_counts
         self._wanted = check_count(partitions)
         if partitions is not None:
@@ -89,23 +91,19 @@ class HTTPTopicVerbs(Generic[T]):
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
-        add.add_job(self.context, body, options.encode(), id)
-        said = models.Add(
-            **body_fields(self.context.codec, body), **option_fields(options), id=self._new_id() if id is None else id
-        )
+        options.encode()
+        said = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
         return self._add_request("/jobs", answers.ADDED.decode, said)
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
         require_several(bodies, "bodies")
         entries = list(bodies)
-        add.add_jobs(self.context, entries, options.encode(), atomic=atomic)
+        parts = self._chunks(entries, options)
+        add.check_atomic(len(parts), atomic=atomic)
         read = answers.ADDED_JOBS.decode
         given = option_fields(options)
         return in_sequence(
-            [
-                self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic))
-                for part in self._chunks([self._job_fields(entry) for entry in entries])
-            ]
+            [self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
 
     def _add_request(self, path: str, read: Callable[[bytes], S], said: models.Add | models.AddMany) -> HTTPRequest[S]:
@@ -116,81 +114,86 @@ class HTTPTopicVerbs(Generic[T]):
             wait = WITHIN_MS / 1000
         return self.request("POST", path, read, said, key=new_idempotency_key(self._random), wait=wait)
 
-    def _job_fields(self, entry: T | NewJob[T]) -> models.OneOfMany:
-        if not isinstance(entry, NewJob):
-            return models.OneOfMany(**body_fields(self.context.codec, entry), id=self._new_id())
-        id = self._new_id() if entry.id is None else entry.id
-        return models.OneOfMany(**body_fields(self.context.codec, entry.body), **option_fields(entry), id=id)
-
-    def _chunks(self, jobs: list[models.OneOfMany]) -> list[list[models.OneOfMany]]:
-        """As many as one script takes."""
+    def _chunks(self, entries: Sequence[T | NewJob[T]], options: JobOptions) -> list[list[models.OneOfMany]]:
+        """The jobs of each request: about as many as one script takes. All are checked."""
         parts: list[list[models.OneOfMany]] = []
-        size = 0
-        for job in jobs:
-            own = len(job.body_base64 or "") + (len(bytes(job.body)) if job.body is not UNSET else 0)
-            if not parts or len(parts[-1]) == MOST_JOBS or size + own > MOST_BYTES:
+        given: set[bytes] = set()
+        codec, encoded, size = self.context.codec, options.encode(), 0
+        for number, entry in enumerate(entries):
+            try:
+                body: T = entry.body if isinstance(entry, NewJob) else entry
+                raw, flag = codec.encode(body)
+                own: dict[str, Any] = {}
+                if isinstance(entry, NewJob):
+                    encoded.of_job(entry, 0, NO_NONCE)
+                    own = option_fields(entry)
+                id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
+                if options.if_exists == "error":
+                    add.refuse_repeated(id.encode(), given)
+            except BadInput as fault:
+                raise BadInput(f"job {number}: {fault}") from fault
+            if not parts or len(parts[-1]) == MOST_JOBS or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(job)
-            size += own
+            parts[-1].append(models.OneOfMany(**encoded_body_fields(codec, raw, flag), **own, id=id))
+            size += len(raw)
         return parts
 
-    def _new_id(self) -> str:
-        return self.context.ids.new().decode()
+    def _id_of(self, id: str | None) -> str:
+        return self.context.ids.new().decode() if id is None else names.check_new_name(id, "id").decode()
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, jobs: Sequence[Holding]) -> HTTPFlow[None]:
-        self.local.finish(jobs)
         return self._settle("finish", models.FinishMany, jobs)
 
     def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> HTTPFlow[None]:
-        self.local.touch(jobs, ttr)
         by_ttr: dict[str, list[Holding]] = {}
         for job in jobs:
-            by_ttr.setdefault(cast("str", optional_span(ttr if ttr is not None else cast("Any", job).ttr)), []).append(
-                job
-            )
+            by_ttr.setdefault(f"{settle.ttr_us(job, ttr).decode()}us", []).append(job)
         return all_of([self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()])
 
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> HTTPFlow[None]:
-        self.local.release(jobs, delay, count, reason)
+        if delay is None and count:
+            for job in jobs:
+                settle.attempt_of(job)
         return self._settle("release", models.ReleaseMany, jobs, delay=optional_span(delay), count=count, reason=reason)
 
-    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> HTTPFlow[None]:
-        self.local.bury(jobs, reason, error)
+    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
         return self._settle("bury", models.BuryMany, jobs, reason=reason)
 
     def _settle(self, verb: str, model: Any, jobs: Sequence[Holding], **said: Any) -> HTTPFlow[None]:
+        for job in jobs:
+            settle.receipt_args(job)
         held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
         path = f"/many/{verb}"
         return all_of([ask(self.request("POST", path, read_nothing, model(jobs=part, **said))) for part in split(held)])
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
-        next(self.local.release_holder(holder, count, limit))
+        holders.encode_holder(holder)
+        holders.check_limit(limit)
         return self._count_request(
             f"/holders/{segment(holder)}/release", models.HolderRelease(count=count, limit=limit)
         )
 
     def touch_holder(self, holder: str, ttr: Duration) -> HTTPRequest[int]:
-        next(self.local.touch_holder(holder, ttr))
+        holders.encode_holder(holder)
+        holders.ttr_us(ttr)
         return self._count_request(f"/holders/{segment(holder)}/touch", models.HolderTouch(ttr=span_text(ttr)))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        self.local.kick(ids)
-        return self._states_request("kick", [models.Several(ids=list(part)) for part in split(ids)])
+        return self._states_request("kick", _several(ids))
 
     def delete(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        self.local.delete(ids)
-        return self._states_request("delete", [models.Several(ids=list(part)) for part in split(ids)])
+        return self._states_request("delete", _several(ids))
 
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> HTTPFlow[list[State | None]]:
-        self.local.reschedule(ids, delay, at)
-        said = [models.RescheduleMany(ids=list(part), delay=optional_span(delay), at=at) for part in split(ids)]
+        by_id.new_due(delay, at)
+        said = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
         return self._states_request("reschedule", said)
 
     def _states_request(self, verb: str, said: Sequence[Any]) -> HTTPFlow[list[State | None]]:
@@ -198,10 +201,8 @@ class HTTPTopicVerbs(Generic[T]):
         return in_sequence([self.request("POST", f"/many/{verb}", read, part) for part in said])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
-        self.local.get(ids)
         read = answers.JOBS.decoder(self.context.codec)
-        path = "/many/get"
-        return in_sequence([self.request("POST", path, read, models.Several(ids=list(part))) for part in split(ids)])
+        return in_sequence([self.request("POST", "/many/get", read, one) for one in _several(ids)])
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +214,7 @@ class HTTPTopicVerbs(Generic[T]):
         limit: int,
         cursor: str | None,
     ) -> HTTPRequest[Page[T]]:
-        next(self.local.list(state, due_after, due_before, limit, cursor))
+        views.page_args(state, due_after, due_before, limit, cursor)
         moments = {"due_after": due_after, "due_before": due_before}
         said = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
@@ -226,7 +227,7 @@ class HTTPTopicVerbs(Generic[T]):
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> HTTPRequest[Histogram]:
-        self.local.histogram(start, span, buckets, past)
+        views.histogram_args(start, span, buckets, past)
         begin = start.isoformat() if isinstance(start, datetime) else span_text(start)
         query = {"start": begin, "span": span_text(span), "past": span_text(past), "buckets": str(buckets)}
         return self.request("GET", "/histogram", topic_answers.HISTOGRAM.decode, query=query)
@@ -235,7 +236,7 @@ class HTTPTopicVerbs(Generic[T]):
         return self.request("GET", "/check", topic_answers.CHECK.decode)
 
     def pause(self, for_: Duration | None) -> HTTPRequest[datetime | None]:
-        self.local.pause(for_)
+        settings.pause_us(for_)
         read = topic_answers.PAUSED.decode
         return self.request("POST", "/pause", read, topic_models.Pause(for_=optional_span(for_)))
 
@@ -252,7 +253,7 @@ class HTTPTopicVerbs(Generic[T]):
         concurrency: int | None = UNCHANGED,
         max_lateness: Duration | None = UNCHANGED,
     ) -> HTTPRequest[Defaults]:
-        self.local.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+        settings.encode_settings(1, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
         spans = {"ttr": ttr, "keep": keep, "max_lateness": max_lateness}
         others: dict[str, Any] = {
             "max_attempts": max_attempts,
@@ -269,8 +270,16 @@ class HTTPTopicVerbs(Generic[T]):
         return self.request("PATCH", "/defaults", topic_answers.DEFAULTS.decode, model)
 
     def purge(self, state: State | None) -> HTTPRequest[int]:
-        self.local.purge(state)
+        ranges_of(state)
         return self._count_request("/purge", topic_models.Purge(state=state))
 
     def _count_request(self, path: str, said: Any) -> HTTPRequest[int]:
         return self.request("POST", path, answers.COUNT.decode, said)
+
+
+def _several(ids: Sequence[str]) -> list[models.Several]:
+    """As many as one request takes. Raises ``BadInput``."""
+    require_several(ids, "ids")
+    for id in ids:
+        names.check_name(id, "id")
+    return [models.Several(ids=list(part)) for part in split(ids)]

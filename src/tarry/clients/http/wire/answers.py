@@ -182,7 +182,7 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
     since = job.due or job.reserved_until or job.died
     run = records.RunRecord(
         attempt=job.attempts,
-        limit=0,
+        limit=job.attempt_limit or 0,
         receipt=job.receipt or 0,
         first_failure=moment_us(job.first_failure) if job.first_failure else 0,
         holder=job.holder or "",
