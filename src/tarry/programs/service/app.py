@@ -179,14 +179,14 @@ class ServiceApp:
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
         route = request.route
         query = request.query()
-        await self.authorizer.authorize(request, query)
+        request.namespace, request.credential = await self.authorizer.authorize(route, request.headers, query)
         if route.query_model is not None:
             request.query_model = route.decode_query(query)
         elif query:
             raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
         if route.body_model is not None and not route.reads_body:
             request.payload = route.decode(await request.read() or b"{}")
-            self.authorizer.count_jobs(request, route.jobs(request.payload) if route.jobs is not None else 0)
+            self.authorizer.count_jobs(request.credential, route.jobs(request.payload) if route.jobs is not None else 0)
         answer = await route.handler(request)
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:

@@ -25,7 +25,7 @@ from tarry.verbs import tokens
 
 if TYPE_CHECKING:
     from tarry.programs.service.clients import NamespaceClients
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.service.router import Route
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")
@@ -85,18 +85,19 @@ class Authorizer:
         self._token_tables: dict[str, TokenTable] = {}
         self._hosts: set[bytes] = set()
 
-    async def authorize(self, request: ServiceRequest, query: dict[str, str]) -> None:
-        """Checks a request, and sets its namespace and credential. Raises an ``HTTPError``."""
-        route = request.route
+    async def authorize(
+        self, route: Route, headers: Mapping[bytes, bytes], query: dict[str, str]
+    ) -> tuple[str, Credential | None]:
+        """Checks a request. Returns its namespace, and its credential where tokens are required. Raises an ``HTTPError``."""
         given_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
         namespace = route.namespace or given_namespace
         if route.scopes:
             await self.detect_first_token()
         if not self.settings.tokens:
-            self._refuse_cross_origin(request.headers)
-            request.namespace = namespace or self.settings.namespaces[0]
-        elif route.scopes:
-            request.credential = found = await self._authenticate_header(request.headers.get(b"authorization", b""))
+            self._refuse_cross_origin(headers)
+            return namespace or self.settings.namespaces[0], None
+        if route.scopes:
+            found = await self._authenticate_header(headers.get(b"authorization", b""))
             if route.scopes.isdisjoint(found.token.record.scopes):
                 has, needs = (
                     ", ".join(found.token.record.scopes),
@@ -105,13 +106,14 @@ class Authorizer:
                 raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
             if namespace is not None and namespace != found.namespace:
                 raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {namespace!r}.")
-            request.namespace = found.namespace
             _take_tokens(found.calls, 1, "calls")
+            return found.namespace, found
+        return "", None
 
-    def count_jobs(self, request: ServiceRequest, jobs: int) -> None:
-        """Counts the jobs of a request against the token's limit. Raises ``TooMany``."""
-        if request.credential is not None and jobs:
-            _take_tokens(request.credential.jobs, jobs, "jobs")
+    def count_jobs(self, credential: Credential | None, jobs: int) -> None:
+        """Counts the jobs of a request against its token's limit. Raises ``TooMany``."""
+        if credential is not None and jobs:
+            _take_tokens(credential.jobs, jobs, "jobs")
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

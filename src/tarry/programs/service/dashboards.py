@@ -15,7 +15,7 @@ from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.service.problems import NoToken
 
 if TYPE_CHECKING:
-    from tarry.programs.service.app import ServiceApp
+    from tarry.programs.service.request import Application
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -23,7 +23,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class DashboardMount:
     """The dashboards by namespace, mounted in the service."""
 
-    def __init__(self, app: ServiceApp) -> None:
+    def __init__(self, app: Application) -> None:
         self._authorizer = app.authorizer
         self._app = app
         self.by_namespace = NamespaceDashboards(lambda: app.clients.namespaces, self._make)

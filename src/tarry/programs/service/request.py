@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from tarry.clients.awaited.topic import AsyncTopic
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.http.wire.bodies import Body
-    from tarry.programs.service.app import ServiceApp
-    from tarry.programs.service.authorization import Credential
+    from tarry.programs.service.authorization import Authorizer, Credential
+    from tarry.programs.service.clients import NamespaceClients
+    from tarry.programs.service.metrics import Metrics
     from tarry.programs.service.router import Route
+    from tarry.programs.service.settings import ServiceSettings
 
 BODY_TIMEOUT_S = 60.0
 """A body must arrive within this time."""
@@ -35,6 +38,35 @@ Send = Callable[[Message], Awaitable[None]]
 
 class ClientGone(Exception):  # never sent: there is no client any more
     """The client has disconnected; jobs that were popped for it were given back."""
+
+
+class Application(Protocol):
+    """The application, as handlers and the parts of the service know it."""
+
+    settings: ServiceSettings
+    clients: NamespaceClients
+    authorizer: Authorizer
+    metrics: Metrics
+    draining: bool
+    version: str
+
+    @property
+    def document(self) -> bytes:
+        """The body of ``/openapi.json``."""
+        ...
+
+    @property
+    def held_requests(self) -> int:
+        """How many requests are held open."""
+        ...
+
+    def cancelled_on_drain(self, work: asyncio.Future[Any]) -> AbstractContextManager[None]:
+        """Cancels the work when the service drains."""
+        ...
+
+    def shared_part(self, kind: Any) -> Any:
+        """The one object of a class; its ``stop()`` is called when the service drains."""
+        ...
 
 
 class ServiceRequest:
@@ -62,7 +94,7 @@ class ServiceRequest:
 
     def __init__(
         self,
-        app: ServiceApp,
+        app: Application,
         route: Route,
         scope: Any,
         receive: Receive,

@@ -28,7 +28,6 @@ from tarry.programs.service import integers
 
 if TYPE_CHECKING:
     from tarry.programs.service.problems import Problem
-    from tarry.programs.service.request import ServiceRequest
 
 Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
@@ -42,7 +41,8 @@ NO_TOKEN: frozenset[Scope] = frozenset()
 """No token needed."""
 
 FLOAT_FOR_INTEGER = "got `float`"
-Handler = Callable[["ServiceRequest"], Awaitable[Any]]
+Handler = Callable[[Any], Awaitable[Any]]
+"""Of a ``ServiceRequest``."""
 Decode = Callable[[bytes], Any]
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 

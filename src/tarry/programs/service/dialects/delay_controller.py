@@ -101,7 +101,7 @@ def routes_of(namespace: str) -> RouteTable:
     async def add(request: ServiceRequest) -> DelayJob:
         """Article 001: adds a job. Its fields are in the query, a form or JSON; a job with the same id is replaced."""
         payload = await _parse(request)
-        request.app.authorizer.count_jobs(request, 1)
+        request.app.authorizer.count_jobs(request.credential, 1)
         added = await replacement.replace_job(
             request,
             payload.topic,

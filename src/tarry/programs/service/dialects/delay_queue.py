@@ -69,7 +69,7 @@ async def push(request: ServiceRequest, payload: Push) -> Reply:
         return Reply(1, WRONG_DELAY)
     if not 1 <= ttr <= LONGEST_TTR_S:
         return Reply(1, WRONG_TTR)
-    request.app.authorizer.count_jobs(request, 1)
+    request.app.authorizer.count_jobs(request.credential, 1)
     await replacement.replace_job(
         request, topic, id, (payload.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)}
     )
@@ -81,7 +81,7 @@ async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
     names = [name.strip() for name in _trimmed(payload.topic, NO_TOPIC).split(",") if name.strip()]
     if not names:
         return Reply(1, NO_TOPIC)
-    request.app.authorizer.count_jobs(request, 1)
+    request.app.authorizer.count_jobs(request.credential, 1)
     chosen = [request.topic_named(name) for name in names]
     jobs = await request.pop_or_give_back(pop_first(chosen[0].engine, chosen, 1, WAIT_S, None), waits=True)
     return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)

@@ -42,7 +42,7 @@ def routes_of(namespace: str, queue: str, codec: str, format: str | None = None)
     path, options = "/delayed/message", {"gives": str, "media": "text/plain", "namespace": namespace}
 
     async def offer(request: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
-        request.app.authorizer.count_jobs(request, 1)
+        request.app.authorizer.count_jobs(request.credential, 1)
         await open_queue(request, queue, codec, format).offer(payload.value, payload.delay)
         return PlainResponse(b"", "text/plain;charset=UTF-8")
 

@@ -22,8 +22,7 @@ from tarry.programs.service.router import ANY_SCOPE, RouteTable
 from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
-    from tarry.programs.service.app import ServiceApp
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.service.request import Application, ServiceRequest
 
 table = RouteTable("events")
 POLL_INTERVAL_S = 1.0
@@ -79,7 +78,7 @@ class StatsListener:
 class StatsPoller:
     """Polls the stats once a second while there are listeners."""
 
-    def __init__(self, app: ServiceApp) -> None:
+    def __init__(self, app: Application) -> None:
         self._app = app
         self._listeners: set[StatsListener] = set()
         self._task: asyncio.Task[None] | None = None

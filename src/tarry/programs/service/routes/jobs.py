@@ -77,7 +77,7 @@ async def add(request: ServiceRequest) -> Response:
     else:
         body, payload = (await request.read(), RAW), request.query_model
         headers = {bodies.MEDIA: request.headers[b"content-type"].decode("latin-1")}
-    request.app.authorizer.count_jobs(request, 1)
+    request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
     call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
