@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -116,8 +116,7 @@ class ServiceAddress:
             content = msgspec.json.encode(request.body)
         return {
             "method": request.method,
-            "url": self.url + request.path,
-            "params": query,
+            "url": self.url + request.path + (f"?{urlencode(query, quote_via=quote)}" if query else ""),
             "headers": headers,
             "content": content,
             "timeout": within,
