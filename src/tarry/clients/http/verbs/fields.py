@@ -40,7 +40,7 @@ def body_fields(codec: BodyCodec[Any], body: Any) -> dict[str, Any]:
 
 
 def encoded_body_fields(codec: BodyCodec[Any], raw: bytes, flag: int) -> dict[str, Any]:
-    """The fields of an encoded body. What a custom codec makes may be JSON or not."""
+    """The fields of an encoded body. The output of a custom codec may be other bytes than JSON."""
     if flag == JSON and not codec.is_custom:
         return {"body": msgspec.Raw(raw)}
     return bodies.body_fields((raw, flag))
