@@ -12,6 +12,7 @@ from tarry.clients.http.wire import schedule_answers, schedule_models
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
 from tarry.errors import BadInput
+from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.schedules.records import id_of, new_id_of
@@ -34,6 +35,9 @@ class HTTPScheduleVerbs:
 
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context
+
+    def _codec_of(self, topic: str) -> BodyCodec[Any]:
+        return self.context(topic).codec
 
     def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
@@ -59,11 +63,9 @@ class HTTPScheduleVerbs:
 
     def list(self, topic: Any) -> HTTPRequest[list[Schedule]]:
         if topic is None:
-            return HTTPRequest(
-                "GET", "/v1/schedules", schedule_answers.SCHEDULES.decoder(lambda name: self.context(name).codec)
-            )
+            return HTTPRequest("GET", "/v1/schedules", schedule_answers.SCHEDULES.decoder(self._codec_of))
         verbs = self.verbs(topic)
-        return verbs.request("GET", "/schedules", schedule_answers.SCHEDULES.decoder(lambda _: verbs.context.codec))
+        return verbs.request("GET", "/schedules", schedule_answers.SCHEDULES.decoder(verbs.codec_of))
 
     def set_state(self, topic: Any, id: str, what: Any) -> HTTPRequest[bool]:
         id_of(id)

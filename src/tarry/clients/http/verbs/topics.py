@@ -29,6 +29,7 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
+from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import add, by_id, holders, settings, settle, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.context import TopicContext
@@ -88,6 +89,10 @@ class HTTPTopicVerbs(Generic[T]):
         """A request about this topic, with the request that must come first."""
         return HTTPRequest(method, self._path + path, read, said, **more, first=self.first)
 
+    def codec_of(self, _: str) -> BodyCodec[T]:
+        """The codec of the topic's schedules."""
+        return self.context.codec
+
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
@@ -121,7 +126,7 @@ class HTTPTopicVerbs(Generic[T]):
         codec, encoded, size = self.context.codec, options.encode(), 0
         for number, entry in enumerate(entries):
             try:
-                body: T = entry.body if isinstance(entry, NewJob) else entry
+                body: Any = entry.body if isinstance(entry, NewJob) else entry
                 raw, flag = codec.encode(body)
                 own: dict[str, Any] = {}
                 if isinstance(entry, NewJob):

@@ -212,8 +212,16 @@ def _dump_popped_jobs(jobs: list[Any]) -> PoppedJobs:
     return PoppedJobs([_dump_popped(job) for job in jobs])
 
 
-POPPED: Schema[Any] = Schema(PoppedJob, _dump_popped, lambda job: job)
-POPPED_JOBS: Schema[list[Any]] = Schema(PoppedJobs, _dump_popped_jobs, lambda found: found.jobs)
+def _popped_as_is(job: PoppedJob) -> Any:
+    return job
+
+
+def _popped_in(found: PoppedJobs) -> list[Any]:
+    return list(found.jobs)
+
+
+POPPED: Schema[Any] = Schema(PoppedJob, _dump_popped, _popped_as_is)
+POPPED_JOBS: Schema[list[Any]] = Schema(PoppedJobs, _dump_popped_jobs, _popped_in)
 """A handle makes jobs of what ``load`` returns: ``PoppedJob``."""
 JOB: Schema[JobInfo[Any]] = Schema(JobShown, _dump_job, _load_job)
 JOBS: Schema[list[JobInfo[Any] | None]] = Schema(JobsShown, _dump_jobs, _load_jobs)

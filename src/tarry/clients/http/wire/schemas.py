@@ -112,7 +112,11 @@ def field_schema(name: str, field: str, hint: Any, doc: str) -> Schema[Any]:
     suffix, kind, out, back = _conversion(hint)
     model = msgspec.defstruct(name, [(field + suffix, kind)], namespace={"__doc__": doc}, module=__name__)
     dump, load = _unchanged if out is None else out, _unchanged if back is None else back
-    return Schema(model, lambda value: model(dump(value)), lambda found: load(getattr(found, field + suffix)))
+
+    def load_field(found: Any) -> Any:
+        return load(getattr(found, field + suffix))
+
+    return Schema(model, lambda value: model(dump(value)), load_field)
 
 
 def model_schema(model: type[S]) -> Schema[S]:
