@@ -12,7 +12,6 @@ import time
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -58,12 +57,15 @@ class ServiceApp:
         self.dashboard: DashboardMount | None = None
         """The dashboard, once ``show_dashboard`` was called."""
         self._routes = PathTree(self.routes)
+        self._document: bytes | None = None
         self._held_requests: set[asyncio.Future[Any]] = set()
 
-    @cached_property
+    @property
     def document(self) -> bytes:
         """The body of ``/openapi.json``."""
-        return openapi.encoded(self.routes)
+        if self._document is None:
+            self._document = openapi.encoded(self.routes)
+        return self._document
 
     def require_tokens(self, required: bool, *, later: bool = False) -> None:
         """Sets whether requests need a token, now or ``later``, when the first is created. Call it before the first request."""
