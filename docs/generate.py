@@ -110,7 +110,7 @@ def decisions_page() -> str:
 def topics_page() -> str:
     """What client, topic and job can, as their own words say it."""
     parts = ["# Client, topic, job\n", TOPICS]
-    for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.HandedOut, tarry.JobInfo, tarry.NewJob, tarry.Schedules):
+    for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.BaseJob, tarry.JobInfo, tarry.NewJob, tarry.Schedules):
         parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
         for name, member in vars(kind).items():
             shown = not name.startswith("_") and name not in INSIDE and (inspect.getdoc(member) or "")

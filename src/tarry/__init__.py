@@ -83,7 +83,9 @@ if TYPE_CHECKING:
     from tarry.verbs.guarded.context import Item as Item
     from tarry.verbs.jobs.migration import Migrated as Migrated
     from tarry.verbs.jobs.models import Added as Added
+    from tarry.verbs.jobs.models import BaseJob as BaseJob
     from tarry.verbs.jobs.models import HandedOut as HandedOut
+    from tarry.verbs.jobs.models import HasReceipt as HasReceipt
     from tarry.verbs.jobs.models import Holding as Holding
     from tarry.verbs.jobs.models import JobInfo as JobInfo
     from tarry.verbs.jobs.models import Page as Page
@@ -139,7 +141,7 @@ _NAMES_BY_MODULE = {
     "verbs.delayed.transfer": "SetAside",
     "verbs.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
-    "verbs.jobs.models": "Added HandedOut Holding JobInfo Page Reservation State",
+    "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",

@@ -32,12 +32,12 @@ from tarry import __version__
 from tarry.programs.worker.registry import Registry
 from tarry.programs.worker.tasks import parse_envelope
 from tarry.programs.worker.verdicts import Bury, Dead, Snooze
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048
 """How many bytes of a job's headers (8 KiB at most) the context may take. If it is longer, the baggage is left out."""
-Job = HandedOut[Any]
+Job = BaseJob[Any]
 _instrumented: WeakSet[Registry] = WeakSet()
 
 

@@ -44,7 +44,7 @@ def test_each_handler_is_given_what_it_asks_for(valkey_url: str, namespace: str)
     async def job_of_orders(job: tarry.AsyncJob[Order]) -> None:
         seen.append((type(job), job.body))
 
-    async def either(job: tarry.HandedOut[Order]) -> None:
+    async def either(job: tarry.BaseJob[Order]) -> None:
         seen.append((type(job), job.body))
 
     async def body(order: Order, *, more: int = 0) -> None:

@@ -31,7 +31,7 @@ def with_late_policy(context: GuardedContext[Any], on_late: object) -> GuardedCo
     return context if on_late is None else context.without_max_lateness()
 
 
-def domain_of(guard: Any) -> bytes:
+def lock_domain(guard: Any) -> bytes:
     """Returns the domain of a guard: tokens of one domain, that is of one lock, are compared with one another."""
     kind = getattr(guard, "kept_in", type(guard).__qualname__)
     return f"{kind} {getattr(guard, 'name', '')}".encode()

@@ -134,13 +134,13 @@ class Server:
         connection = self._class(**(self._arguments | {"protocol": 3} if push_messages else self._arguments))
         try:
             if self._master_check is not None:
-                await asyncio.to_thread(self._master_check.confirm, self.url, self.answer_timeout_s)
+                await asyncio.to_thread(self._master_check.confirm_master, self.url, self.answer_timeout_s)
             async with asyncio.timeout(self.answer_timeout_s):
                 await connection.connect()
                 if self._master_check is not None:
                     self._all.add(connection)
                     judge_role(await self._asked(connection, ROLE))
-                    self._master_check.recheck(self.url)
+                    self._master_check.refuse_if_replaced(self.url)
                 if self._read_only:
                     await self._request(connection, [READ_ONLY])
             if push_messages:

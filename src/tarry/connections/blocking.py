@@ -50,15 +50,15 @@ class DroppableServer(Protocol):
 
 
 class MasterCheck(Protocol):
-    """Knows whether a server is the master. ``confirm`` and ``recheck`` raise a ``Fault`` if it is not."""
+    """Knows whether a server is the master. ``confirm_master`` and ``refuse_if_replaced`` raise a ``Fault`` if it is not."""
 
     def register(self, server: DroppableServer) -> None:
         """Drops the server's connections when it is no longer the master."""
 
-    def confirm(self, url: str, within_s: float) -> None:
+    def confirm_master(self, url: str, within_s: float) -> None:
         """Before a connection is made; blocks."""
 
-    def recheck(self, url: str) -> None:
+    def refuse_if_replaced(self, url: str) -> None:
         """When the connection is made."""
 
 
@@ -206,12 +206,12 @@ class Server:
         connection = self._class(**self._arguments | changed)
         try:
             if self._master_check is not None:
-                self._master_check.confirm(self.url, self.answer_timeout_s if within_s is None else within_s)
+                self._master_check.confirm_master(self.url, self.answer_timeout_s if within_s is None else within_s)
             connection.connect()
             if self._master_check is not None:
                 self._all.add(connection)
                 judge_role(_asked(connection, ROLE))
-                self._master_check.recheck(self.url)
+                self._master_check.refuse_if_replaced(self.url)
             if self._read_only:
                 _request(connection, [READ_ONLY])
             if push_messages:

@@ -113,7 +113,7 @@ class Sentinels:
         self._clients: WeakSet[MasterClient] = WeakSet()
         self._waiting: set[WakeEvent] = set()
         self._sentinels = [_Sentinel(self, url) for url in self._urls]
-        self.sure_until = 0.0
+        self.master_known_until = 0.0
         """Until when verbs may be sent without asking first."""
         self.switching = False
         """Whether a fail-over is in progress: writes to the old master may be lost."""
@@ -161,7 +161,7 @@ class Sentinels:
         if not report.up:
             raise TryLater(f"no Sentinel names a master {self.name!r} that answers")
 
-    def confirm(self, url: str, within_s: float) -> None:
+    def confirm_master(self, url: str, within_s: float) -> None:
         """Asks the Sentinels. Raises a ``Fault``, unless this server is the master."""
         self.ask_all(within_s)
         if self.master != url:
@@ -211,7 +211,7 @@ class Sentinels:
             self.switching = any(
                 sentinel.report is not None and sentinel.report.switching for sentinel in self._sentinels
             )
-            self.sure_until = 0.0 if self.switching else self._trusted_until()
+            self.master_known_until = 0.0 if self.switching else self._trusted_until()
             events = list(self._waiting)
         for client in clients:
             client.master_changed()

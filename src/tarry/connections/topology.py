@@ -132,17 +132,17 @@ class Topology:
     # ── behind Sentinels: who is still the master ────────────────────────────────────────────────────────────────────
 
     @property
-    def sure(self) -> bool:
+    def master_known(self) -> bool:
         """Whether verbs may use existing connections: the Sentinels confirmed the master a moment ago."""
         sentinels = self._sentinels
-        return sentinels is None or now() < sentinels.sure_until
+        return sentinels is None or now() < sentinels.master_known_until
 
-    def make_sure(self, within_s: float) -> None:
+    def ensure_master_known(self, within_s: float) -> None:
         """Asks the Sentinels for the master, if that is not sure; blocks for a time at most. Raises a ``Fault`` during a
         fail-over."""
         if self._sentinels is not None:
             self._sentinels.join(self)
-            if not self.sure:
+            if not self.master_known:
                 with suppress(Fault, TarryError):  # existing connections stay in use; no new one is made
                     self._sentinels.ask_all(within_s)
                 self._sentinels.wait_for_failover(within_s)
@@ -156,14 +156,14 @@ class Topology:
         """Drops the server's connections as soon as it is no longer the master."""
         self._servers.add(server)
 
-    def confirm(self, url: str, within_s: float) -> None:
+    def confirm_master(self, url: str, within_s: float) -> None:
         """Before a connection is made: asks the Sentinels. Raises a ``Fault`` unless this server is the master. Blocks."""
         assert self._sentinels is not None
         self._sentinels.join(self)
         self._sentinels.ask_all(min(within_s, ASK_TIMEOUT_S + FIRST_DELAY_S))
-        self.recheck(url)
+        self.refuse_if_replaced(url)
 
-    def recheck(self, url: str) -> None:
+    def refuse_if_replaced(self, url: str) -> None:
         """When a connection is made: raises a ``Fault`` if there is another master meanwhile."""
         if self._master != url:
             raise WrongNode(f"the Sentinels name {self.redacted_url(self._master)} as the master now")

@@ -12,9 +12,9 @@ from django.db import close_old_connections
 
 from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
-Job = HandedOut[Any]
+Job = BaseJob[Any]
 SETTINGS = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
 _close_old_connections = sync_to_async(close_old_connections)
 

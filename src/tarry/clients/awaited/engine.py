@@ -179,8 +179,8 @@ class Engine:
         caller = await self.wait(want, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
         if caller.result is None:
             return []
-        post, taken, jobs = caller.result
-        keys = post.keys
+        queue_key, taken, jobs = caller.result
+        keys = queue_key.keys
         at = next(at for at, some in enumerate(places) if any(verbs.keys == keys for verbs in some))
         return [(at, taken, jobs)]
 
@@ -188,8 +188,8 @@ class Engine:
         """Queues a caller behind the callers that wait already."""
         await self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
-        for post in queue_keys:
-            slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
+        for queue_key in queue_keys:
+            slots.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
             return await entries[0][0].wait(want, seconds, queue_keys)

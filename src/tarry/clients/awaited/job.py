@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.partition import outcome_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncJob(HandedOut[T]):
+class AsyncJob(BaseJob[T]):
     """A job in your hands, reserved for its TTR. As a context manager it settles itself:
 
     leaving the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, uncounted.

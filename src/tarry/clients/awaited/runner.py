@@ -150,7 +150,7 @@ class Runner(ServerPool):
                 continue
             confirmation = getattr(pending.request, "confirmation", None)
             # The server is connected to first. A confirmation has its own time limit, and a retry has a limit and a reason already.
-            never_met = url in self._servers and self._topology.sure
+            never_met = url in self._servers and self._topology.master_known
             if not never_met and confirmation is None and not pending.budget.tries:
                 late = ConnectionLost("it was not met in time")
                 self._limit_wait(pending, late if self._servers else with_tls_hint(late, url))

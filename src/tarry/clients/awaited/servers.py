@@ -39,7 +39,7 @@ class ServerPool:
         self._waiting_servers: dict[str, Server] = {}
         self._connecting: dict[str, asyncio.Task[Server]] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        self._making_sure: asyncio.Task[None] | None = None
+        self._ensuring_master: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self.closed = False
         """Whether it was closed for good: every later request is refused."""
@@ -66,7 +66,7 @@ class ServerPool:
             loop, pid = self._owner
             if loop is not None and loop.is_running() and pid == home[1]:
                 raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
-            self._owner, self._opening, self._refreshing, self._making_sure = home, None, None, None
+            self._owner, self._opening, self._refreshing, self._ensuring_master = home, None, None, None
             self._servers, self._waiting_servers, self._connecting, self._tasks = {}, {}, {}, set()
             self._reset_loop_state()
         if not self._opened:
@@ -94,8 +94,8 @@ class ServerPool:
 
     async def _surely(self, url: str, key: bytes) -> Server:
         """Returns the server of a URL, after asking the Sentinels unless they answered just now."""
-        if not self._topology.sure:
-            await self.make_sure()
+        if not self._topology.master_known:
+            await self.ensure_master_known()
         return self._servers.get(url) or await self._connected_server(url, key)
 
     async def _connected_server(self, url: str, key: bytes = b"") -> Server:
@@ -136,7 +136,7 @@ class ServerPool:
 
     async def server_of(self, key: bytes) -> Server:
         await self.ensure_open()
-        await self.make_sure()
+        await self.ensure_master_known()
         return await self._connected_server(self._topology.url_of(key), key)
 
     @property
@@ -155,16 +155,16 @@ class ServerPool:
         if task.done():
             task.result()
 
-    async def make_sure(self) -> None:
+    async def ensure_master_known(self) -> None:
         """Asks the Sentinels for the master, unless they answered just now: once for all callers. Raises a ``Fault`` during a
         fail-over."""
-        if self._topology.sure:
+        if self._topology.master_known:
             return
-        if self._making_sure is None or self._making_sure.done():
+        if self._ensuring_master is None or self._ensuring_master.done():
             within_s = min(self._patience.max_answer_s, ASK_TIMEOUT_S)
-            self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
-            self._making_sure.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._making_sure)
+            self._ensuring_master = self._spawn(asyncio.to_thread(self._topology.ensure_master_known, within_s))
+            self._ensuring_master.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._ensuring_master)
 
     def _refresh_in_background(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
@@ -206,7 +206,7 @@ class ServerPool:
         await self.ensure_open(budget)
         while True:
             try:
-                await self.make_sure()
+                await self.ensure_master_known()
                 return await once(budget)
             except Fault as fault:
                 pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None

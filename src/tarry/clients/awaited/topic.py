@@ -11,7 +11,7 @@ from tarry.core.watch import PopAnswer
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs.models import Added, HandedOut, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED
 from tarry.verbs.jobs.pop import RawJob
@@ -135,24 +135,24 @@ class AsyncTopic(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def finish(self, job: Holding) -> None:
+    async def finish(self, job: HasReceipt) -> None:
         """The work is done: the job is gone. Raises ``StaleReceipt`` when the reservation is over."""
         await self._settle([job], self.verbs.finish([job]))
 
-    async def finish_many(self, jobs: Sequence[Holding]) -> None:
+    async def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         await self._settle(jobs, self.verbs.finish(jobs))
 
-    async def touch(self, job: Holding, ttr: Duration | None = None) -> None:
+    async def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
         await self.engine.run(self.verbs.touch([job], ttr))
 
-    async def touch_many(self, jobs: Sequence[Holding], ttr: Duration | None = None) -> None:
+    async def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
         await self.engine.run(self.verbs.touch(jobs, ttr))
 
     async def release(
-        self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = ""
+        self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
@@ -162,16 +162,16 @@ class AsyncTopic(Generic[T]):
         await self._settle([job], self.verbs.release([job], delay, count, reason))
 
     async def release_many(
-        self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+        self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
         await self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
 
-    async def bury(self, job: Holding, reason: str = "") -> None:
+    async def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
         await self._settle([job], self.verbs.bury([job], reason))
 
-    async def bury_many(self, jobs: Sequence[Holding], reason: str = "") -> None:
+    async def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
         await self._settle(jobs, self.verbs.bury(jobs, reason))
 
@@ -297,7 +297,7 @@ class AsyncTopic(Generic[T]):
     async def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
         await self.engine.run(flow)
         for job in jobs:
-            if isinstance(job, HandedOut):
+            if isinstance(job, BaseJob):
                 job.settled = True
 
 

@@ -39,7 +39,7 @@ class TrackingConnection:
         self._busy_at = self._rechecked_at = _now()
         self._awaiting_since: float | None = None
 
-    def post(self, token_wait: TokenWait) -> None:
+    def submit(self, token_wait: TokenWait) -> None:
         """Passes a new wait to the task, or one that is not wanted any more."""
         self._inbox.append(token_wait)
         if self._task is None or self._task.done():
@@ -163,7 +163,7 @@ class TrackedWait:
         self._ended = over = asyncio.get_running_loop().create_future()
         self._token_wait = TokenWait(keys, lambda: None if over.done() else over.set_result(None))
         self.keys = keys
-        self._tracking.post(self._token_wait)
+        self._tracking.submit(self._token_wait)
 
     async def wait(self, seconds: float, interrupt: asyncio.Future[None]) -> tuple[bool, bytes | None]:
         """Waits until a token comes, the time is up, or ``interrupt`` is done. Returns whether the wait is over, and the
@@ -179,7 +179,7 @@ class TrackedWait:
     async def end(self) -> bytes | None:
         """Ends a wait that was begun. Returns the key if a token came at that moment. Raises a ``Fault``."""
         self._token_wait.wanted = False
-        self._tracking.post(self._token_wait)
+        self._tracking.submit(self._token_wait)
         never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         over, key = await self.wait(self._tracking.server.answer_timeout_s, never)
         if not over:
@@ -191,7 +191,7 @@ class TrackedWait:
         if self.keys:
             self.keys = ()
             self._token_wait.wanted = False
-            self._tracking.post(self._token_wait)
+            self._tracking.submit(self._token_wait)
 
 
 class WaitConnections:

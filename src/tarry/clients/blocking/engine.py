@@ -176,8 +176,8 @@ class Engine:
         caller = self.wait(want, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
         if caller.result is None:
             return []
-        post, taken, jobs = caller.result
-        keys = post.keys
+        queue_key, taken, jobs = caller.result
+        keys = queue_key.keys
         at = next(at for at, some in enumerate(places) if any(verbs.keys == keys for verbs in some))
         return [(at, taken, jobs)]
 
@@ -185,8 +185,8 @@ class Engine:
         """Queues a caller behind the callers that wait already."""
         self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
-        for post in queue_keys:
-            slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
+        for queue_key in queue_keys:
+            slots.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
             return entries[0][0].wait(want, seconds, queue_keys)

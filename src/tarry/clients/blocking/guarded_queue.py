@@ -14,7 +14,7 @@ from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.operators import SizedOperators
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.config import wait_seconds
-from tarry.clients.guarded_queues import PollerNames, call_on_late, domain_of, with_late_policy
+from tarry.clients.guarded_queues import PollerNames, call_on_late, lock_domain, with_late_policy
 from tarry.core.requests import Transaction
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
@@ -120,7 +120,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
             return None
         try:
             with self._poller_names.borrow() as who:
-                poll = plain_commands.poll(self._context, want, who, domain_of(self._guard), held.token)
+                poll = plain_commands.poll(self._context, want, who, lock_domain(self._guard), held.token)
                 return self._take(poll)
         finally:
             try:

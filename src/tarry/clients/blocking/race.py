@@ -53,13 +53,13 @@ class Race:
         """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
         winner: Caller | None = None
         try:
-            for stand in self._nodes:
-                stand.thread.start()
+            for node in self._nodes:
+                node.thread.start()
             for _ in self._nodes:
-                stand = self._wakeup.get()
-                if stand.fault is not None:
-                    raise stand.fault
-                winner = stand.served
+                node = self._wakeup.get()
+                if node.fault is not None:
+                    raise node.fault
+                winner = node.served
                 if winner is not None:
                     return winner
             return self._nodes[0].callers[0]
@@ -68,13 +68,13 @@ class Race:
 
     def _end(self, winner: Caller | None) -> None:
         """Ends the waits of the others; the jobs that they were served go back."""
-        for stand in self._nodes:
-            stand.stop()
-        for stand in self._nodes:
-            if stand.thread.ident is not None:
-                stand.thread.join()
-            stand.wakeup.close()
-            for caller in stand.callers:
+        for node in self._nodes:
+            node.stop()
+        for node in self._nodes:
+            if node.thread.ident is not None:
+                node.thread.join()
+            node.wakeup.close()
+            for caller in node.callers:
                 if caller is not winner:
                     give_back(self._runner, caller)
 
@@ -139,15 +139,15 @@ class _NodeRace:
 
     def _leave(self, callers: Sequence[Caller]) -> None:
         """Sends all last requests at once, and once: a node that does not answer must not delay the end for each slot."""
-        last_words: list[ScriptCall[None]] = []
+        leave_calls: list[ScriptCall[None]] = []
         silent = isinstance(self.fault, Unavailable)
         for caller in callers:
             began = time.monotonic()
             with suppress(TarryError):
-                self._current.pop(caller).leave(caller, last_words, silent=silent)
+                self._current.pop(caller).leave(caller, leave_calls, silent=silent)
             silent = silent or time.monotonic() > began + SILENT_S
-        if last_words and not isinstance(self.fault, Unavailable):
-            self._runner.send_batch(last_words)
+        if leave_calls and not isinstance(self.fault, Unavailable):
+            self._runner.send_batch(leave_calls)
 
 
 def _node_of(runner: Runner, key: bytes) -> str:

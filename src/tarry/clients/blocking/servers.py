@@ -85,7 +85,7 @@ class ServerPool:
 
     def _ensure_open(self, budget: RetryBudget) -> None:
         self._loop_warning.check()
-        if self._open and self._pid == os.getpid() and self._topology.sure:
+        if self._open and self._pid == os.getpid() and self._topology.master_known:
             return
         if self.closed:
             raise BadInput(CLOSED)
@@ -102,7 +102,7 @@ class ServerPool:
                     self._topology.open(budget.remaining)
                     self._open = True
                     log_default_server(self._topology)
-        self._topology.make_sure(budget.remaining)
+        self._topology.ensure_master_known(budget.remaining)
         if embedded:
             budget.restart()  # the start of the embedded server has its own time limit
 

@@ -12,7 +12,7 @@ from tarry.core.watch import PopAnswer
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs.models import Added, HandedOut, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED
 from tarry.verbs.jobs.pop import RawJob
@@ -136,23 +136,23 @@ class Topic(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, job: Holding) -> None:
+    def finish(self, job: HasReceipt) -> None:
         """The work is done: the job is gone. Raises ``StaleReceipt`` when the reservation is over."""
         self._settle([job], self.verbs.finish([job]))
 
-    def finish_many(self, jobs: Sequence[Holding]) -> None:
+    def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         self._settle(jobs, self.verbs.finish(jobs))
 
-    def touch(self, job: Holding, ttr: Duration | None = None) -> None:
+    def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
         self.engine.run(self.verbs.touch([job], ttr))
 
-    def touch_many(self, jobs: Sequence[Holding], ttr: Duration | None = None) -> None:
+    def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
         self.engine.run(self.verbs.touch(jobs, ttr))
 
-    def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
+    def release(self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
@@ -161,16 +161,16 @@ class Topic(Generic[T]):
         self._settle([job], self.verbs.release([job], delay, count, reason))
 
     def release_many(
-        self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+        self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
         self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
 
-    def bury(self, job: Holding, reason: str = "") -> None:
+    def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
         self._settle([job], self.verbs.bury([job], reason))
 
-    def bury_many(self, jobs: Sequence[Holding], reason: str = "") -> None:
+    def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
         self._settle(jobs, self.verbs.bury(jobs, reason))
 
@@ -294,7 +294,7 @@ class Topic(Generic[T]):
     def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
         self.engine.run(flow)
         for job in jobs:
-            if isinstance(job, HandedOut):
+            if isinstance(job, BaseJob):
                 job.settled = True
 
 

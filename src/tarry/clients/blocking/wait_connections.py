@@ -49,7 +49,7 @@ class TrackingConnection:
         self._busy_at = self._rechecked_at = time.monotonic()
         self._awaiting_since: float | None = None
 
-    def post(self, token_wait: TokenWait) -> None:
+    def submit(self, token_wait: TokenWait) -> None:
         """Passes a new wait to the thread, or one that is not wanted any more. From any thread."""
         self._inbox.append(token_wait)
         with self._lock:
@@ -179,7 +179,7 @@ class TrackedWait:
     def begin(self, keys: tuple[bytes, ...]) -> None:
         self._token_wait = TokenWait(keys, self._wake)
         self.keys = keys
-        self._tracking.post(self._token_wait)
+        self._tracking.submit(self._token_wait)
 
     def wait(self, seconds: float) -> tuple[bool, bytes | None]:
         """Returns whether the wait is over, and the key whose token came; or returns when it is woken. Raises a ``Fault``."""
@@ -195,7 +195,7 @@ class TrackedWait:
     def end(self) -> bytes | None:
         """Ends a wait that was begun. Returns the key if a token came at that moment. Raises a ``Fault``."""
         self._token_wait.wanted = False
-        self._tracking.post(self._token_wait)
+        self._tracking.submit(self._token_wait)
         by = time.monotonic() + self._tracking.server.answer_timeout_s
         while (left := by - time.monotonic()) > 0:
             over, key = self.wait(left)
@@ -208,7 +208,7 @@ class TrackedWait:
         if self.keys:
             self.keys = ()
             self._token_wait.wanted = False
-            self._tracking.post(self._token_wait)
+            self._tracking.submit(self._token_wait)
 
     def _wake(self) -> None:
         if (wake_event := self._wake_event()) is not None:

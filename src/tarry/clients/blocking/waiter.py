@@ -53,7 +53,7 @@ class Waiter:
         self._failed_at = self._again_at = 0.0
         self._closed = False
         self._pid = os.getpid()
-        self._bells: dict[Caller, WakeEvent | SocketWakeEvent] = {}
+        self._wake_events: dict[Caller, WakeEvent | SocketWakeEvent] = {}
 
     def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
@@ -84,7 +84,7 @@ class Waiter:
         with self._lock:
             if self._closed:
                 raise Unavailable(CLOSED)
-            self._bells[caller] = wake_event
+            self._wake_events[caller] = wake_event
             fresh = self._watch.enter(caller, queue_keys)
             if self._leader is None:
                 self._leader = caller
@@ -148,7 +148,7 @@ class Waiter:
 
     def _leader_event(self) -> WakeEvent | SocketWakeEvent | None:
         leader = self._leader
-        return None if leader is None else self._bells.get(leader)
+        return None if leader is None else self._wake_events.get(leader)
 
     def _interrupt(self) -> None:
         if isinstance(connection := self._connection, BlpopConnection):
@@ -249,7 +249,7 @@ class Waiter:
             self._watch.leave(caller)
             if self._leader is caller and not (self._connection is not None and self._connection.keys):
                 self._watch.connection_lost()
-            for wake_event in self._bells.values():
+            for wake_event in self._wake_events.values():
                 wake_event.set()  # perhaps it was interrupted just as it served them
         caller.done = True
         give_back(self._runner, caller)
@@ -258,12 +258,12 @@ class Waiter:
 
     def _hand_over_lead(self, caller: Caller) -> None:
         with self._lock:
-            self._bells.pop(caller, None)
+            self._wake_events.pop(caller, None)
             self._watch.leave(caller)
             if self._leader is caller:
                 self._leader = next(iter(self._watch), None)
                 if self._leader is not None:
-                    self._bells[self._leader].set()
+                    self._wake_events[self._leader].set()
 
     def close(self) -> None:
         """Gives the error to all callers, and hands back seats and tokens."""
@@ -284,6 +284,6 @@ class Waiter:
 def give_back(runner: Runner, caller: Caller) -> None:
     """Gives back the jobs that a caller was served and does not take."""
     if caller.result is not None:
-        post, found, jobs = caller.result
+        queue_key, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR
-            runner.perform(pop.give_back_reply(post.keys, found.receipt, jobs))
+            runner.perform(pop.give_back_reply(queue_key.keys, found.receipt, jobs))

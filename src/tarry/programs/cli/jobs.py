@@ -15,7 +15,7 @@ from tarry.programs.cli.selection import Limit
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, HandedOut
+    from tarry.verbs.jobs.models import Added, BaseJob
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -118,7 +118,7 @@ def pop(
         session.print_note(f"nothing is due in {', '.join(topics)}")
 
 
-def _job_as_text(job: HandedOut[Any], data: dict[str, Any]) -> str:
+def _job_as_text(job: BaseJob[Any], data: dict[str, Any]) -> str:
     body = dumps(data["body"]) if "body" in data else f"base64 {data['body_base64']}"
     late = f"{output.lateness_text(job.lateness)} late"
     return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"

@@ -16,7 +16,7 @@ from tarry.values.durations import as_text
 if TYPE_CHECKING:
     from tarry.clients.http.wire.schemas import Schema
     from tarry.clients.schedule_verbs import Schedule
-    from tarry.verbs.jobs.models import Added, HandedOut, JobInfo
+    from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
     from tarry.verbs.jobs.stats import Defaults, Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
@@ -63,7 +63,7 @@ def added_data(job: Added) -> dict[str, Any]:
     return as_data(ADDED, job)
 
 
-def popped_data(job: HandedOut[Any]) -> dict[str, Any]:
+def popped_data(job: BaseJob[Any]) -> dict[str, Any]:
     from tarry.clients.http.wire.answers import POPPED
 
     return as_data(POPPED, job)

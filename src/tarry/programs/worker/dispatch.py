@@ -14,12 +14,12 @@ from tarry.programs.worker.targets import Target, with_middleware
 from tarry.programs.worker.tasks import parse_envelope
 from tarry.programs.worker.unknown_tasks import UnknownTasks
 from tarry.programs.worker.verdicts import Policy, check_policy
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 
 def target_for(
     route: TopicRoute, settler: Settler, processes: ProcessPool | None = None, bury_unknown_us: int | None = None
-) -> Callable[[HandedOut[Any]], Target] | Target:
+) -> Callable[[BaseJob[Any]], Target] | Target:
     """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
@@ -27,7 +27,7 @@ def target_for(
     retry = next((target.retry for target in route.tasks.values() if _says_of_bodies(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 
-    def pick(job: HandedOut[Any]) -> Target:
+    def pick(job: BaseJob[Any]) -> Target:
         try:
             named = parse_envelope(job).task
         except BodyError as fault:
@@ -57,7 +57,7 @@ def _with_settler(target: Target, settler: Settler, processes: ProcessPool | Non
 
 
 def _refusing_target(fault: BodyError, retry: Policy | None) -> Target:
-    async def refuse(_: HandedOut[Any]) -> None:
+    async def refuse(_: BaseJob[Any]) -> None:
         raise fault
 
     return Target("no task", True, refuse, retry=check_policy(retry))

@@ -22,10 +22,10 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.blocking.job import Job
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 Function = Callable[..., Any]
-_JOBS = (AsyncJob, Job, HandedOut)
+_JOBS = (AsyncJob, Job, BaseJob)
 
 
 @dataclass(frozen=True, slots=True)

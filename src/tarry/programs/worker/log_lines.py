@@ -13,14 +13,14 @@ from typing import Any
 from tarry.errors import StaleReceipt
 from tarry.programs.worker.verdicts import Verdict
 from tarry.values.durations import as_text
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 logger = logging.getLogger("tarry.worker")
 _MS = 1000.0
-Jobs = Iterable[HandedOut[Any]]
+Jobs = Iterable[BaseJob[Any]]
 
 
-def fields_of(job: HandedOut[Any], **more: Any) -> dict[str, Any]:
+def fields_of(job: BaseJob[Any], **more: Any) -> dict[str, Any]:
     """The fields of a log record about a job."""
     return {"tarry": {"topic": job.topic, "id": job.id, "attempt": job.attempt, **more}}
 
@@ -37,12 +37,12 @@ def log_taken(jobs: Jobs) -> None:
         )
 
 
-def log_done(job: HandedOut[Any], seconds: float) -> None:
+def log_done(job: BaseJob[Any], seconds: float) -> None:
     ms = seconds * _MS
     logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, ms=ms))
 
 
-def log_failed(job: HandedOut[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
+def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
     """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
     more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
     first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
@@ -63,7 +63,7 @@ def log_stale(topic: str, fault: StaleReceipt) -> None:
     logger.warning("✗ %s: %s", topic, fault, extra={"tarry": {"topic": topic, "id": fault.id}})
 
 
-def log_lost(job: HandedOut[Any]) -> None:
+def log_lost(job: BaseJob[Any]) -> None:
     logger.warning(
         "✗ %s/%s attempt %d is lost: somebody else may have it by now",
         job.topic,
@@ -73,7 +73,7 @@ def log_lost(job: HandedOut[Any]) -> None:
     )
 
 
-def log_overrun(job: HandedOut[Any], name: str, seconds: float) -> None:
+def log_overrun(job: BaseJob[Any], name: str, seconds: float) -> None:
     logger.warning(
         "⧗ %s/%s attempt %d overran: %s has taken longer than its timeout of %g s. A plain function cannot be stopped; "
         'its job stays reserved until it returns, and fails then. run="process" stops it.',
@@ -82,12 +82,12 @@ def log_overrun(job: HandedOut[Any], name: str, seconds: float) -> None:
     )  # fmt: skip
 
 
-def log_raised_after_settling(job: HandedOut[Any], fault: BaseException) -> None:
+def log_raised_after_settling(job: BaseJob[Any], fault: BaseException) -> None:
     logger.error(
         "✗ %s/%s attempt %d was settled, and then its handler raised",
         job.topic, job.id, job.attempt, exc_info=fault, extra=fields_of(job),
     )  # fmt: skip
 
 
-def log_refused(job: HandedOut[Any], trouble: Exception) -> None:
+def log_refused(job: BaseJob[Any], trouble: Exception) -> None:
     logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=fields_of(job))

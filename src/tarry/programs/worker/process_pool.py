@@ -26,7 +26,7 @@ from tarry.programs.worker import log_setup
 from tarry.programs.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.programs.worker.process_functions import ProcessFunction, main_module
 from tarry.programs.worker.targets import Target, timeout_text
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 START_TIMEOUT_S = 60.0
 """How long a child may take to start and to import the function's module."""
@@ -133,21 +133,21 @@ class ProcessPool:
         self._setup = Setup(os.getpid(), origin.address.full_url, settings, main_module(), log_setup.configured)
         self._size = size
         self._idle: list[ChildProcess] = []
-        self._running: dict[HandedOut[Any], ChildProcess | None] = {}
+        self._running: dict[BaseJob[Any], ChildProcess | None] = {}
         self._changed = threading.Condition()
         self._closed = False
 
-    def bind(self, target: Target) -> Callable[[HandedOut[Any]], Any]:
+    def bind(self, target: Target) -> Callable[[BaseJob[Any]], Any]:
         """Returns a function that runs the target's function in a child; it is called in a thread of its own."""
         function, wants_result = target.process, bool(target.middleware)
         assert function is not None
 
-        def run(job: HandedOut[Any]) -> Any:
+        def run(job: BaseJob[Any]) -> Any:
             return self._run(job, target, function, wants_result)
 
         return run
 
-    def _run(self, job: HandedOut[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
+    def _run(self, job: BaseJob[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
         raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
         request = Request(function, job.topic, job.receipt, job._now, raw, wants_result)
         child = self._take(job)
@@ -162,7 +162,7 @@ class ProcessPool:
             return pickle.loads(answer.result) if answer.result else None  # noqa: S301  # from a process of our own
         return None
 
-    def _take(self, job: HandedOut[Any]) -> ChildProcess:
+    def _take(self, job: BaseJob[Any]) -> ChildProcess:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._running) < self._size)
             if self._closed:
@@ -191,14 +191,14 @@ class ProcessPool:
     def _is_closed(self) -> bool:
         return self._closed
 
-    def _put_back(self, job: HandedOut[Any], child: ChildProcess) -> None:
+    def _put_back(self, job: BaseJob[Any], child: ChildProcess) -> None:
         with self._changed:
             self._running.pop(job, None)
             if child.is_alive and not child.cancelled and child.line.fileno() >= 0:
                 self._idle.append(child)
             self._changed.notify()
 
-    def interrupt(self, job: HandedOut[Any]) -> None:
+    def interrupt(self, job: BaseJob[Any]) -> None:
         """Kills the child that runs the job, whose call raises ``CancelledError`` then."""
         with self._changed:
             child = self._running.get(job)

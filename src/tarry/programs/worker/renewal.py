@@ -29,7 +29,7 @@ from tarry.programs.worker.heartbeat import Heartbeat
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 logger = logging.getLogger("tarry.worker")
 CHECK_PARTS, RENEW_PARTS = 6, 3
@@ -54,7 +54,7 @@ class Renewal:
         self._outage = outage
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
-        self._renewed: dict[HandedOut[Any], float] = {}
+        self._renewed: dict[BaseJob[Any], float] = {}
         self._wake = threading.Event()
         self._stopping = False
         self._usual_interval_s = min(
@@ -88,7 +88,7 @@ class Renewal:
         await asyncio.to_thread(self._thread.join)
         self._client.close()
 
-    def _on_popped(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def _on_popped(self, jobs: Sequence[BaseJob[Any]]) -> None:
         """Shortens the interval when a job has a shorter TTR of its own."""
         shortest = min([job._ttr for job in jobs]) / SECOND / CHECK_PARTS
         if shortest < self._interval_s:
@@ -112,11 +112,11 @@ class Renewal:
         return any(consumer.running for consumer in self._consumers)
 
     def _renew_due(self, now: float) -> None:
-        seen: dict[HandedOut[Any], float] = {}
+        seen: dict[BaseJob[Any], float] = {}
         shortest = self._usual_interval_s
         all_renewed = True
         for consumer in self._consumers:
-            old: list[HandedOut[Any]] = []
+            old: list[BaseJob[Any]] = []
             for job in list(consumer.running):  # list() is atomic: the event loop changes it meanwhile
                 ttr = job._ttr / SECOND
                 since = seen[job] = self._renewed.get(job, now)
@@ -136,7 +136,7 @@ class Renewal:
         self._check_loop(now)
         self._heartbeat.report_if_due(time.monotonic())
 
-    def _touch(self, consumer: TopicConsumer, jobs: Sequence[HandedOut[Any]]) -> bool:
+    def _touch(self, consumer: TopicConsumer, jobs: Sequence[BaseJob[Any]]) -> bool:
         try:
             self._client.engine.run(consumer.blocking.verbs.touch(jobs, None))
         except StaleReceipt as fault:

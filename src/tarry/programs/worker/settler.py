@@ -22,12 +22,12 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 if TYPE_CHECKING:
     from tarry.programs.worker.unknown_tasks import UnknownTasks
 
-Job = HandedOut[Any]
+Job = BaseJob[Any]
 T = TypeVar("T")
 
 

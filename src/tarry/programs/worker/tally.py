@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 logger = logging.getLogger("tarry.worker")
 LOG_EVERY_S = 10.0
@@ -24,7 +24,7 @@ class Tally:
     def _reset(self) -> None:
         self.taken = self.done = self.retried = self.dead = self.lost = self.overrun = self.late_us = 0
 
-    def add_taken(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def add_taken(self, jobs: Sequence[BaseJob[Any]]) -> None:
         self.taken += len(jobs)
         first = jobs[0]  # the one with the earliest due time
         late = first._now - first._due

@@ -20,13 +20,13 @@ from tarry.errors import BadInput
 from tarry.programs.worker.handlers import Function, Handler
 from tarry.programs.worker.process_functions import ProcessFunction
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
 """Settles a failed job, and raises ``Dead`` if the job is dead then; awaited around async handlers."""
 
-_current: ContextVar[HandedOut[Any]] = ContextVar("tarry_job")
+_current: ContextVar[BaseJob[Any]] = ContextVar("tarry_job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def make_call(handler: Handler) -> Callable[[Any], Any]:
         return function
     if handler.is_async:
 
-        async def with_body(job: HandedOut[Any]) -> Any:
+        async def with_body(job: BaseJob[Any]) -> Any:
             return await function(job.body)
 
         return with_body
@@ -66,22 +66,22 @@ def drop_when_late(
 ) -> Callable[[Any], Any]:
     """Returns a function that calls the handler if its job is not later than ``latest``; otherwise ``on_stale``, or buries the job."""
 
-    def bury(_: HandedOut[Any]) -> Any:
+    def bury(_: BaseJob[Any]) -> Any:
         raise Bury("stale")
 
-    def chosen(job: HandedOut[Any]) -> Callable[[Any], Any]:
+    def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
         return call if job.lateness <= latest else on_stale or bury
 
     if not is_async:
         return lambda job: chosen(job)(job)
 
-    async def awaited(job: HandedOut[Any]) -> Any:
+    async def awaited(job: BaseJob[Any]) -> Any:
         return await chosen(job)(job)
 
     return awaited
 
 
-def current_job() -> HandedOut[Any]:
+def current_job() -> BaseJob[Any]:
     """Inside a task: the job that it runs for. ``current_job().lost`` tells whether its reservation was lost."""
     try:
         return _current.get()
@@ -89,7 +89,7 @@ def current_job() -> HandedOut[Any]:
         raise BadInput("current_job: call it inside a task that a worker runs.") from None
 
 
-def call_as_current(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
+def call_as_current(job: BaseJob[Any], call: Callable[[], Any]) -> Any:
     """Calls a plain task; while it runs, ``job`` is the current job of its thread."""
     token = _current.set(job)
     try:
@@ -98,7 +98,7 @@ def call_as_current(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
         _current.reset(token)
 
 
-def set_current(job: HandedOut[Any]) -> None:
+def set_current(job: BaseJob[Any]) -> None:
     """Sets the current job of an asyncio task, until that task ends."""
     _current.set(job)
 
@@ -150,7 +150,7 @@ def _with_timeout(call: Callable[[Any], Awaitable[Any]], name: str, seconds: flo
 def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Container[Any]) -> Callable[[Any], Any]:
     """A plain function that overran has timed out, whatever it returns; unless it settled the job, or raised a verdict."""
 
-    def bounded(job: HandedOut[Any]) -> Any:
+    def bounded(job: BaseJob[Any]) -> Any:
         try:
             result = call(job)
         except (Bury, Retry, Snooze):

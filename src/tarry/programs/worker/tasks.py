@@ -35,7 +35,7 @@ from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_polic
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.jobs.durability import confirmation_for
-from tarry.verbs.jobs.models import HandedOut, JobInfo, State
+from tarry.verbs.jobs.models import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
@@ -276,18 +276,18 @@ class Task(Generic[P, R]):
         target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
         return target if self._process is None else replace(target, process=self._process)
 
-    async def _run_async(self, job: HandedOut[Any]) -> Any:
+    async def _run_async(self, job: BaseJob[Any]) -> Any:
         set_current(job)
         args, kwargs = self._decode_arguments(job)
         function: Any = self._function
         return await function(*args, **kwargs)
 
-    def _run(self, job: HandedOut[Any]) -> Any:
+    def _run(self, job: BaseJob[Any]) -> Any:
         args, kwargs = self._decode_arguments(job)
         function: Any = self._function
         return call_as_current(job, lambda: function(*args, **kwargs))
 
-    def _decode_arguments(self, job: HandedOut[Any]) -> tuple[Any, Any]:
+    def _decode_arguments(self, job: BaseJob[Any]) -> tuple[Any, Any]:
         try:
             decoded = self._arguments.decode(parse_envelope(job).args)
         except (msgspec.ValidationError, msgspec.DecodeError) as fault:
@@ -325,7 +325,7 @@ class TaskOptions(Generic[P]):
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 
-def parse_envelope(job: HandedOut[Any] | JobInfo[Any]) -> Envelope:
+def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
     """The task name and the raw arguments of a job. Raises ``BodyError`` for a body that is not a task's."""
     try:
         return _ENVELOPE.decode(job.raw)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.topic import Topic
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 
 J = TypeVar("J")
 """What is handled: a job, or what was taken from a queue."""
@@ -90,7 +90,7 @@ class ThreadPool(Generic[J]):
             self._on_end(*self._finished.popleft())
 
 
-def as_blocking_job(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
+def as_blocking_job(job: BaseJob[Any], topic: Topic[Any]) -> Job[Any]:
     """The same job with blocking verbs, for a handler in a thread."""
     raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
     return Job(job.topic, job._codec, job.receipt, job._now, raw).belongs_to(topic)

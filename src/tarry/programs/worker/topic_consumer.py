@@ -30,7 +30,7 @@ from tarry.programs.worker.slots import SlotPool
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.threads import ThreadPool, as_blocking_job
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 CLEAN_UP_TIMEOUT_S = 1.0
@@ -45,7 +45,7 @@ class TopicConsumer:
     def __init__(
         self,
         settler: Settler,
-        pick: Callable[[HandedOut[Any]], Target] | Target,
+        pick: Callable[[BaseJob[Any]], Target] | Target,
         *,
         slots: int,
         weight: float = 1.0,
@@ -61,7 +61,7 @@ class TopicConsumer:
         self.slots = slots
         self.weight = weight
         self.ttr = ttr
-        self.running: dict[HandedOut[Any], Running] = {}
+        self.running: dict[BaseJob[Any], Running] = {}
         self.only_target = pick if isinstance(pick, Target) else None
         self._pick = pick
         self._health = outage.new_health()
@@ -73,10 +73,10 @@ class TopicConsumer:
         self._idle: asyncio.Future[None] | None = None
         self._popping = False
         self._flushing = False
-        self._started_at: dict[HandedOut[Any], float] = {}
-        self._timers: dict[HandedOut[Any], asyncio.TimerHandle] = {}
+        self._started_at: dict[BaseJob[Any], float] = {}
+        self._timers: dict[BaseJob[Any], asyncio.TimerHandle] = {}
         self.overruns = settler.overruns
-        self.on_popped: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
+        self.on_popped: Callable[[Sequence[BaseJob[Any]]], None] = lambda jobs: None
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
@@ -89,7 +89,7 @@ class TopicConsumer:
         """Slots with running jobs, or with jobs that were requested."""
         return len(self.running) + self._slots_requested + self.settler.unanswered
 
-    def target_of(self, job: HandedOut[Any]) -> Target:
+    def target_of(self, job: BaseJob[Any]) -> Target:
         """The handler or task that the job is for."""
         return self._pick if isinstance(self._pick, Target) else self._pick(job)
 
@@ -124,7 +124,7 @@ class TopicConsumer:
             self._health.succeeded()
             backlog = len(jobs) == want
             if jobs:
-                taken_jobs: Sequence[HandedOut[Any]] = jobs
+                taken_jobs: Sequence[BaseJob[Any]] = jobs
                 if self.only_target is not None and not self.only_target.is_async:
                     taken_jobs = [as_blocking_job(job, self.blocking) for job in jobs]
                 self.running.update(dict.fromkeys(taken_jobs))
@@ -147,7 +147,7 @@ class TopicConsumer:
 
     # ── handlers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _start(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def _start(self, jobs: Sequence[BaseJob[Any]]) -> None:
         loop = asyncio.get_running_loop()
         self.tally.add_taken(jobs)
         if log_lines.debug_enabled():
@@ -162,7 +162,7 @@ class TopicConsumer:
                 else:
                     self._start_in_thread(job, target)
 
-    async def _handle(self, job: HandedOut[Any], target: Target) -> None:
+    async def _handle(self, job: BaseJob[Any], target: Target) -> None:
         try:
             await target.call(job)
         except BaseException as fault:  # the verdict decides what follows
@@ -175,7 +175,7 @@ class TopicConsumer:
         finally:
             self._job_ended(job)
 
-    def _start_in_thread(self, job: HandedOut[Any], target: Target) -> None:
+    def _start_in_thread(self, job: BaseJob[Any], target: Target) -> None:
         if self._threads is None:
             self._threads = ThreadPool(self.topic.name, self.slots, self._thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
@@ -209,7 +209,7 @@ class TopicConsumer:
             self.tally.overrun += 1
             log_lines.log_overrun(job, target.name, target.timeout_s)
 
-    def _failed(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
+    def _failed(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
         self._started_at.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
@@ -221,10 +221,10 @@ class TopicConsumer:
         else:
             self.settler.spawn(self._settle(job, target, fault))
 
-    async def _settle(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
+    async def _settle(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
         await self.settler.failed(job, target, fault)
 
-    def _job_ended(self, job: HandedOut[Any]) -> None:
+    def _job_ended(self, job: BaseJob[Any]) -> None:
         self.running.pop(job, None)
         if self._started_at:
             began = self._started_at.pop(job, None)
@@ -248,7 +248,7 @@ class TopicConsumer:
         self._flushing = False
         self.settler.flush()
 
-    def reservations_lost(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def reservations_lost(self, jobs: Sequence[BaseJob[Any]]) -> None:
         """Called when the server refused the renewal: logs it, and cancels handlers registered with ``cancel_when_lost``."""
         for job in jobs:
             if job in self.running and not job.settled:

@@ -19,7 +19,7 @@ from tarry.errors import BodyError, TarryError
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.verdicts import Verdict
 from tarry.values.durations import MILLISECOND, SECOND, as_datetime, as_text
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.workers import WorkerInfo, list_workers
 
 logger = logging.getLogger("tarry.worker")
@@ -42,7 +42,7 @@ class UnknownTasks:
         self._lines: dict[str, tuple[str, float]] = {}
         self._logged: set[str] = set()
 
-    async def put_back(self, job: HandedOut[Any], task: str) -> None:
+    async def put_back(self, job: BaseJob[Any], task: str) -> None:
         """Settles the job."""
         since, seen = await self._history_of(job)
         if (worker := await self._knows(task)) is not None:
@@ -81,7 +81,7 @@ class UnknownTasks:
                 "✗ %s: %s. Its jobs are put back%s.", topic, line, then, extra={"tarry": {"topic": topic, "task": task}}
             )
 
-    async def _history_of(self, job: HandedOut[Any]) -> tuple[int, tuple[str, int] | None]:
+    async def _history_of(self, job: BaseJob[Any]) -> tuple[int, tuple[str, int] | None]:
         """Since when the job's task is unknown, and where it was last seen and when, as the last worker wrote it down."""
         try:
             known = await self._settler.topic.get(job.id)

@@ -20,7 +20,7 @@ from typing import Any
 from tarry.core.patience import exponential_delay
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
-from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.partition import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
@@ -123,7 +123,7 @@ def check_policy(policy: Policy | None) -> Policy:
 
 
 def decide(
-    policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
+    policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
 ) -> Verdict:
     """Decides what happens to the job. If the policy raises, the default back-off is used, and both tracebacks are stored."""
     if isinstance(fault, Bury):
@@ -143,7 +143,7 @@ def decide(
     return Verdict(delay, True, _one_line(fault), _traceback(fault))
 
 
-def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float) -> int | None:
+def _delay(policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: float) -> int | None:
     given: Delay
     if isinstance(policy, BackOff):
         given = policy
@@ -156,7 +156,7 @@ def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: 
     return None if given is None else duration_us(given, "retry")
 
 
-def _back_off_us(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
+def _back_off_us(policy: Policy, job: BaseJob[Any], fraction: float) -> int:
     return (policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF).after(job.attempt, fraction)
 
 

@@ -20,7 +20,7 @@ State = Literal["delayed", "ready", "reserved", "dead"]
 """The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
 
 
-class Holding(Protocol):
+class HasReceipt(Protocol):
     """A job with a receipt: a popped job, or a ``Reservation`` made from its id and receipt."""
 
     @property
@@ -95,7 +95,7 @@ PoppedFields = tuple[bytes, records.Record, int, int, int]
 """id, record, attempt, due, TTR in µs."""
 
 
-class HandedOut(StoredJob[T]):
+class BaseJob(StoredJob[T]):
     """A popped job, reserved for its TTR.
 
     ``attempt`` counts from 1; ``receipt`` proves the reservation, and is higher each time the job is handed out.
@@ -230,3 +230,8 @@ class Page(Generic[T]):
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+
+# Their names before 0.2, which stay.
+HandedOut = BaseJob
+Holding = HasReceipt

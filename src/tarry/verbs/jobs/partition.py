@@ -12,7 +12,7 @@ from tarry.values.durations import Duration, duration_us
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import Holding, JobInfo, Page, State
+from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
@@ -40,13 +40,13 @@ class PartitionVerbs(Generic[T]):
     def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
         return pop.pop_now(self.keys, pop.want_of(n), ttr=pop.ttr_of(ttr), holder=self.holder)
 
-    def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
+    def finish(self, jobs: Sequence[HasReceipt]) -> Flow[None]:
         return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])
 
-    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
+    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
         return settle_all([settle.touch(self.keys, part, ttr) for part in _chunks(jobs)])
 
-    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
+    def release(self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
         """Releases jobs. Without a delay: back-off by the job's attempt, or at once if the attempt does not count."""
         if delay is not None:
             whens = [b"%d" % duration_us(delay)] * len(jobs)
@@ -57,11 +57,11 @@ class PartitionVerbs(Generic[T]):
         parts = zip(_chunks(jobs), _chunks(whens), strict=True)
         return settle_all([settle.release(self.keys, *part, count=count, fault=reason) for part in parts])
 
-    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
+    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> Flow[None]:
         return settle_all([settle.bury(self.keys, part, reason, error) for part in _chunks(jobs)])
 
     def fail(
-        self, job: Holding, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+        self, job: HasReceipt, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
     ) -> ScriptCall[bool]:
         return settle.fail(self.keys, job, when, fault, count=count, max_attempts=max_attempts)
 

@@ -25,7 +25,7 @@ from tarry.values import names
 from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs import merge
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import Holding
+from tarry.verbs.jobs.models import HasReceipt
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 
 T = TypeVar("T")
@@ -206,12 +206,12 @@ class Partitions(Generic[T]):
         return self._dispatch(lambda only: do(only, ids), split)
 
     def _by_job(
-        self, jobs: Sequence[Holding], do: Callable[[PartitionVerbs[T], Sequence[Holding]], Flow[None]]
+        self, jobs: Sequence[HasReceipt], do: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
     ) -> Flow[None]:
         return do(self.single, jobs) if self.single is not None else self._settle_by_job(jobs, do)
 
     def _settle_by_job(
-        self, jobs: Sequence[Holding], do: Callable[[PartitionVerbs[T], Sequence[Holding]], Flow[None]]
+        self, jobs: Sequence[HasReceipt], do: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
     ) -> Flow[None]:
         """Settles all jobs whose receipts hold, in all partitions; then raises the first refusal."""
 

@@ -15,7 +15,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs.models import Holding, PoppedFields, Reservation
+from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation
 from tarry.verbs.jobs.settle import Outcome, release
 from tarry.verbs.schedules import occurrences
 
@@ -98,7 +98,7 @@ def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Sc
     return give_back_jobs(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
 
 
-def give_back_jobs(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
+def give_back_jobs(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
     """The same for jobs of several pops, each with its own receipt, and with the moments they were due."""
     return release(keys, jobs, [b"@%d" % at for at in due], uncounted=True)
 

@@ -16,7 +16,7 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
 from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
-from tarry.verbs.jobs.models import HandedOut, Holding
+from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
@@ -38,19 +38,19 @@ _RELEASED = (b"delayed", b"dead")
 Outcome = StaleReceipt | None
 
 
-def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> ScriptCall[list[Outcome]]:
+def finish(keys: TopicKeys, jobs: Sequence[HasReceipt]) -> ScriptCall[list[Outcome]]:
     """Removes jobs whose work is done."""
     return _settle(FINISH, finishing_keys(keys), jobs, [receipt_args(job) for job in jobs])
 
 
-def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
+def touch(keys: TopicKeys, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
     """Renews reservations: ``ttr`` from now, or each job's own."""
     return _settle(TOUCH, keys, jobs, [(*receipt_args(job), ttr_us(job, ttr)) for job in jobs])
 
 
 def release(
     keys: TopicKeys,
-    jobs: Sequence[Holding],
+    jobs: Sequence[HasReceipt],
     due_times: Sequence[bytes],
     *,
     count: bool = True,
@@ -64,7 +64,7 @@ def release(
     return _settle(RELEASE, keys, jobs, [(*receipt_args(job), when, counted, _NO_CAP, text) for job, when in pairs])
 
 
-def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
+def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
     """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
@@ -73,7 +73,7 @@ def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str 
 
 def fail(
     keys: TopicKeys,
-    job: Holding,
+    job: HasReceipt,
     when: bytes | None,
     fault: str,
     *,
@@ -112,7 +112,7 @@ def attempt_of(job: Any) -> int:
 
 
 def _settle(
-    script: Script, keys: tuple[bytes, ...], jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
+    script: Script, keys: tuple[bytes, ...], jobs: Sequence[HasReceipt], items: Sequence[tuple[bytes, ...]]
 ) -> ScriptCall[list[Outcome]]:
     ids = [job.id for job in jobs]
     done = _RELEASED if script is RELEASE else ()
@@ -123,9 +123,9 @@ def _settle(
     return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[arg for item in items for arg in item])
 
 
-def receipt_args(job: Holding) -> tuple[bytes, bytes]:
+def receipt_args(job: HasReceipt) -> tuple[bytes, bytes]:
     """A job's id and receipt, as they are sent. Raises ``BadInput``."""
-    if isinstance(job, HandedOut):
+    if isinstance(job, BaseJob):
         return job.id.encode(), b"%d" % job.receipt
     receipt = getattr(job, "receipt", None)
     if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:

@@ -19,7 +19,7 @@ from tarry.values.keys import with_departing
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import add, merge, pop, settings, views
 from tarry.verbs.jobs.durability import with_durability
-from tarry.verbs.jobs.models import Added, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
@@ -96,24 +96,24 @@ class TopicVerbs(Partitions[T]):
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
+    def finish(self, jobs: Sequence[HasReceipt]) -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.finish(own))
 
-    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
+    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.touch(own, ttr))
 
-    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
+    def release(self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.release(own, delay, count, reason))
 
-    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
+    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
 
     def fail(
-        self, job: Holding, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+        self, job: HasReceipt, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
     ) -> Operation[bool]:
         return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count, max_attempts))
 
-    def give_back(self, jobs: Sequence[Holding], due: Sequence[int]) -> Operation[Any]:
+    def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
         if self.single is not None:
             return pop.give_back_jobs(self.single.keys, jobs, due)

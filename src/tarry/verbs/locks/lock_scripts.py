@@ -24,7 +24,7 @@ RELEASE = Script("locks/release", args=("holder", "depth", "sharded", "replay"),
 RENEW = Script("locks/renew", args=("holder", "lease"), keys=LOCK_PARTS)
 READ = Script("locks/read", keys=LOCK_PARTS)
 FORCE_RELEASE = Script("locks/force_release", args=("sharded",), keys=LOCK_PARTS)
-NOT_HIS, BUSY = -1, 0
+NOT_HELD, BUSY = -1, 0
 UNKNOWN_MS = -1
 SCAN_COUNT = b"1000"
 

@@ -74,7 +74,7 @@ def split(whole: Sequence[S], most: int = MOST_JOBS) -> list[Sequence[S]]:
     return [whole[at : at + most] for at in range(0, len(whole), most)]
 
 
-def in_sequence(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
+def run_in_order(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
     """Joins all answers; an error says how much was done before."""
     done: list[S] = []
     for request in requests:
@@ -86,7 +86,7 @@ def in_sequence(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
     return done
 
 
-def all_of(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
+def gather_requests(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
     """Performs all requests; then raises the first refusal, which names all."""
     stale: list[StaleReceipt] = []
     for flow in flows:

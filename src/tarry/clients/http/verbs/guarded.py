@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest
-from tarry.clients.http.verbs.fields import encoded_body_fields, in_sequence, new_idempotency_key, segment
+from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order, segment
 from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
@@ -51,7 +51,7 @@ class HTTPGuardedVerbs:
             requests.append(
                 HTTPRequest("POST", self._path + "/push", read, said, key=new_idempotency_key(self._random))
             )
-        return in_sequence(requests)
+        return run_in_order(requests)
 
     def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
         """One request for each minute of the wait."""

@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.clients.http.verbs.fields import (
-    in_sequence,
     new_idempotency_key,
     read_nothing,
     reader,
+    run_in_order,
     segment,
     span_text,
     split,
@@ -112,7 +112,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> HTTPFlow[list[datetime]]:
         """All are encoded before the first is sent."""
-        return in_sequence(self._offers([self.context.encode(value) for value in values], delay))
+        return run_in_order(self._offers([self.context.encode(value) for value in values], delay))
 
     def _offers(self, encoded: list[bytes], delay: Duration) -> list[HTTPRequest[list[datetime]]]:
         span, parts, size = span_text(delay), list[list[str]](), 0

@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
 from tarry.clients.http.verbs.fields import (
-    all_of,
     body_fields,
     encoded_body_fields,
-    in_sequence,
+    gather_requests,
     new_idempotency_key,
     optional_span,
     read_nothing,
+    run_in_order,
     segment,
     span_text,
     split,
@@ -34,7 +34,7 @@ from tarry.verbs.jobs import add, by_id, holders, settings, settle, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
-from tarry.verbs.jobs.models import Added, Holding, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import UNCHANGED, require_several
 from tarry.verbs.jobs.partitions import check_count
@@ -107,7 +107,7 @@ class HTTPTopicVerbs(Generic[T]):
         add.check_atomic(len(parts), atomic=atomic)
         read = answers.ADDED_JOBS.decode
         given = option_fields(options)
-        return in_sequence(
+        return run_in_order(
             [self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
 
@@ -149,30 +149,36 @@ class HTTPTopicVerbs(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[Holding]) -> HTTPFlow[None]:
+    def finish(self, jobs: Sequence[HasReceipt]) -> HTTPFlow[None]:
         return self._settle("finish", models.FinishMany, jobs)
 
-    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> HTTPFlow[None]:
-        by_ttr: dict[str, list[Holding]] = {}
+    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> HTTPFlow[None]:
+        by_ttr: dict[str, list[HasReceipt]] = {}
         for job in jobs:
             by_ttr.setdefault(f"{settle.ttr_us(job, ttr).decode()}us", []).append(job)
-        return all_of([self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()])
+        return gather_requests(
+            [self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()]
+        )
 
-    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> HTTPFlow[None]:
+    def release(
+        self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = ""
+    ) -> HTTPFlow[None]:
         if delay is None and count:
             for job in jobs:
                 settle.attempt_of(job)
         return self._settle("release", models.ReleaseMany, jobs, delay=optional_span(delay), count=count, reason=reason)
 
-    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
+    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
         return self._settle("bury", models.BuryMany, jobs, reason=reason)
 
-    def _settle(self, verb: str, model: Any, jobs: Sequence[Holding], **said: Any) -> HTTPFlow[None]:
+    def _settle(self, verb: str, model: Any, jobs: Sequence[HasReceipt], **said: Any) -> HTTPFlow[None]:
         for job in jobs:
             settle.receipt_args(job)
         held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
         path = f"/many/{verb}"
-        return all_of([ask(self.request("POST", path, read_nothing, model(jobs=part, **said))) for part in split(held)])
+        return gather_requests(
+            [ask(self.request("POST", path, read_nothing, model(jobs=part, **said))) for part in split(held)]
+        )
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)
@@ -189,25 +195,25 @@ class HTTPTopicVerbs(Generic[T]):
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._states_request("kick", _several(ids))
+        return self._request_states("kick", _several(ids))
 
     def delete(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._states_request("delete", _several(ids))
+        return self._request_states("delete", _several(ids))
 
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> HTTPFlow[list[State | None]]:
         by_id.new_due(delay, at)
         said = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
-        return self._states_request("reschedule", said)
+        return self._request_states("reschedule", said)
 
-    def _states_request(self, verb: str, said: Sequence[Any]) -> HTTPFlow[list[State | None]]:
+    def _request_states(self, verb: str, said: Sequence[Any]) -> HTTPFlow[list[State | None]]:
         read = answers.WERE_MANY.decode
-        return in_sequence([self.request("POST", f"/many/{verb}", read, part) for part in said])
+        return run_in_order([self.request("POST", f"/many/{verb}", read, part) for part in said])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
         read = answers.JOBS.decoder(self.context.codec)
-        return in_sequence([self.request("POST", "/many/get", read, one) for one in _several(ids)])
+        return run_in_order([self.request("POST", "/many/get", read, one) for one in _several(ids)])
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.models import Added, HandedOut, JobInfo, Page, State, StoredJob
+from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, Page, State, StoredJob
 from tarry.verbs.jobs.pop import PopReply
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class JobsShown(Struct):
 # ── of a job ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _dump_popped(job: HandedOut[Any]) -> PoppedJob:
+def _dump_popped(job: BaseJob[Any]) -> PoppedJob:
     return PoppedJob(
         **_stored_fields(job),
         receipt=job.receipt,
