@@ -101,22 +101,22 @@ class Sentinels:
 
     data: list[ServerProcess]
     watchers: list[ServerProcess]
-    ways: Plain = PLAIN
+    transport: Plain = PLAIN
 
     @property
     def hosts(self) -> str:
-        return ",".join(f"127.0.0.1:{self.ways.port_of(one)}" for one in self.watchers)
+        return ",".join(f"127.0.0.1:{self.transport.port_of(one)}" for one in self.watchers)
 
     @property
     def url(self) -> str:
-        return f"{self.ways.scheme}+sentinel://{self.hosts}/{MASTER}{self.ways.query}"
+        return f"{self.transport.scheme}+sentinel://{self.hosts}/{MASTER}{self.transport.query}"
 
     def master(self) -> ServerProcess:
         """Whom the first Sentinel that lives calls master."""
         watcher = next(one for one in self.watchers if one.alive)
         found = watcher.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
         assert isinstance(found, list)
-        return next(one for one in self.data if self.ways.port_of(one) == int(found[1]))  # type: ignore[arg-type]
+        return next(one for one in self.data if self.transport.port_of(one) == int(found[1]))  # type: ignore[arg-type]
 
     def until_replicated(self) -> None:
         """The replicas have what the master has."""
@@ -127,7 +127,7 @@ class Sentinels:
     def switching(self, how: str = "") -> Iterator[Switch]:
         """From the order to switch in good order until the last Sentinel has announced it."""
         with ExitStack() as stack:
-            subscribers = [stack.enter_context(_ear(self.ways.port_of(one))) for one in self.watchers]
+            subscribers = [stack.enter_context(_ear(self.transport.port_of(one))) for one in self.watchers]
             threads = ThreadPoolExecutor(len(subscribers))
             stack.callback(threads.shutdown)
             switch = Switch(self.master(), [threads.submit(_announced, ear) for ear in subscribers])
@@ -170,21 +170,28 @@ def _announced(ear: Any) -> float:
 
 @contextmanager
 def sentinels(
-    binary: Path | None = None, options: tuple[str, ...] = (), ways: Plain = PLAIN, replicas: int = 1
+    binary: Path | None = None, options: tuple[str, ...] = (), transport: Plain = PLAIN, replicas: int = 1
 ) -> Iterator[Sentinels]:
     binary = binary or servers.valkey_binary()
     with ExitStack() as stack:
         ports = servers.free_ports(1 + replicas)
-        mine = (*options, *AT_ONCE, *ways.options(ports[0]))
+        mine = (*options, *AT_ONCE, *transport.options(ports[0]))
         master = stack.enter_context(servers.server(binary, port=ports[0], options=mine))
         data = [master]
         for port in ports[1:]:
-            its = (*options, *AT_ONCE, *ways.options(port), "--replicaof", f"127.0.0.1 {ways.port_of(master)}")
+            its = (
+                *options,
+                *AT_ONCE,
+                *transport.options(port),
+                "--replicaof",
+                f"127.0.0.1 {transport.port_of(master)}",
+            )
             data.append(stack.enter_context(servers.server(binary, port=port, options=its)))
         watchers = [
-            stack.enter_context(_watcher(binary, port, ways.port_of(master), ways)) for port in servers.free_ports(3)
+            stack.enter_context(_watcher(binary, port, transport.port_of(master), transport))
+            for port in servers.free_ports(3)
         ]
-        made = Sentinels(data, watchers, ways)
+        made = Sentinels(data, watchers, transport)
         made.until_replicated()
         for watcher in watchers:
             until("Sentinels that know each other", lambda watcher=watcher: _knows(watcher, replicas))  # type: ignore[misc]
@@ -208,10 +215,10 @@ def _knows(watcher: ServerProcess, replicas: int) -> bool:
 
 
 @contextmanager
-def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[ServerProcess]:
+def _watcher(binary: Path, port: int, master: int, transport: Plain) -> Iterator[ServerProcess]:
     with servers.short_folder() as folder:
         settings = folder / "sentinel.conf"
-        options = iter(ways.options(port))
+        options = iter(transport.options(port))
         secure = "".join(f"{name.removeprefix('--')} {next(options)}\n" for name in options)
         settings.write_text(
             f"{secure}port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n"
@@ -229,12 +236,12 @@ class BigCluster:
     """Masters and their replicas; ``nodes[i + 3]`` begins as the replica of ``nodes[i]``."""
 
     nodes: list[ServerProcess]
-    ways: Plain = PLAIN
+    transport: Plain = PLAIN
 
     @property
     def url(self) -> str:
-        hosts = ",".join(f"127.0.0.1:{self.ways.port_of(one)}" for one in self.nodes[:3])
-        return f"{self.ways.scheme}+cluster://{hosts}{self.ways.query}"
+        hosts = ",".join(f"127.0.0.1:{self.transport.port_of(one)}" for one in self.nodes[:3])
+        return f"{self.transport.scheme}+cluster://{hosts}{self.transport.query}"
 
     def role(self, node: ServerProcess) -> str:
         return told(node, "INFO", "replication")["role"]
@@ -248,7 +255,7 @@ class BigCluster:
     def follows(self, node: ServerProcess, master: ServerProcess) -> bool:
         """Whether it is a replica of that master."""
         row = told(node, "INFO", "replication")
-        return row["role"] == "slave" and int(row["master_port"]) == self.ways.port_of(master)
+        return row["role"] == "slave" and int(row["master_port"]) == self.transport.port_of(master)
 
     def slots_of(self, master: ServerProcess) -> set[int]:
         rows = master.ask("CLUSTER", "SLOTS")
@@ -269,11 +276,15 @@ class BigCluster:
 
 
 @contextmanager
-def big_cluster(binary: Path | None = None, ways: Plain = PLAIN, options: tuple[str, ...] = ()) -> Iterator[BigCluster]:
+def big_cluster(
+    binary: Path | None = None, transport: Plain = PLAIN, options: tuple[str, ...] = ()
+) -> Iterator[BigCluster]:
     binary = binary or servers.valkey_binary()
     with ExitStack() as stack:
         nodes = [
-            stack.enter_context(servers.server(binary, port=port, options=(*CLUSTER, *options, *ways.options(port))))
+            stack.enter_context(
+                servers.server(binary, port=port, options=(*CLUSTER, *options, *transport.options(port)))
+            )
             for port in servers.free_ports(6)
         ]
         share = -(-servers.SLOTS // 3)
@@ -282,14 +293,14 @@ def big_cluster(binary: Path | None = None, ways: Plain = PLAIN, options: tuple[
             node.ask("CLUSTER", "ADDSLOTSRANGE", str(i * share), str(last))
         for i, node in enumerate(nodes):
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1))
-            node.ask("CLUSTER", "MEET", servers.LOOPBACK, str(ways.port_of(nodes[0])))
+            node.ask("CLUSTER", "MEET", servers.LOOPBACK, str(transport.port_of(nodes[0])))
         for node in nodes:
             until("six nodes", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_known_nodes") == "6")  # type: ignore[misc]
         for master, replica in zip(nodes[:3], nodes[3:], strict=True):
             name = master.ask("CLUSTER", "MYID")
             assert isinstance(name, bytes)
             until("a replica", lambda r=replica, n=name: r.ask("CLUSTER", "REPLICATE", n.decode()) == b"OK")  # type: ignore[misc]
-        made = BigCluster(nodes, ways)
+        made = BigCluster(nodes, transport)
         for node in nodes[3:]:
             until(
                 "a linked replica",

@@ -23,7 +23,7 @@ def measured(name: str) -> list[Result]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_yields_numbers(name):
+def test_a_benchmark_row_yields_numbers(name):
     results = measured(name)
     assert results
     for result in results:
@@ -33,7 +33,7 @@ def test_a_row_yields_numbers(name):
     json.dumps(table.as_data(results, table.machine("tiny", 1)))
 
 
-def test_the_page_of_the_scale_is_computed_from_the_readings(tmp_path, monkeypatch):
+def test_the_scale_page_is_computed_from_the_readings(tmp_path, monkeypatch):
     rows = ("add", "add_many", "add_tasks", "burst", "memory", "cluster")
     results = [result for name in rows for result in measured(name)]
     page, readings = tmp_path / "scale.md", tmp_path / "benchmarks.json"
@@ -51,14 +51,14 @@ def test_the_page_of_the_scale_is_computed_from_the_readings(tmp_path, monkeypat
         scale.main()
 
 
-def test_a_ratio_is_one_of_medians_and_the_reach_says_of_what():
+def test_a_ratio_compares_medians_with_the_target():
     result = Result("r", "m", "µs", Reading((1, 3, 2)), Target("≥", 0.5, "ratio"), Reading((4, 4, 1)))
     assert (result.ratio, result.met) == (0.5, True)
     assert Result("r", "m", "µs", Reading((3,)), Target("≤", 2)).met is False
     assert Result("r", "m", "µs", Reading((3,))).met is None
 
 
-def test_the_table_replaces_what_stands_between_the_markers(tmp_path):
+def test_the_table_replaces_the_text_between_its_markers(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"above\n{table.BEGIN}\nold\n{table.END}\nbelow\n", "utf-8")
     table.write(page, table.BEGIN, table.END, "new")

@@ -55,7 +55,7 @@ def family_of(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_processes_or_folders(tmp_path: Path) -> None:
     words = chaos("--family", "line", "--minutes", "5", "--seed", "1", "--few", "--json", str(tmp_path / "run.json"))
     run = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -81,7 +81,7 @@ def folders_of(pids: dict[int, str]) -> set[Path]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_seed_is_a_plan(name: str) -> None:
+def test_a_seed_determines_the_plan(name: str) -> None:
     family = FAMILIES[name]
     once, again, other = (plan.steps(family, seed, 50) for seed in ("7", "7", "8"))
     assert once == again
@@ -99,7 +99,7 @@ def results() -> dict[str, Any]:
     return {"seed": "7", "runs": [run, skipped], "machine": {"processors": 2, "python": "3.11"}}
 
 
-def test_the_tables_tell_what_was_measured() -> None:
+def test_the_tables_show_the_measured_results() -> None:
     page = "".join(
         f"<!-- chaos: {name} -->\nof yesterday\n<!-- chaos: end -->\n" for name in ("counts", "reasons", "recovery")
     )
@@ -120,6 +120,6 @@ def test_several_runs_of_a_family_are_one_row() -> None:
     assert "commit abc" in table
 
 
-def test_the_page_is_made_of_the_recorded_results() -> None:
+def test_the_page_matches_the_recorded_results() -> None:
     page = report.page_file(ROOT).read_text()
     assert page == report.rendered(page, json.loads(report.results_file(ROOT).read_text()))

@@ -136,7 +136,7 @@ def a_right_history(world: World) -> None:
     world.books[1].saw(RETURNED, 0, 0, (9, world.receipts))
 
 
-def test_a_right_history_is_right(world: World) -> None:
+def test_a_correct_history_passes(world: World) -> None:
     a_right_history(world)
     verdict = world.verdict()
     assert verdict.tally.breaches == {}, verdict.excerpt()
@@ -392,7 +392,7 @@ def test_each_breach_has_a_planted_fault() -> None:
 @pytest.mark.parametrize(
     ("name", "plant"), [(n, p) for n, ps in PLANTED.items() for p in ps], ids=lambda it: getattr(it, "__name__", it)
 )
-def test_a_planted_fault_is_named(world: World, name: str, plant: Callable[[World], None]) -> None:
+def test_the_checker_names_a_planted_fault(world: World, name: str, plant: Callable[[World], None]) -> None:
     a_right_history(world)
     world.sleep(SECOND)
     plant(world)
@@ -421,13 +421,13 @@ def counted(world: World, **rules: Any) -> dict[str, int]:
     return dict(verdict.tally.counts)
 
 
-def test_an_add_in_the_second_that_the_server_may_forget(world: World) -> None:
+def test_an_add_in_the_everysec_window_may_be_lost(world: World) -> None:
     world.add(50)
     world.fault("undone", since=START, until=world.now + SECOND, name="everysec")
     assert counted(world) == {"lost: everysec": 1}
 
 
-def test_a_finish_in_the_second_that_the_server_may_forget(world: World) -> None:
+def test_a_finish_in_the_everysec_window_may_be_undone(world: World) -> None:
     created = world.add(50)
     world.call(FINISH, 50, world.hand(50, created), by=1)
     world.fault("undone", since=START, until=world.now + SECOND, name="everysec")
@@ -436,13 +436,13 @@ def test_a_finish_in_the_second_that_the_server_may_forget(world: World) -> None
     assert counted(world) == {"undone: everysec": 1, "again: undone, everysec": 1}
 
 
-def test_what_was_acknowledged_before_that_second_may_not_be_forgotten(world: World) -> None:
+def test_a_call_acknowledged_before_the_everysec_window_may_not_be_lost(world: World) -> None:
     world.add(50)
     world.fault("undone", since=world.now + SECOND, until=world.now + 2 * SECOND, name="everysec")
     assert dict(world.verdict().tally.breaches) == {"lost": 1}
 
 
-def test_an_add_that_was_sent_twice_runs_twice(world: World) -> None:
+def test_an_add_sent_twice_may_run_twice(world: World) -> None:
     call = world.books[0].intend(ADD, 0, (50, 0, 0, 0))
     created = world.now + 500
     world.sleep(1000)
@@ -455,7 +455,7 @@ def test_an_add_that_was_sent_twice_runs_twice(world: World) -> None:
     assert counted(world) == {"add repeated": 1}
 
 
-def test_a_killed_process_gives_back(world: World) -> None:
+def test_jobs_of_a_killed_process_come_again(world: World) -> None:
     created = world.add(50)
     world.hand(50, created)
     world.fault("ended", who=2, at=world.now, how="killed")
@@ -464,7 +464,7 @@ def test_a_killed_process_gives_back(world: World) -> None:
     assert counted(world) == {"again: its process ended": 1}
 
 
-def test_a_finish_that_was_sent_twice_may_be_told_ok_late(world: World) -> None:
+def test_a_finish_sent_twice_may_succeed_late(world: World) -> None:
     created = world.add(50)
     one = world.hand(50, created)
     world.sleep(TTR)
@@ -477,7 +477,7 @@ def test_a_finish_that_was_sent_twice_may_be_told_ok_late(world: World) -> None:
     assert set(world.verdict(late_is_told_ok=False).tally.breaches) == {"stale accepted", "twice accepted"}
 
 
-def test_a_delete_that_was_sent_twice_may_find_nothing(world: World) -> None:
+def test_a_delete_sent_twice_may_find_nothing(world: World) -> None:
     world.add(50)
     world.call(DELETE, 50, status=REFUSED)
     assert dict(world.verdict().tally.breaches) == {"lost": 1}
@@ -485,7 +485,7 @@ def test_a_delete_that_was_sent_twice_may_find_nothing(world: World) -> None:
     assert counted(world) == {"told refused, sent twice": 1}
 
 
-def test_a_release_that_was_sent_twice_may_be_refused(world: World) -> None:
+def test_a_release_sent_twice_may_be_refused(world: World) -> None:
     created = world.add(50)
     world.call(RELEASE, 50, world.hand(50, created), 0, 0, by=1, status=REFUSED)
     world.call(FINISH, 50, world.hand(50, created, 1, by=0))
@@ -494,19 +494,19 @@ def test_a_release_that_was_sent_twice_may_be_refused(world: World) -> None:
     assert counted(world) == {"told refused, sent twice": 1, "again: given back": 1}
 
 
-def test_an_answer_that_was_lost_uses_up_an_attempt(world: World) -> None:
+def test_a_lost_answer_may_use_up_an_attempt(world: World) -> None:
     world.fault("broken", since=START, until=START + SECOND)
     world.call(FINISH, 50, world.hand(50, world.add(50), 2), by=1)
     assert counted(world) == {"attempts nobody saw": 1}
 
 
-def test_a_poll_that_was_not_told_of_took_what_is_gone(world: World) -> None:
+def test_a_poll_with_a_lost_answer_may_take_items(world: World) -> None:
     world.call(PUSH, 60, 0)
     world.call(POLL, 0, 10, by=1, status=MAYBE)
     assert counted(world) == {"taken by who did not live to tell": 1}
 
 
-def test_the_end_of_a_fault_and_the_next_job(world: World) -> None:
+def test_recovery_is_the_time_from_the_end_of_a_fault_to_the_next_job(world: World) -> None:
     world.fault("healed", at=world.now, name="server killed")
     world.call(FINISH, 50, world.hand(50, world.add(50)), by=1)
     assert world.verdict().recovery == {"server killed": [1500]}
@@ -515,7 +515,7 @@ def test_the_end_of_a_fault_and_the_next_job(world: World) -> None:
 # ── how it reads ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_frame_that_was_cut_off_is_left_out(world: World) -> None:
+def test_a_truncated_frame_is_left_out(world: World) -> None:
     a_right_history(world)
     path = world.folder / "1.history"
     before = list(history.events(path))
@@ -524,7 +524,7 @@ def test_a_frame_that_was_cut_off_is_left_out(world: World) -> None:
     assert list(history.events(path)) == before
 
 
-def test_pieces_of_any_size_read_alike(world: World) -> None:
+def test_the_chunk_size_does_not_change_the_events(world: World) -> None:
     a_right_history(world)
     path = world.folder / "2.history"
     assert list(history.events(path, piece=64)) == list(history.events(path))
@@ -549,7 +549,7 @@ def a_long_history(world: World, jobs: int) -> None:
         world.books[1].ended(call)
 
 
-def test_buckets_find_what_one_heap_finds(world: World) -> None:
+def test_checking_in_buckets_finds_the_same_breaches(world: World) -> None:
     a_right_history(world)
     a_long_history(world, 10_000)
     in_two_hands_at_once(world)
@@ -567,7 +567,7 @@ def peak_memory(world: World, bucket_bytes: int) -> int:
     return most
 
 
-def test_a_history_in_buckets_is_never_in_memory_as_a_whole(world: World) -> None:
+def test_checking_in_buckets_uses_less_memory(world: World) -> None:
     a_long_history(world, 10_000)
     assert peak_memory(world, 1 << 17) < peak_memory(world, 1 << 30) / 2
 
@@ -591,19 +591,19 @@ def a_server_whose_clock_was_behind(world: World, by: int, takes: int) -> tuple[
     return created, since
 
 
-def test_a_touch_under_a_clock_that_was_set_back_ends_when_it_is_set_right(world: World) -> None:
+def test_a_touch_under_a_clock_set_back_ends_when_the_clock_is_corrected(world: World) -> None:
     created, since = a_server_whose_clock_was_behind(world, 600 * SECOND, SECOND)
     world.call(FINISH, 50, world.hand(50, created, 2, due=since + 500 - 600 * SECOND + TTR, by=0))
     assert counted(world, server_clock=False) == {"again: time to run over, by a clock that was set": 1}
 
 
-def test_a_clock_that_was_set_excuses_no_other_deadline(world: World) -> None:
+def test_a_changed_clock_excuses_no_other_deadline(world: World) -> None:
     created, since = a_server_whose_clock_was_behind(world, 600 * SECOND, SECOND)
     world.call(FINISH, 50, world.hand(50, created, 2, due=since - 500 * SECOND, by=0))
     assert "doubled" in world.verdict(server_clock=False).tally.breaches
 
 
-def test_a_handler_that_begins_after_a_delete_may_have_been_handed_its_job_before(world: World) -> None:
+def test_a_handler_starting_after_a_delete_may_have_got_its_job_before(world: World) -> None:
     created, shown = world.add(50), world.now - 2 * SECOND
     since = world.now
     world.call(DELETE, 50)
@@ -613,7 +613,7 @@ def test_a_handler_that_begins_after_a_delete_may_have_been_handed_its_job_befor
     assert "after delete" not in world.verdict(server_clock=False).tally.breaches
 
 
-def test_a_job_handed_out_after_its_delete_is_told_whatever_the_clock_shows(world: World) -> None:
+def test_a_job_popped_after_its_delete_is_a_breach_under_any_clock(world: World) -> None:
     created = world.add(50)
     since = world.now
     world.call(DELETE, 50)
@@ -624,7 +624,7 @@ def test_a_job_handed_out_after_its_delete_is_told_whatever_the_clock_shows(worl
     assert "after delete" in world.verdict(server_clock=False).tally.breaches
 
 
-def test_what_a_log_says_of_elections() -> None:
+def test_elections_are_read_from_a_server_log() -> None:
     log = (
         "9:S 22 Nov 2026 10:06:50.100 * Start of election delayed for 700 milliseconds\n"
         "9:S 22 Nov 2026 10:06:51.250 * Failover election won: I'm the new primary.\n"

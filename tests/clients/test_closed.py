@@ -44,7 +44,7 @@ def test_a_verb_after_close_is_refused(make: Make) -> None:
     client.close()  # again is no error
 
 
-def test_a_client_that_was_never_used_can_be_closed(make: Make) -> None:
+def test_an_unused_client_can_be_closed(make: Make) -> None:
     client = make()
     client.close()
     with pytest.raises(tarry.BadInput, match=CLOSED):
@@ -52,7 +52,7 @@ def test_a_client_that_was_never_used_can_be_closed(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["redis", "http"])
-def test_an_awaited_verb_after_close_is_refused(kind: str, valkey_url: str, served: Served) -> None:
+def test_an_async_verb_after_close_is_refused(kind: str, valkey_url: str, served: Served) -> None:
     async def main() -> None:
         client = tarry.AsyncHTTPClient(served.url) if kind == "http" else tarry.AsyncClient(valkey_url)
         orders = client.topic("closed")
@@ -109,7 +109,7 @@ def test_a_set_is_refused(make: Make, body: object) -> None:
         client.topic("sets").add(body)
 
 
-def test_a_topic_of_sets_takes_them(make: Make) -> None:
+def test_a_topic_typed_as_sets_accepts_sets(make: Make) -> None:
     with make() as client:
         topic = client.topic("sets", type=set[int])
         added = topic.add({1, 2}, delay="1h")

@@ -45,25 +45,25 @@ def performed(flow: Flow[Any], faults: dict[str, Exception] | None = None) -> tu
         answer = found if isinstance(step, Batch) else found[0]
 
 
-def test_flows_go_in_step_each_as_long_as_it_is() -> None:
+def test_gathered_flows_advance_in_step() -> None:
     flows = [walk("a1", "a2", "a3"), walk(), walk("b1"), walk("c1", "c2")]
     answers, said = performed(gather(flows))
     assert answers == [["A1", "A2", "A3"], [], ["B1"], ["C1", "C2"]]
     assert said == [["a1", "b1", "c1"], ["a2", "c2"], ["a3"]]
 
 
-def test_flows_of_flows_are_one_exchange() -> None:
+def test_nested_gathered_flows_share_one_round_trip() -> None:
     inner = [gather([walk("a1", "a2"), walk("b1")]), gather([walk("c1")])]
     answers, said = performed(gather(inner))
     assert answers == [[["A1", "A2"], ["B1"]], [["C1"]]]
     assert said == [["a1", "b1", "c1"], ["a2"]]
 
 
-def test_no_flows_ask_nothing() -> None:
+def test_gathering_no_flows_sends_nothing() -> None:
     assert performed(gather([])) == ([], [])
 
 
-def test_the_first_error_ends_all_once_the_step_is_answered() -> None:
+def test_the_first_error_ends_all_flows_after_the_step() -> None:
     seen: list[Any] = []
 
     def tidy() -> Flow[None]:
@@ -79,7 +79,7 @@ def test_the_first_error_ends_all_once_the_step_is_answered() -> None:
     assert seen == ["ended"]
 
 
-def test_a_flow_may_bear_its_error() -> None:
+def test_a_flow_may_handle_its_error() -> None:
     def bearing() -> Flow[str]:
         try:
             yield from walk("a1")
@@ -90,7 +90,7 @@ def test_a_flow_may_bear_its_error() -> None:
     assert performed(gather([bearing(), walk("b1")]), {"a1": Unavailable("gone")})[0] == ["borne", ["B1"]]
 
 
-def test_a_flow_that_is_told_something_is_the_same_flow() -> None:
+def test_an_intercepted_flow_behaves_the_same() -> None:
     seen: list[Any] = []
 
     def hear(asked: Any, answers: Any) -> Any:
@@ -117,7 +117,7 @@ def sizes(requests: list[Any], places: list[str] | None = None) -> list[list[int
     return [[len(portion) for portion in portions] for portions in found.values()]
 
 
-def test_a_portion_is_no_more_work_than_one_script_may_be() -> None:
+def test_a_batch_portion_is_limited_to_the_work_of_one_script() -> None:
     assert sizes([word("k")] * 150) == [[64, 64, 22]], "requests"
     assert sizes([Command((b"SET", b"k", bytes(400_000)), int)] * 3) == [[2, 1]], "bytes"
     ids = [f"{n}" for n in range(300)]
@@ -127,7 +127,7 @@ def test_a_portion_is_no_more_work_than_one_script_may_be() -> None:
     assert sizes([word("k"), large, word("k")]) == [[1, 1, 1]], "what is larger goes alone"
 
 
-def test_each_server_has_its_own_portions_in_order() -> None:
+def test_each_server_gets_its_own_portions_in_order() -> None:
     requests = [word("k")] * 200
     found = chunked(requests, ["here", "there"] * 100)
     assert {place: [at for portion in portions for at in portion] for place, portions in found.items()} == {

@@ -43,7 +43,7 @@ PAIRS = [
     ("scripts", "requests", "name"),
     [(one, other, name) for one, other in PAIRS for name in sorted(verbs(one) - ELSEWHERE)],
 )
-def test_a_verb_says_requests_with_the_options_it_has_as_scripts(scripts: type, requests: type, name: str) -> None:
+def test_a_verb_has_the_same_options_over_http(scripts: type, requests: type, name: str) -> None:
     def options(kind: type) -> list[tuple[str, Any, Any]]:
         found = inspect.signature(getattr(kind, name)).parameters.values()
         return [(one.name, one.kind, one.default) for one in found]
@@ -57,7 +57,7 @@ def public(kind: type) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", [tarry.HTTPClient, tarry.AsyncHTTPClient])
 @pytest.mark.parametrize("name", sorted(public(tarry.Client)))
-def test_a_client_of_a_service_has_all_that_a_client_has(client: type, name: str) -> None:
+def test_an_http_client_has_all_methods_of_a_client(client: type, name: str) -> None:
     one, other = public(tarry.Client if client is tarry.HTTPClient else tarry.AsyncClient)[name], public(client)[name]
     if callable(one):
         assert inspect.signature(one) == inspect.signature(other)
@@ -90,7 +90,7 @@ REFUSALS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", sorted(NOT_SUPPORTED))
-def test_what_cannot_be_over_http_is_refused_in_the_words_of_one_table(what: str) -> None:
+def test_unsupported_calls_over_http_are_refused_with_the_listed_message(what: str) -> None:
     with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client, pytest.raises(ServerUnfit) as refused:
         REFUSALS[what](client)
     assert str(refused.value) == NOT_SUPPORTED[what]
@@ -107,13 +107,13 @@ def test_what_cannot_be_over_http_is_refused_in_the_words_of_one_table(what: str
         lambda cache: "tea" in cache,
     ],
 )
-def test_a_map_is_only_looked_at(act: Any) -> None:
+def test_a_map_is_read_only_over_http(act: Any) -> None:
     with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client, pytest.raises(ServerUnfit, match="is looked at"):
         act(client.map_cache("prices"))
 
 
 @pytest.mark.parametrize("kind", [tarry.HTTPClient, tarry.AsyncHTTPClient])
-def test_every_handle_says_what_it_is_and_where(kind: Any) -> None:
+def test_every_handle_has_a_readable_repr_with_its_address(kind: Any) -> None:
     client = kind("http://user:secret@there:1", namespace="shop")
     handles = [
         client, client.topic("orders"), client.schedules, client.lock("stock"), client.guarded_queue("reminders"),
@@ -124,13 +124,13 @@ def test_every_handle_says_what_it_is_and_where(kind: Any) -> None:
         assert "secret" not in repr(handle)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with tarry.HTTPClient("http://127.0.0.1:1") as client, pytest.raises(ServerUnfit, match=r"tarry\[http\]"):
         client.topics()
 
 
-def test_nobody_holds_a_lock_over_http() -> None:
+def test_no_lock_is_held_over_http() -> None:
     with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client:
         lock = client.lock("stock")
         assert not lock.held()
@@ -138,7 +138,7 @@ def test_nobody_holds_a_lock_over_http() -> None:
             lock.release()
 
 
-def test_a_client_of_a_server_says_that_a_service_has_it() -> None:
+def test_handles_of_a_service_are_refused_by_a_server_client() -> None:
     with tarry.HTTPClient("http://127.0.0.1:1") as far, tarry.Client("redis://127.0.0.1:1") as near:
         with pytest.raises(BadInput, match="is of a service"):
             near.migrate("orders", far.topic("orders"))
@@ -155,17 +155,17 @@ def test_a_client_of_a_server_says_that_a_service_has_it() -> None:
 
 
 @pytest.mark.parametrize("url", ["redis://localhost", "localhost:7070", "http://", "http://[", "http://host:port"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_service_url_is_refused(url: str) -> None:
     with pytest.raises(BadInput, match="a service is at"):
         tarry.HTTPClient(url)
 
 
-def test_what_is_logged_carries_no_password() -> None:
+def test_the_redacted_service_url_has_no_password() -> None:
     place = ServiceAddress.find("http://user:secret@host:1/base/", None, "tarry_x_y")
     assert place.redacted == "http://host:1/base"
 
 
-def test_a_problem_is_the_error_it_was() -> None:
+def test_a_problem_becomes_the_matching_exception() -> None:
     found = error_of(409, {"code": "stale_receipt", "detail": "Job 7 was finished.", "id": "7", "reason": "gone"})
     assert isinstance(found, StaleReceipt)
     assert (found.id, found.reason, found.ids) == ("7", "gone", ("7",))
@@ -174,7 +174,7 @@ def test_a_problem_is_the_error_it_was() -> None:
     assert isinstance(error_of(500, {"code": "internal"}), Unavailable)
 
 
-def test_a_service_that_does_not_answer_is_said_after_the_patience() -> None:
+def test_an_unreachable_service_raises_unavailable_after_patience() -> None:
     with (
         tarry.HTTPClient("http://127.0.0.1:1", patience=0.1) as client,
         pytest.raises(Unavailable, match="safe to repeat"),
@@ -235,7 +235,7 @@ def lossy(served: Any) -> Iterator[Lossy]:
     made.close()
 
 
-def test_what_was_done_and_its_answer_lost_is_not_done_twice(lossy: Lossy, served: Any, valkey_url: str) -> None:
+def test_a_repeated_request_is_not_done_twice(lossy: Lossy, served: Any, valkey_url: str) -> None:
     """Each verb is sent twice here: the service is told, and its scripts know."""
     served.call(served.app.clients.put, "lossy", tarry.AsyncClient(valkey_url, namespace="lossy"))
     try:
@@ -255,7 +255,7 @@ def test_what_was_done_and_its_answer_lost_is_not_done_twice(lossy: Lossy, serve
         served.run(served.app.clients.drop("lossy"))
 
 
-def test_what_was_offered_or_pushed_and_its_answer_lost_is_there_once(lossy: Lossy, served: Any) -> None:
+def test_a_repeated_offer_or_push_is_stored_once(lossy: Lossy, served: Any) -> None:
     """Each request arrives twice here: the service makes the marks of its key, and the second finds the first."""
     with (
         tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}") as client,

@@ -59,7 +59,7 @@ def told(kind: Any, url: str = SERVICE, patience: float = 0.2) -> tarry.TarryErr
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("variable", "value"), UNREADABLE)
-def test_what_cannot_be_a_proxy_is_told_by_its_variable(
+def test_an_invalid_proxy_is_reported_with_its_variable(
     environment: pytest.MonkeyPatch, kind: Any, variable: str, value: str
 ) -> None:
     environment.setenv(variable, value)
@@ -69,7 +69,7 @@ def test_what_cannot_be_a_proxy_is_told_by_its_variable(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_proxy_of_another_kind_needs_more(environment: pytest.MonkeyPatch, kind: Any) -> None:
+def test_a_socks_proxy_is_refused_with_advice(environment: pytest.MonkeyPatch, kind: Any) -> None:
     environment.setenv("ALL_PROXY", f"socks5://me:{SECRET}@proxy:1080")
     error = told(kind)
     assert isinstance(error, ServerUnfit)
@@ -78,7 +78,7 @@ def test_a_proxy_of_another_kind_needs_more(environment: pytest.MonkeyPatch, kin
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_is_not_there_is_told_and_not_the_service(
+def test_an_unreachable_proxy_is_named_instead_of_the_service(
     environment: pytest.MonkeyPatch, kind: Any, scheme: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one:
@@ -91,7 +91,9 @@ def test_a_proxy_that_is_not_there_is_told_and_not_the_service(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_wants_a_user_is_reported_at_once(environment: pytest.MonkeyPatch, kind: Any, scheme: str) -> None:
+def test_a_proxy_that_requires_a_password_is_reported_at_once(
+    environment: pytest.MonkeyPatch, kind: Any, scheme: str
+) -> None:
     with stranger(407, b"") as proxy:
         environment.setenv("ALL_PROXY", proxy)
         error = told(kind, f"{scheme}://tarry.test:7070", patience=LONG_S)
@@ -123,7 +125,7 @@ def test_a_proxy_that_refuses_and_then_hangs_is_reported_as_refusing(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_service_that_is_not_there_is_no_proxys_fault(environment: pytest.MonkeyPatch, kind: Any) -> None:
+def test_an_unreachable_service_is_not_blamed_on_a_proxy(environment: pytest.MonkeyPatch, kind: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one:
         gone = f"127.0.0.1:{one.getsockname()[1]}"
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")

@@ -111,7 +111,7 @@ ACTS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize(
     ("status", "body"), [(200, PAGE), (200, b'"tea"'), (200, b"\xff"), (200, b"[" * 5000), (301, b""), (404, PAGE)]
 )
-def test_what_is_no_service_is_told_so(kind: Any, status: int, body: bytes) -> None:
+def test_a_server_that_is_not_a_tarry_service_is_reported(kind: Any, status: int, body: bytes) -> None:
     with stranger(status, body, location="/") as url:
         for fault in perform(kind(url, patience=60), *ACTS):  # none of them is asked again
             assert isinstance(fault, ServerUnfit), fault
@@ -119,14 +119,14 @@ def test_what_is_no_service_is_told_so(kind: Any, status: int, body: bytes) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_that_is_packed_wrongly_is_no_services(kind: Any) -> None:
+def test_a_badly_compressed_response_raises_server_unfit(kind: Any) -> None:
     with stranger(200, PAGE, content_encoding="gzip") as url:
         (fault,) = perform(kind(url), lambda client: client.topics())
     assert isinstance(fault, ServerUnfit)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_proxy_that_refuses_is_told_in_the_words_there_are(kind: Any) -> None:
+def test_refusals_of_a_proxy_become_the_matching_exceptions(kind: Any) -> None:
     for status, body, expected in (
         (403, PAGE, NotAllowed),
         (413, PAGE, BadInput),
@@ -158,19 +158,19 @@ def test_a_proxy_that_refuses_is_told_in_the_words_there_are(kind: Any) -> None:
         {"patience": "soon"},
     ],
 )
-def test_what_can_be_no_address_and_no_token_is_refused_at_once(kind: Any, given: dict[str, Any]) -> None:
+def test_an_invalid_address_or_token_is_refused_at_once(kind: Any, given: dict[str, Any]) -> None:
     with pytest.raises(BadInput) as told:
         kind(**given)
     assert "geheim" not in str(told.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_host_that_cannot_be_written_is_refused(kind: Any) -> None:
+def test_an_invalid_host_name_is_refused(kind: Any) -> None:
     (fault,) = perform(kind("http://xn--ü.example"), lambda client: client.topics())
     assert isinstance(fault, BadInput)
 
 
-def test_the_line_end_of_a_file_is_no_part_of_what_it_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_ends_around_urls_and_tokens_are_stripped(monkeypatch: pytest.MonkeyPatch) -> None:
     place = ServiceAddress.find(" http://h:1/ \n", None, SECRET + "\n")
     assert (place.url, place.token) == ("http://h:1", SECRET)
     monkeypatch.setenv("TARRY_SERVICE_URL", "http://there:2\n")
@@ -192,7 +192,7 @@ def test_an_error_never_quotes_a_header() -> None:
     assert unavailable_error(ServiceAddress.find("http://h:1", None, SECRET), 1.0, plain).__cause__ is plain
 
 
-def test_what_speaks_no_http_is_told_so() -> None:
+def test_a_server_that_does_not_speak_http_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -211,7 +211,7 @@ def test_what_speaks_no_http_is_told_so() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_service_that_hangs_is_waited_for_as_long_as_patience_and_the_wait_allow(kind: Any) -> None:
+def test_a_hanging_service_is_awaited_no_longer_than_patience_and_wait(kind: Any) -> None:
     """A listener whose connections nobody accepts: what a stopped process looks like."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         began = time.monotonic()
@@ -225,7 +225,7 @@ def test_a_service_that_hangs_is_waited_for_as_long_as_patience_and_the_wait_all
     assert spent < 8, "one answer may take no ten seconds"
 
 
-def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
+def test_the_request_timeout_follows_patience_and_wait() -> None:
     origin = HTTPClientConfig(ServiceAddress.find("http://h:1", None, None), 1024, 3)
 
     def within(tries: int, spent: float, wait: float = 0) -> float:
@@ -250,7 +250,7 @@ CLIENTS = [
 
 
 @pytest.mark.parametrize(("kind", "url"), CLIENTS)
-def test_what_is_no_handle_is_refused_in_words(kind: Any, url: str) -> None:
+def test_an_argument_that_is_not_a_handle_is_refused_with_a_message(kind: Any, url: str) -> None:
     refused: dict[str, Callable[[Any], Any]] = {
         "a value of type list is no": lambda c: c.pop(["a", "b"]),
         "a value of type NoneType is no": lambda c: c.pop("a", None),
@@ -266,7 +266,7 @@ def test_what_is_no_handle_is_refused_in_words(kind: Any, url: str) -> None:
         assert re.search(words, str(fault))
 
 
-def test_a_topic_of_another_kind_of_client_is_refused() -> None:
+def test_a_topic_of_another_client_is_refused() -> None:
     far, near = tarry.HTTPClient("http://127.0.0.1:1", patience=0), tarry.Client("redis://127.0.0.1:1", patience=0)
     with far, near:
         with pytest.raises(BadInput, match="is of a service"):

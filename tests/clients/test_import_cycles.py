@@ -40,14 +40,14 @@ def without_pairs(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     return {name: uses - {name} for name, uses in merged.items()}
 
 
-def test_a_cycle_is_found() -> None:
+def test_an_import_cycle_is_found() -> None:
     ring = {"a": {"b"}, "b": {"c"}, "c": {"a"}}
     with pytest.raises(CycleError):
         TopologicalSorter(without_pairs(ring)).prepare()
     TopologicalSorter(without_pairs({"a": {"b"}, "b": {"a", "c"}, "c": set()})).prepare()
 
 
-def test_no_cycle_of_the_clients_has_more_than_two_modules() -> None:
+def test_no_import_cycle_of_the_clients_exceeds_two_modules() -> None:
     graph = imports_of("tarry.clients")
     assert len(graph) > 50
     TopologicalSorter(without_pairs(graph)).prepare()

@@ -17,16 +17,16 @@ def made() -> dict[Path, str]:
 
 
 @pytest.mark.parametrize("path", blocking.MADE, ids=str)
-def test_a_module_that_is_made_is_up_to_date(made: dict[Path, str], path: Path) -> None:
+def test_generated_modules_are_up_to_date(made: dict[Path, str], path: Path) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == made[path], f"{path} is stale: run `make blocking`"
 
 
-def test_forges_hide_what_is_made() -> None:
+def test_generated_modules_are_marked_in_gitattributes() -> None:
     lines = (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines()
     assert lines == [f"{path} linguist-generated" for path in blocking.MADE]
 
 
-def test_a_docstring_of_the_blocking_client_stands_behind_the_awaited_one() -> None:
+def test_a_blocking_docstring_is_taken_from_its_comment() -> None:
     source = '"""A lock, awaited."""\n\n\nasync def close() -> None:\n    """Waits, then closes."""\n    # blocking: Closes.\n    await wait()\n'
     assert (
         blocking.blocking(source, set())

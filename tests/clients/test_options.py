@@ -71,7 +71,7 @@ WAYS: dict[str, tuple[set[str], Callable[[], set[str]]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_way_to_add_jobs_has_every_option(way: str) -> None:
+def test_every_way_to_add_jobs_has_every_option(way: str) -> None:
     wanted, found = WAYS[way]
     assert wanted - found() == set()
 
@@ -102,7 +102,7 @@ GIVEN = JobOptions(
 )
 
 
-def test_a_request_has_the_options_that_were_given_and_no_others() -> None:
+def test_a_request_contains_only_the_given_options() -> None:
     assert option_fields(DEFAULT_OPTIONS) == {}
     assert option_fields(tarry.NewJob(7, id="7")) == {}
     assert option_fields(tarry.NewJob(7, delay=0, max_attempts=None)) == {"delay": "0us", "max_attempts": None}
@@ -114,7 +114,7 @@ def test_a_request_has_the_options_that_were_given_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("option", ["if_exists", "durability"])
-def test_the_files_that_name_an_option_are_few(option: str) -> None:
+def test_few_files_name_an_option(option: str) -> None:
     """These two are options of ``add`` alone; the others are also options of a topic, a handler or a guarded queue."""
     files = [file for file in (ROOT / "src").rglob("*.py") if option in file.read_text(encoding="utf-8")]
     assert len(files) <= 14, sorted(map(str, files))

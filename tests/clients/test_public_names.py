@@ -18,7 +18,7 @@ def names_for_type_checkers() -> set[str]:
     return {name.asname or name.name for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
-def test_what_type_checkers_see_is_what_there_is() -> None:
+def test_type_checkers_see_all_public_names() -> None:
     assert names_for_type_checkers() == {name for name in dir(tarry) if not name.startswith("_")} - {
         "TYPE_CHECKING",
         "import_module",
@@ -26,11 +26,11 @@ def test_what_type_checkers_see_is_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(names_for_type_checkers()))
-def test_every_name_can_be_fetched(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(tarry, name) is not None
 
 
-def test_an_unknown_name_is_refused() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tarry.nothing  # type: ignore[attr-defined]
 

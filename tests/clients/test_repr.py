@@ -30,7 +30,7 @@ def handles(client: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("made", "before"), [(tarry.Client, ""), (tarry.AsyncClient, "Async")])
-def test_a_handle_says_what_it_is_and_where(made: Callable[..., Any], before: str) -> None:
+def test_a_repr_names_the_handle_and_its_server(made: Callable[..., Any], before: str) -> None:
     async def look() -> list[str]:
         return [repr(one) for one in handles(made(AT, namespace="shop"))]
 
@@ -47,7 +47,7 @@ def test_a_handle_says_what_it_is_and_where(made: Callable[..., Any], before: st
 
 
 @pytest.mark.parametrize(("made", "before"), [(tarry.HTTPClient, ""), (tarry.AsyncHTTPClient, "Async")])
-def test_a_client_of_a_service_shows_no_token(made: Callable[..., Any], before: str) -> None:
+def test_the_repr_of_an_http_client_shows_no_token(made: Callable[..., Any], before: str) -> None:
     client = made(f"https://me:{SECRET}@tarry.invalid", namespace="shop", token=SECRET)
     assert repr(client) == f"<{before}HTTPClient of shop at https://tarry.invalid>"
     assert (
@@ -57,14 +57,14 @@ def test_a_client_of_a_service_shows_no_token(made: Callable[..., Any], before: 
     assert SECRET not in repr(made(f"https://me:{SECRET}@tarry.invalid", token=SECRET))
 
 
-def test_the_embedded_server_and_zookeeper_are_named() -> None:
+def test_reprs_name_the_embedded_server_and_zookeeper() -> None:
     assert repr(tarry.Client("embedded://")) == "<Client of default at the embedded server>"
     locks = zookeeper.Client("zk1:2181,zk2:2181", namespace="shop")
     assert repr(locks) == "<Client of shop at zk1:2181,zk2:2181>"
     assert repr(locks.lock("stock")) == "<Lock 'stock' at zk1:2181,zk2:2181>"
 
 
-def test_who_listens_says_to_what(valkey_url: str) -> None:
+def test_reprs_of_listeners_name_their_source(valkey_url: str) -> None:
     with tarry.Client(valkey_url) as client:
         with client.map_cache("m", policy=None).listen(print) as listener:
             assert repr(listener) == "<MapListener to 'm'>"
@@ -82,7 +82,7 @@ def test_who_listens_says_to_what(valkey_url: str) -> None:
     assert asyncio.run(look()) == ["<AsyncMapListener to 'm'>", "<AsyncSubscription to 'q-told'>"]
 
 
-def test_a_grant_says_what_became_of_it(valkey_url: str) -> None:
+def test_the_repr_of_a_grant_shows_its_state(valkey_url: str) -> None:
     with tarry.Client(valkey_url) as client:
         lock = client.lock("told-of")
         grant = lock.acquire()

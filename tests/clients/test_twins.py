@@ -49,7 +49,7 @@ def plain(text: object) -> str:
 
 
 @pytest.mark.parametrize(("blocking", "awaiting"), PAIRS)
-def test_the_twins_have_the_same_verbs(blocking: type, awaiting: type) -> None:
+def test_blocking_and_async_classes_have_the_same_verbs(blocking: type, awaiting: type) -> None:
     assert face(blocking).keys() == face(awaiting).keys()
 
 
@@ -57,7 +57,7 @@ def test_the_twins_have_the_same_verbs(blocking: type, awaiting: type) -> None:
     ("blocking", "awaiting", "name"),
     [(blocking, awaiting, name) for blocking, awaiting in PAIRS for name in face(blocking)],
 )
-def test_a_verb_has_the_same_signature_and_words_in_both(blocking: type, awaiting: type, name: str) -> None:
+def test_a_verb_has_the_same_signature_and_docstring_in_both(blocking: type, awaiting: type, name: str) -> None:
     one, other = face(blocking)[name], face(awaiting)[name]
     assert callable(one)
     assert callable(other)
@@ -66,5 +66,5 @@ def test_a_verb_has_the_same_signature_and_words_in_both(blocking: type, awaitin
 
 
 @pytest.mark.parametrize(("blocking", "awaiting"), [PAIRS[0], PAIRS[-1]])
-def test_both_are_made_with_the_same_options(blocking: type, awaiting: type) -> None:
+def test_both_clients_take_the_same_options(blocking: type, awaiting: type) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaiting)

@@ -10,7 +10,7 @@ PROCESSES = {"worker", "serve", "demo", "demo-worker"}
 """They run until they are told to stop: test_programs.py."""
 
 
-def test_every_verb_of_the_command_line(place: str, url: str, namespace: str) -> None:
+def test_every_verb_of_the_command_line_works(place: str, url: str, namespace: str) -> None:
     cli = Cli(url, namespace)
     jobs_by_hand(cli)
     topics_by_hand(cli)

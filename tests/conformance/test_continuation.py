@@ -171,7 +171,7 @@ async def acquired_and_released(lock: Any) -> int:
     return token
 
 
-def go_on(url: str, goes: Callable[[bytes], bool], change: Callable[[], None]) -> None:
+def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[], None]) -> None:
     """Both faces at once, through one change."""
     number = next(_numbers)
     before, after = threading.Barrier(len(FACES) + 1), threading.Event()
@@ -221,23 +221,23 @@ def binary(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def six(binary: Path) -> Iterator[BigCluster]:
+def cluster(binary: Path) -> Iterator[BigCluster]:
     with big_cluster(binary) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def trio(binary: Path) -> Iterator[Sentinels]:
+def sentinel_group(binary: Path) -> Iterator[Sentinels]:
     with sentinels(binary) as made:
         yield made
 
 
 @pytest.mark.parametrize("binary", ["valkey", "redis8"], indirect=True)
 @pytest.mark.parametrize("how", ["told", "killed"])
-def test_on_a_cluster(six: BigCluster, how: str) -> None:
-    victim = six.owner_of(b"any")
-    slots = six.slots_of(victim)
-    replica = next(node for node in six.nodes if node.alive and six.follows(node, victim))
+def test_everything_works_on_a_cluster(cluster: BigCluster, how: str) -> None:
+    victim = cluster.owner_of(b"any")
+    slots = cluster.slots_of(victim)
+    replica = next(node for node in cluster.nodes if node.alive and cluster.follows(node, victim))
 
     def change() -> None:
         if how == "told":
@@ -245,9 +245,9 @@ def test_on_a_cluster(six: BigCluster, how: str) -> None:
         else:
             until("a replica that has everything", lambda: replicated(told(victim, "INFO", "replication")))
             victim.kill()
-        until("another master", lambda: six.owner_of(b"any") is not victim)
+        until("another master", lambda: cluster.owner_of(b"any") is not victim)
 
-    go_on(six.url, lambda key: key_slot(key) in slots, change)
+    assert_continues(cluster.url, lambda key: key_slot(key) in slots, change)
 
 
 @pytest.mark.parametrize(
@@ -256,28 +256,26 @@ def test_on_a_cluster(six: BigCluster, how: str) -> None:
     indirect=["binary"],
     scope="module",
 )
-def test_with_sentinels(trio: Sentinels, how: str) -> None:
-    victim = trio.master()
+def test_everything_continues_after_a_sentinel_failover(sentinel_group: Sentinels, how: str) -> None:
+    victim = sentinel_group.master()
 
     def change() -> None:
-        trio.until_replicated()
+        sentinel_group.until_replicated()
         if how == "told":
-            trio.watchers[0].ask("SENTINEL", "FAILOVER", MASTER)
+            sentinel_group.watchers[0].ask("SENTINEL", "FAILOVER", MASTER)
         else:
             victim.kill()
-        until("another master", lambda: trio.master() is not victim)
+        until("another master", lambda: sentinel_group.master() is not victim)
         if how == "told":  # the Sentinels do it seconds later; what the old master takes until then may be lost
-            victim.ask("REPLICAOF", "127.0.0.1", str(port_of(trio.master())))
+            victim.ask("REPLICAOF", "127.0.0.1", str(port_of(sentinel_group.master())))
 
-    go_on(trio.url, lambda _: True, change)
+    assert_continues(sentinel_group.url, lambda _: True, change)
     if how == "told":
-        trio.until_replicated()
+        sentinel_group.until_replicated()
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_who_finds_a_replica_in_the_place_of_its_master_looks_for_the_master(
-    constellation: Callable[[str], Any], face: str
-) -> None:
+def test_a_client_that_finds_a_replica_looks_for_the_master(constellation: Callable[[str], Any], face: str) -> None:
     """A mover asks once and goes on to the next look: it must find the master by itself all the same."""
     made = constellation("sentinels of valkey")
     master = made.master()

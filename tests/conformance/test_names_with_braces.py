@@ -45,7 +45,7 @@ def told(face: str, url: str, story: Any) -> None:
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("feature", OURS)
 @pytest.mark.parametrize("place", PLACES)
-def test_names_of_ours_have_none(constellation: Any, place: str, feature: str, face: str) -> None:
+def test_our_names_with_braces_are_refused(constellation: Any, place: str, feature: str, face: str) -> None:
     async def story(world: Environment) -> None:
         for name in BROKEN:
             with pytest.raises(tarry.BadInput, match=r"delimit hash tags"):
@@ -56,7 +56,9 @@ def test_names_of_ours_have_none(constellation: Any, place: str, feature: str, f
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("feature", SHARED)
-def test_names_whose_keys_lie_apart_are_refused_on_a_cluster(constellation: Any, feature: str, face: str) -> None:
+def test_shared_names_with_keys_in_several_slots_are_refused_on_a_cluster(
+    constellation: Any, feature: str, face: str
+) -> None:
     async def story(world: Environment) -> None:
         for name in APART:
             with pytest.raises(tarry.BadInput, match="several slots"):
@@ -68,7 +70,7 @@ def test_names_whose_keys_lie_apart_are_refused_on_a_cluster(constellation: Any,
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("feature", SHARED)
 @pytest.mark.parametrize("place", PLACES)
-def test_names_whose_keys_lie_together_are_redissons(constellation: Any, place: str, feature: str, face: str) -> None:
+def test_shared_names_with_braces_follow_redisson(constellation: Any, place: str, feature: str, face: str) -> None:
     async def story(world: Environment) -> None:
         for name in TOGETHER + (APART if place == PLACES[1] else []):
             await SHARED[feature](world, f"{feature} {face} {world.name} {name}")

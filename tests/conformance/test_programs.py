@@ -57,7 +57,7 @@ def beat():
 """
 
 
-def test_a_worker_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     words = ("worker", "app:worker", "--processes", "2", "--namespace", namespace)
     with (
@@ -76,7 +76,7 @@ def test_a_worker_from_the_url(url: str, namespace: str, tmp_path: Path) -> None
         assert client.topic("orders").check().ok
 
 
-def test_a_service_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
     """Its API, its dashboard, its metrics; by a token."""
     cli = Cli(url, namespace)
     [token] = cli("token", "create", "--scope", "admin", "--scope", "produce", "--scope", "consume")
@@ -111,7 +111,7 @@ def test_a_service_from_the_url(url: str, namespace: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_every_verb_of_a_topic_over_http(served: Any, url: str, namespace: str, face: str) -> None:
+def test_every_verb_of_a_topic_works_over_http(served: Any, url: str, namespace: str, face: str) -> None:
     served.call(served.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
     try:
         world = Environment(face, url, namespace)
@@ -124,7 +124,7 @@ def test_every_verb_of_a_topic_over_http(served: Any, url: str, namespace: str, 
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_the_demo_on_a_cluster(constellation: Callable[[str], Any], tmp_path: Path) -> None:
+def test_the_demo_runs_on_a_cluster(constellation: Callable[[str], Any], tmp_path: Path) -> None:
     words = ("demo", "--jobs", "60", "--seconds", "2", "--json", "--url", constellation("cluster of valkey").url)
     with process(tmp_path, *words) as (running, log):
         assert running.wait(60) == 0, log.read_text()
@@ -136,7 +136,7 @@ def _address(said: str) -> str:
     return words[0] if words else ""
 
 
-def test_users_tests_live_through_time(url: str, namespace: str) -> None:
+def test_tarry_testing_works_on_every_kind_of_server(url: str, namespace: str) -> None:
     """``tarry.testing`` on a server that was started for tests, whatever its kind."""
     clock = TestClock(url, namespace)
     worker = tarry.Worker(namespace=namespace)

@@ -52,7 +52,7 @@ _numbers = itertools.count()
 
 @pytest.mark.parametrize("feature", TABLE)
 @pytest.mark.parametrize(("place", "face"), COLUMNS)
-def test_every_verb_of_every_feature(place: str, feature: str, face: str, url: str) -> None:
+def test_every_verb_of_every_feature_works(place: str, feature: str, face: str, url: str) -> None:
     story, handles = TABLE[feature]
     world = Environment(face, url, f"everywhere-{next(_numbers)}")
     perform(world.tell(story))

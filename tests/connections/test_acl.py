@@ -57,7 +57,7 @@ def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> 
             ask("ACL", "DELUSER", name)
 
 
-def test_the_page_has_the_lines() -> None:
+def test_the_page_contains_the_acl_rules() -> None:
     page = PAGE.read_text()
     assert page == written(page), "python tests/connections/roles.py writes them anew"
     for role in acl.ROLES:
@@ -65,7 +65,7 @@ def test_the_page_has_the_lines() -> None:
 
 
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_no_line_shows_more_than_its_own(role: acl.Role) -> None:
+def test_no_acl_rule_allows_server_wide_commands(role: acl.Role) -> None:
     """Passwords; the names of everybody's keys; other users."""
     for (
         word
@@ -79,7 +79,7 @@ def version_of(place: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("feature", TABLE)
 @pytest.mark.parametrize("place", TOLD)
-def test_every_story_of_the_user_who_may_all_that_tarry_does(
+def test_the_user_for_all_of_tarry_can_use_every_feature(
     place: str, feature: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"shop-{next(_numbers)}"
@@ -92,14 +92,16 @@ def test_every_story_of_the_user_who_may_all_that_tarry_does(
 
 @pytest.mark.parametrize("feature", OF_CONSUMERS)
 @pytest.mark.parametrize("place", PLACES)
-def test_every_story_of_a_consumer(place: str, feature: str, request: pytest.FixtureRequest) -> None:
+def test_a_consumer_user_can_use_every_consumer_feature(
+    place: str, feature: str, request: pytest.FixtureRequest
+) -> None:
     name = f"consumer-{next(_numbers)}"
     with user(place, request, name, *rules("consumer", name, version=version_of(place))) as url:
         perform(Environment("async", url, name).tell(TABLE[feature][0]))
 
 
 @pytest.mark.otherserver
-def test_a_consumer_waits_in_more_slots_than_may_block(
+def test_a_consumer_user_waits_on_tracking_connections_in_a_cluster(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for one in (connection_limit.BLOCKED_LIMIT, connection_limit.UNLIMITED):
@@ -131,7 +133,7 @@ async def waiting_for_very_many(world: Environment) -> None:
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_consumer_waits_for_very_many_topics(request: pytest.FixtureRequest, face: str) -> None:
+def test_a_consumer_user_waits_for_very_many_topics(request: pytest.FixtureRequest, face: str) -> None:
     name = f"consumer-{next(_numbers)}"
     with user("cluster of valkey", request, name, *rules("consumer", name), *HEARS) as url:
         perform(Environment(face, url, name).tell(waiting_for_very_many))
@@ -155,7 +157,7 @@ async def producing(world: Environment) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_producer_does(place: str, request: pytest.FixtureRequest) -> None:
+def test_a_producer_user_can_produce(place: str, request: pytest.FixtureRequest) -> None:
     name = f"producer-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name, version=version_of(place))) as url:
         perform(Environment("sync", url, name).tell(producing))
@@ -164,7 +166,7 @@ def test_what_a_producer_does(place: str, request: pytest.FixtureRequest) -> Non
 @pytest.mark.parametrize("face", ["sync", "async"])
 @pytest.mark.parametrize("missing", ["hset", "zadd", "time", "sadd", "eval", "evalsha"])
 @pytest.mark.parametrize("place", TOLD)
-def test_a_command_that_is_missing_is_named_before_anything_is_written(
+def test_a_missing_command_is_named_before_anything_is_written(
     place: str, missing: str, face: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"lacks-{next(_numbers)}"
@@ -181,7 +183,7 @@ def test_a_command_that_is_missing_is_named_before_anything_is_written(
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_key_that_is_not_his_is_told_of(face: str, request: pytest.FixtureRequest) -> None:
+def test_a_forbidden_key_is_named_in_the_error(face: str, request: pytest.FixtureRequest) -> None:
     name = f"stranger-{next(_numbers)}"
     narrow = [f"~tarry:{{{name}/mine*", f"~tarry:{name}:*"]
     line = [word for word in rules("producer", name) if not word.startswith("~")]
@@ -195,7 +197,7 @@ def test_a_key_that_is_not_his_is_told_of(face: str, request: pytest.FixtureRequ
         perform(Environment(face, url, name).tell(adds))
 
 
-def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[..., ServerProcess]) -> None:
+def test_permission_checks_never_crash_the_server(own_server: Callable[..., ServerProcess]) -> None:
     """A server answers what a user may not do, and stands: an incomplete question would be the end of it."""
     running = own_server(port=True)
     host, port = running.address
@@ -210,17 +212,19 @@ def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[...
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("hears", ["", "+subscribe &+try-failover &+switch-master"])
-def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest, hears: str) -> None:
-    trio = request.getfixturevalue("constellation")("sentinels of valkey")
+def test_sentinels_may_have_users_of_their_own(request: pytest.FixtureRequest, hears: str) -> None:
+    sentinel_group = request.getfixturevalue("constellation")("sentinels of valkey")
     name = f"shop-s{len(hears)}"
     line = rules("all", name)
     told = "-@all +sentinel|masters +auth +hello".split()
     try:
-        for server in trio.data:
+        for server in sentinel_group.data:
             assert server.ask("ACL", "SETUSER", "shop-s", "reset", *line) == b"OK"
-        for watcher in trio.watchers:
+        for watcher in sentinel_group.watchers:
             assert watcher.ask("ACL", "SETUSER", "looker", "reset", "on", ">seen", *told, *hears.split()) == b"OK"
-        url = trio.url.replace("://", "://shop-s:secret@") + "?sentinel_username=looker&sentinel_password=seen"
+        url = (
+            sentinel_group.url.replace("://", "://shop-s:secret@") + "?sentinel_username=looker&sentinel_password=seen"
+        )
 
         async def story() -> Any:
             async with tarry.AsyncClient(url, namespace=name) as client:
@@ -229,11 +233,11 @@ def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest, hears
 
         with tarry.Client(url, namespace=name) as client:
             assert client.topics() == []
-            for watcher in trio.watchers:
+            for watcher in sentinel_group.watchers:
                 [row] = [row for row in watcher.ask("CLIENT", "LIST").decode().splitlines() if "user=looker" in row]
                 assert f" sub={2 if hears else 0} " in row
         assert asyncio.run(story()).body == "tea"
     finally:
-        for server in (*trio.data, *trio.watchers):
+        for server in (*sentinel_group.data, *sentinel_group.watchers):
             server.ask("ACL", "DELUSER", "shop-s")
             server.ask("ACL", "DELUSER", "looker")

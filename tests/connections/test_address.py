@@ -68,7 +68,7 @@ def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> 
         "redis+sentinel://a/m?sentinel_password=geheim&views=replica", "embedded:///some/folder",
     ],
 )  # fmt: skip
-def test_another_client_can_be_told_the_same_address(url: str) -> None:
+def test_the_full_url_of_an_address_opens_the_same_server(url: str) -> None:
     """A worker's other clients, and its processes."""
     address = find_address(url, {})
     again = find_address(address.full_url, {})
@@ -82,7 +82,7 @@ def test_the_argument_wins_over_the_environment() -> None:
 
 
 @pytest.mark.parametrize("url", [None, "", "embedded://", "embedded:///some/folder"])
-def test_the_embedded_server_is_meant_or_refused(url: str | None) -> None:
+def test_the_embedded_server_is_chosen_or_refused(url: str | None) -> None:
     address = find_address(url, {})
     assert (address.kind, address.is_default) == ("embedded", not url)
     assert address.folder == (Path("/some/folder") if url and url.endswith("folder") else None)
@@ -119,7 +119,7 @@ def test_the_embedded_server_is_meant_or_refused(url: str | None) -> None:
         (b"redis://h", "bytes is not a URL"),
     ],
 )
-def test_what_is_no_url_is_refused_in_words(url: Any, words: str) -> None:
+def test_an_invalid_url_is_refused_with_a_message(url: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words) as told:
         tarry.Client(url)
     assert "geheim" not in str(told.value)
@@ -134,20 +134,20 @@ def test_what_is_no_url_is_refused_in_words(url: Any, words: str) -> None:
         ("redis://h:1?socket_timeout=geheim", "Invalid value for 'socket_timeout'"),
     ],
 )
-def test_what_the_driver_cannot_read_is_refused_in_words(url: str, words: str, awaiting: bool) -> None:
+def test_a_url_the_driver_cannot_parse_is_refused_with_a_message(url: str, words: str, awaiting: bool) -> None:
     with pytest.raises(BadInput, match=words) as told:
         connection_class(url, awaited=awaiting)
     assert "gehe" not in "".join(traceback.format_exception(told.value)).replace(url, "")
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_the_url_may_say_how_long_an_answer_takes(awaiting: bool) -> None:
+def test_the_url_may_set_the_socket_timeout(awaiting: bool) -> None:
     assert connection_class("redis://h", awaited=awaiting)[2] == 5
     assert connection_class("redis://h?socket_timeout=0.5", awaited=awaiting)[2] == 0.5
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
+def test_the_drivers_own_retries_are_off(awaiting: bool) -> None:
     _, options, _ = connection_class("redis://h?retry_on_timeout=yes&protocol=3&decode_responses=yes", awaited=awaiting)
     assert options["retry"].get_retries() == 0
     assert (options["retry_on_error"], options["retry_on_timeout"]) == ([], False)
@@ -163,22 +163,20 @@ def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
         "unix:///s.sock?db=2&socket_timeout=1", "rediss://h?ssl_ca_certs=/x&ssl_check_hostname=no",
     ],
 )  # fmt: skip
-def test_what_the_driver_knows_may_stand_in_the_url(url: str, awaiting: bool) -> None:
+def test_the_url_accepts_the_drivers_options(url: str, awaiting: bool) -> None:
     made, arguments, _ = connection_class(find_address(url, {}).url, awaited=awaiting)
     made(**arguments)
 
 
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
-def test_a_database_that_the_server_does_not_have_is_named(
-    own_server: Callable[..., ServerProcess], open_client: Any
-) -> None:
+def test_a_missing_database_is_named(own_server: Callable[..., ServerProcess], open_client: Any) -> None:
     url = own_server(port=True, databases=4).url
     with pytest.raises(ServerUnfit, match=r"no database 99, which the URL names; .* leave it out"):
         asked(open_client(f"{url.removesuffix('/0')}/99"))
 
 
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
-def test_a_plain_url_of_a_replica_is_told_as_one(own_server: Callable[..., ServerProcess], open_client: Any) -> None:
+def test_a_plain_url_of_a_replica_is_explained(own_server: Callable[..., ServerProcess], open_client: Any) -> None:
     """It is waited for, as a fail-over may make it a master; then the words tell."""
     master, replica = own_server(port=True), own_server(port=True)
     host, port = urlsplit(master.url).hostname, urlsplit(master.url).port
@@ -204,7 +202,7 @@ def asked(client: Any) -> None:
     asyncio.run(ask())
 
 
-def test_the_first_use_without_a_url_says_so_once(tmp_path: Path) -> None:
+def test_the_first_use_without_a_url_is_logged_once(tmp_path: Path) -> None:
     script = (
         "import logging, sys, asyncio, tarry\n"
         "logging.basicConfig(format='%(message)s')\n"
@@ -228,7 +226,7 @@ def test_the_first_use_without_a_url_says_so_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["redis://h:7000/jobs", "rediss://u:p@h/prod?socket_timeout=1"])
-def test_a_database_is_named_by_its_number(url: str) -> None:
+def test_a_database_must_be_a_number(url: str) -> None:
     with pytest.raises(BadInput, match="is a number"):
         find_address(url, {})
 
@@ -238,7 +236,7 @@ def test_a_relative_folder_is_refused() -> None:
         find_address("embedded://data", {})
 
 
-def test_embedded_no_says_what_it_refuses() -> None:
+def test_embedded_no_names_what_it_refuses() -> None:
     with pytest.raises(ServerUnfit, match="The URL names the embedded server"):
         find_address("embedded:///data", {"TARRY_EMBEDDED": "no"})
     with pytest.raises(ServerUnfit, match="No URL is given"):

@@ -29,7 +29,7 @@ def test_close_closes_the_connections_without_a_timeout_too(running: ServerProce
     assert b"name=tarry " not in clients
 
 
-def test_after_a_fork_no_connection_of_the_parent_is_used(running: ServerProcess) -> None:
+def test_a_forked_child_uses_no_connection_of_its_parent(running: ServerProcess) -> None:
     server = Server(running.url)
     parents = server.without_timeout
     server.forget()

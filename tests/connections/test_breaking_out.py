@@ -103,7 +103,7 @@ def contents(root: Any, *, but: tuple[bytes, ...] = ()) -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_nobody_gets_at_the_server_s_settings_its_users_or_other_names(guarded: tuple[str, Any], role: str) -> None:
+def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[str, Any], role: str) -> None:
     path, root = guarded
     before, users = contents(root), root.acl_list()
     intruder = Intruder(path, role)
@@ -117,7 +117,7 @@ def test_nobody_gets_at_the_server_s_settings_its_users_or_other_names(guarded: 
 
 
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_nobody_gets_at_what_belongs_to_others(guarded: tuple[str, Any], role: str) -> None:
+def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], role: str) -> None:
     """By everything that he may do, with as many words as it may want; in a script as well."""
     path, root = guarded
     before = contents(root)
@@ -145,7 +145,7 @@ def test_nobody_gets_at_what_belongs_to_others(guarded: tuple[str, Any], role: s
 
 
 @pytest.mark.parametrize("role", ["producer", "consumer"])
-def test_nobody_makes_himself_a_token(guarded: tuple[str, Any], role: str) -> None:
+def test_no_role_can_create_an_api_token(guarded: tuple[str, Any], role: str) -> None:
     path, root = guarded
     intruder = Intruder(path, role)
     table = tokens_key(SHOP)
@@ -162,7 +162,7 @@ def test_nobody_makes_himself_a_token(guarded: tuple[str, Any], role: str) -> No
 
 
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_what_a_role_is_for_still_goes(guarded: tuple[str, Any], role: str) -> None:
+def test_each_role_can_still_do_its_own_work(guarded: tuple[str, Any], role: str) -> None:
     """Else nothing above would say anything."""
     path, _ = guarded
     with tarry.Client(f"unix://{role}:secret@{path}", namespace=SHOP) as client:

@@ -23,9 +23,9 @@ from tarry.connections.faults import Fault, fault_of
 SOON = {"imaginary": False, "patience": 0.3}
 
 
-def is_told(error: type[Exception], words: str, way: Any) -> None:
+def assert_raises(error: type[Exception], words: str, any_client: Any) -> None:
     with pytest.raises(error, match=words):
-        way.call(way.topic("orders"), "add", "tea")
+        any_client.call(any_client.topic("orders"), "add", "tea")
 
 
 @pytest.fixture
@@ -58,55 +58,65 @@ def fresh_sentinel() -> Iterator[str]:
             running.stop()
 
 
-def test_a_plain_server_is_no_cluster_and_no_sentinel(plain: str, nobody: str, kind: str, ways: Any) -> None:
+def test_a_plain_server_is_refused_as_a_cluster_and_as_a_sentinel(
+    plain: str, nobody: str, kind: str, make_client: Any
+) -> None:
     for hosts in (plain, f"{plain},{nobody}"):  # who does not answer says nothing else
         url = f"redis+cluster://{hosts}"
-        is_told(tarry.ServerUnfit, r"not part of a Cluster; use redis://", ways(kind, url, imaginary=False))
+        assert_raises(
+            tarry.ServerUnfit, r"not part of a Cluster; use redis://", make_client(kind, url, imaginary=False)
+        )
         url = f"redis+sentinel://{hosts}/mymaster"
-        is_told(tarry.ServerUnfit, r"not a Sentinel; use redis://", ways(kind, url, imaginary=False))
+        assert_raises(tarry.ServerUnfit, r"not a Sentinel; use redis://", make_client(kind, url, imaginary=False))
 
 
-def test_a_stranger_among_nodes_is_not_believed(plain: str, newborn: str, kind: str, ways: Any) -> None:
+def test_a_plain_server_among_cluster_nodes_is_ignored(plain: str, newborn: str, kind: str, make_client: Any) -> None:
     for hosts in (f"{plain},{newborn}", f"{newborn},{plain}"):
-        is_told(tarry.Unavailable, "serves 0 of 16384 slots", ways(kind, f"redis+cluster://{hosts}", **SOON))
+        assert_raises(
+            tarry.Unavailable, "serves 0 of 16384 slots", make_client(kind, f"redis+cluster://{hosts}", **SOON)
+        )
 
 
-def test_a_sentinel_is_no_server_and_no_cluster(fresh_sentinel: str, kind: str, ways: Any) -> None:
-    is_told(tarry.ServerUnfit, r"it is a Sentinel; use redis\+sentinel://", ways(kind, f"redis://{fresh_sentinel}"))
-    is_told(tarry.ServerUnfit, "is not part of a Cluster", ways(kind, f"redis+cluster://{fresh_sentinel}"))
+def test_a_sentinel_is_refused_as_a_server_and_as_a_cluster(fresh_sentinel: str, kind: str, make_client: Any) -> None:
+    assert_raises(
+        tarry.ServerUnfit, r"it is a Sentinel; use redis\+sentinel://", make_client(kind, f"redis://{fresh_sentinel}")
+    )
+    assert_raises(tarry.ServerUnfit, "is not part of a Cluster", make_client(kind, f"redis+cluster://{fresh_sentinel}"))
 
 
-def test_a_sentinel_that_watches_nobody_yet_is_waited_for(fresh_sentinel: str, kind: str, ways: Any) -> None:
-    way = ways(kind, f"redis+sentinel://{fresh_sentinel}/mymaster", **SOON)
-    is_told(tarry.Unavailable, "no Sentinel names a master 'mymaster'", way)
+def test_a_sentinel_without_a_master_yet_is_waited_for(fresh_sentinel: str, kind: str, make_client: Any) -> None:
+    any_client = make_client(kind, f"redis+sentinel://{fresh_sentinel}/mymaster", **SOON)
+    assert_raises(tarry.Unavailable, "no Sentinel names a master 'mymaster'", any_client)
 
 
 @pytest.mark.otherserver
-def test_a_name_that_no_sentinel_knows_is_wrong_if_all_of_them_answer(
-    sentinel_url: str, nobody: str, kind: str, ways: Any
+def test_a_master_name_unknown_to_all_sentinels_is_refused(
+    sentinel_url: str, nobody: str, kind: str, make_client: Any
 ) -> None:
     hosts = sentinel_url.partition("://")[2].partition("/")[0]
     words = f"watch no master 'mymaster', but {MASTER}"
-    is_told(tarry.ServerUnfit, words, ways(kind, f"redis+sentinel://{hosts}/mymaster", imaginary=False))
-    way = ways(kind, f"redis+sentinel://{hosts},{nobody}/mymaster", **SOON)
-    is_told(tarry.Unavailable, f"watches a master 'mymaster', but {MASTER}", way)
+    assert_raises(tarry.ServerUnfit, words, make_client(kind, f"redis+sentinel://{hosts}/mymaster", imaginary=False))
+    any_client = make_client(kind, f"redis+sentinel://{hosts},{nobody}/mymaster", **SOON)
+    assert_raises(tarry.Unavailable, f"watches a master 'mymaster', but {MASTER}", any_client)
 
 
-def test_a_cluster_has_one_database(newborn: str, kind: str, ways: Any) -> None:
-    is_told(
+def test_a_database_number_is_refused_on_a_cluster(newborn: str, kind: str, make_client: Any) -> None:
+    assert_raises(
         tarry.ServerUnfit,
         "A Cluster has one database.*leave its number out",
-        ways(kind, f"redis+cluster://{newborn}/3"),
+        make_client(kind, f"redis+cluster://{newborn}/3"),
     )
-    is_told(tarry.ServerUnfit, "a node of a Cluster has one", ways(kind, f"redis://{newborn}/3"))
+    assert_raises(tarry.ServerUnfit, "a node of a Cluster has one", make_client(kind, f"redis://{newborn}/3"))
 
 
 @pytest.mark.otherserver
-def test_an_older_node_refuses_a_database_in_other_words(kind: str, ways: Any) -> None:
+def test_a_database_number_is_refused_on_an_older_cluster(kind: str, make_client: Any) -> None:
     """Redis 6.2."""
     (port,) = servers.free_ports(1)
     with servers.server(servers.redis6_binary(), port=port, options=("--cluster-enabled", "yes")):
-        is_told(tarry.ServerUnfit, "A Cluster has one database", ways(kind, f"redis+cluster://127.0.0.1:{port}/3"))
+        assert_raises(
+            tarry.ServerUnfit, "A Cluster has one database", make_client(kind, f"redis+cluster://127.0.0.1:{port}/3")
+        )
 
 
 # ── TLS ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,9 +124,9 @@ def test_an_older_node_refuses_a_database_in_other_words(kind: str, ways: Any) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["rediss://{}", "rediss+cluster://{}", "rediss+sentinel://{}/m"])
-def test_who_waits_for_tls_in_vain_is_told_what_may_be_wrong(plain: str, form: str, kind: str, ways: Any) -> None:
-    way = ways(kind, form.format(plain) + "?socket_timeout=0.3", **SOON)
-    is_told(tarry.Unavailable, "if that port does not use TLS, write redis for rediss", way)
+def test_a_silent_tls_handshake_raises_an_error_with_advice(plain: str, form: str, kind: str, make_client: Any) -> None:
+    any_client = make_client(kind, form.format(plain) + "?socket_timeout=0.3", **SOON)
+    assert_raises(tarry.Unavailable, "if that port does not use TLS, write redis for rediss", any_client)
 
 
 @contextmanager
@@ -143,34 +153,40 @@ def saying(words: bytes) -> Iterator[int]:
             thread.join()
 
 
-def test_a_server_without_tls_that_says_something_is_known(kind: str, ways: Any) -> None:
+def test_a_plain_text_answer_to_tls_is_recognized(kind: str, make_client: Any) -> None:
     with saying(b"-DENIED Redis is running in protected mode\r\n") as port:  # as it says at once to strangers
-        is_told(tarry.ServerUnfit, "does not use TLS; write redis for rediss", ways(kind, f"rediss://127.0.0.1:{port}"))
+        assert_raises(
+            tarry.ServerUnfit,
+            "does not use TLS; write redis for rediss",
+            make_client(kind, f"rediss://127.0.0.1:{port}"),
+        )
 
 
-def test_a_server_with_tls_that_says_something_is_known(kind: str, ways: Any) -> None:
+def test_a_tls_alert_on_a_plain_connection_is_recognized(kind: str, make_client: Any) -> None:
     with saying(bytes.fromhex("15 03 01 00 02 02 46")) as port:  # TLS's alert: a fatal one, of the version
-        is_told(tarry.ServerUnfit, "uses TLS; write rediss for redis", ways(kind, f"redis://127.0.0.1:{port}"))
+        assert_raises(
+            tarry.ServerUnfit, "uses TLS; write rediss for redis", make_client(kind, f"redis://127.0.0.1:{port}")
+        )
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.otherserver
-def test_each_node_of_a_cluster_says_for_itself_that_it_keeps_nothing(
-    cluster_nodes: list[tuple[str, int]], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
+def test_each_cluster_node_without_persistence_is_warned_about(
+    cluster_nodes: list[tuple[str, int]], kind: str, make_client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "tarry")
     nodes = [f"{host}:{port}" for host, port in cluster_nodes]
-    way = ways(kind, f"redis+cluster://{','.join(nodes)}")
+    any_client = make_client(kind, f"redis+cluster://{','.join(nodes)}")
     for number in range(20):
-        way.call(way.topic(f"kept {number}"), "stats")
+        any_client.call(any_client.topic(f"kept {number}"), "stats")
     told = [line.partition(": ")[0] for line in caplog.messages if "no persistence" in line]
     assert sorted(told) == sorted(f"The server at {node}" for node in nodes)
 
 
 @pytest.mark.otherserver
-def test_a_slot_that_has_moved_is_told_in_words(cluster_nodes: list[tuple[str, int]]) -> None:
+def test_a_moved_slot_is_explained_in_the_error(cluster_nodes: list[tuple[str, int]]) -> None:
     found: list[Fault] = []
     for host, port in cluster_nodes:
         with redis.Redis(host=host, port=port) as client:

@@ -19,7 +19,7 @@ def with_user(url: str, user: str, password: str) -> str:
     return f"{scheme}://{user}:{password}@{rest}"
 
 
-def test_a_password_in_the_url_opens_and_is_never_shown(
+def test_a_password_in_the_url_works_and_is_never_shown(
     own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = own_server(port=True)
@@ -36,7 +36,7 @@ def test_a_password_in_the_url_opens_and_is_never_shown(
         assert "geheim" not in shown
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     with tarry.Client("redis://me:geheim@127.0.0.1:1", patience=0.05) as client, pytest.raises(Unavailable) as told:
         client.topic("a").add("tea")
     assert "redis://127.0.0.1:1" in str(told.value)
@@ -56,17 +56,17 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
         ("resetkeys ~other:*", "key"),
     ],
 )
-def test_a_missing_permission_is_told_in_words(
-    missing: str, words: str, own_server: Callable[..., ServerProcess], kind: str, ways: Any
+def test_a_missing_permission_is_named(
+    missing: str, words: str, own_server: Callable[..., ServerProcess], kind: str, make_client: Any
 ) -> None:
     server = own_server()
     server.ask("ACL", "SETUSER", "me", "on", "nopass", "~*", "&*", "+@all", *missing.split())
     url = server.url.replace("unix://", "unix://me:x@")
-    way = ways(kind, url, imaginary=False, patience=0.2)
+    any_client = make_client(kind, url, imaginary=False, patience=0.2)
 
     def use() -> None:
-        way.call(way.topic("a"), "add", "tea")
-        way.call(way.topic("b"), "pop", wait=0.3)
+        any_client.call(any_client.topic("a"), "add", "tea")
+        any_client.call(any_client.topic("b"), "pop", wait=0.3)
 
     with pytest.raises(ServerUnfit, match=f"(?i){words}"):
         use()

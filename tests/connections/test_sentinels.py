@@ -13,12 +13,12 @@ from tarry.connections.sentinels import MasterReport, choose_report
 OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
 
 
-def test_the_newest_is_believed_however_few_say_it() -> None:
+def test_the_newest_report_wins_even_from_one_sentinel() -> None:
     assert choose_report([OLD, OLD, NEW], OLD, total=3) == NEW
     assert choose_report([OLD, NEW], None, total=3) == NEW
 
 
-def test_those_who_are_behind_are_not_believed_again() -> None:
+def test_reports_older_than_the_last_one_are_ignored() -> None:
     assert choose_report([OLD], NEW, total=3) is None
     assert choose_report([OLD, OLD], NEW, total=3) is None
 
@@ -27,18 +27,18 @@ def test_an_older_epoch_is_trusted_if_all_sentinels_report_it() -> None:
     assert choose_report([OLD, OLD, OLD], NEW, total=3) == OLD
 
 
-def test_of_the_newest_most_are_believed_and_the_one_before_if_they_are_as_many() -> None:
+def test_the_majority_of_the_newest_reports_wins_and_a_tie_changes_nothing() -> None:
     other = MasterReport("redis://other", 4)
     assert choose_report([other, NEW, NEW], None, total=3) == NEW
     assert choose_report([other, NEW], NEW, total=3) == NEW
     assert choose_report([NEW, other], other, total=3) == other
 
 
-def test_nobody_is_believed_where_nobody_answers() -> None:
+def test_no_report_is_chosen_when_no_sentinel_answers() -> None:
     assert choose_report([], NEW, total=3) is None
 
 
-def test_it_is_up_if_one_of_those_who_are_believed_sees_it() -> None:
+def test_the_master_is_up_if_one_agreeing_sentinel_reaches_it() -> None:
     down = MasterReport(NEW.url, NEW.epoch, up=False)
     seen = choose_report([down, NEW, OLD], None, total=3)
     assert seen is not None
@@ -49,7 +49,7 @@ def test_it_is_up_if_one_of_those_who_are_believed_sees_it() -> None:
 
 
 @pytest.fixture
-def trio() -> Iterator[Sentinels]:
+def sentinel_group() -> Iterator[Sentinels]:
     with sentinels() as made:
         yield made
 
@@ -57,16 +57,16 @@ def trio() -> Iterator[Sentinels]:
 @pytest.mark.otherserver
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_of_three_is_enough_if_the_others_are_dead_or_frozen(trio: Sentinels, kind: str) -> None:
-    before = AnyClient(kind, trio.url, None)
+def test_one_live_sentinel_of_three_is_enough(sentinel_group: Sentinels, kind: str) -> None:
+    before = AnyClient(kind, sentinel_group.url, None)
     before.call(before.topic("orders"), "add", "tea")
-    dead, frozen, _ = trio.watchers
+    dead, frozen, _ = sentinel_group.watchers
     dead.kill()
     frozen.freeze()
-    after = AnyClient(kind, trio.url, None)
+    after = AnyClient(kind, sentinel_group.url, None)
     try:
-        for way in (before, after):
-            assert way.call(way.topic("orders"), "add", "tea").created
+        for any_client in (before, after):
+            assert any_client.call(any_client.topic("orders"), "add", "tea").created
     finally:
         frozen.resume()
         before.close()
@@ -76,17 +76,17 @@ def test_one_of_three_is_enough_if_the_others_are_dead_or_frozen(trio: Sentinels
 @pytest.mark.otherserver
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_master_that_was_named_anew_with_an_older_number_is_found(trio: Sentinels, kind: str) -> None:
+def test_a_master_monitored_again_with_an_older_epoch_is_found(sentinel_group: Sentinels, kind: str) -> None:
     """As after an operator has taken it away from the Sentinels, and given it to them again."""
-    with trio.switching():
+    with sentinel_group.switching():
         pass
-    way = AnyClient(kind, trio.url, None, patience=30)
-    way.call(way.topic("orders"), "add", "tea")
-    port = trio.ways.port_of(trio.master())
-    for one in trio.watchers:
+    any_client = AnyClient(kind, sentinel_group.url, None, patience=30)
+    any_client.call(any_client.topic("orders"), "add", "tea")
+    port = sentinel_group.transport.port_of(sentinel_group.master())
+    for one in sentinel_group.watchers:
         one.ask("SENTINEL", "REMOVE", MASTER)
-    for one in trio.watchers:
+    for one in sentinel_group.watchers:
         one.ask("SENTINEL", "MONITOR", MASTER, "127.0.0.1", str(port), "2")
-    trio.master().ask("CLIENT", "KILL", "TYPE", "normal")
-    way.call(way.topic("orders"), "add", "tea")
-    way.close()
+    sentinel_group.master().ask("CLIENT", "KILL", "TYPE", "normal")
+    any_client.call(any_client.topic("orders"), "add", "tea")
+    any_client.close()

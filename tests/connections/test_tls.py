@@ -52,7 +52,7 @@ def secure() -> Iterator[Secure]:
 
 
 @pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
-def test_jobs_go_over_tls(most: int, secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_added_and_popped_over_tls(most: int, secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
     for one in (connection_limit.BLOCKED_LIMIT, connection_limit.UNLIMITED):
         monkeypatch.setattr(one, "maximum", most)
     with tarry.Client(secure.url()) as client:
@@ -70,7 +70,7 @@ def test_jobs_go_over_tls(most: int, secure: Secure, monkeypatch: pytest.MonkeyP
     assert asyncio.run(awaited()) == "jam"
 
 
-def test_a_closed_connection_is_gone_before_its_event_loop_is(secure: Secure) -> None:
+def test_a_closed_tls_connection_is_released_before_its_event_loop_ends(secure: Secure) -> None:
     """Though the server, frozen here, does not answer the farewell that TLS says."""
 
     async def story() -> None:
@@ -89,13 +89,13 @@ def test_a_closed_connection_is_gone_before_its_event_loop_is(secure: Secure) ->
     assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 
-def test_a_certificate_of_nobody_known_is_refused_in_words(secure: Secure) -> None:
+def test_an_untrusted_certificate_is_refused_with_a_message(secure: Secure) -> None:
     url = secure.url().partition("?")[0]
     with tarry.Client(url) as client, pytest.raises(tarry.ServerUnfit, match="ssl_ca_certs"):
         client.topics()
 
 
-def test_who_speaks_no_tls_where_it_is_wanted_is_told_what_may_be_wrong(secure: Secure) -> None:
+def test_a_plain_connection_to_a_tls_port_raises_an_error_with_advice(secure: Secure) -> None:
     url = f"redis://localhost:{secure.port}"
     words = "write rediss for redis"  # what the server answers, that, or that it cuts the line, is a matter of luck
     with tarry.Client(url, patience=0.1) as client, pytest.raises(tarry.TarryError, match=words):
@@ -109,7 +109,7 @@ def test_who_speaks_no_tls_where_it_is_wanted_is_told_what_may_be_wrong(secure: 
         asyncio.run(awaited())
 
 
-def test_a_wrong_password_is_refused_in_words(secure: Secure) -> None:
+def test_a_wrong_password_is_refused_with_a_message(secure: Secure) -> None:
     with tarry.Client(secure.url("wrong")) as client, pytest.raises(tarry.ServerUnfit, match="password") as told:
         client.topics()
     assert "wrong" not in str(told.value).replace("refused the user", "")

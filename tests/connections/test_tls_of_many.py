@@ -26,7 +26,7 @@ Made = BigCluster | Sentinels
 def secure(request: pytest.FixtureRequest) -> Iterator[Made]:
     with servers.short_folder() as folder:
         start: Any = server_groups.big_cluster if request.param == "cluster" else server_groups.sentinels
-        with start(servers.redis7_binary(folder), ways=Tls(folder)) as made:
+        with start(servers.redis7_binary(folder), transport=Tls(folder)) as made:
             yield made
 
 
@@ -46,12 +46,12 @@ def spoken(made: Made, scheme: str) -> str:
         ("guarded queues", "async"),
     ],
 )
-def test_stories_go_over_tls(secure: Made, feature: str, face: str) -> None:
+def test_features_work_over_tls(secure: Made, feature: str, face: str) -> None:
     url = spoken(secure, "valkeys") if face == "async" else secure.url
     perform(Environment(face, url, f"tls-{next(_numbers)}").tell(TABLE[feature][0]))
 
 
-def test_a_user_speaks_tls(secure: Made) -> None:
+def test_an_acl_user_connects_over_tls(secure: Made) -> None:
     data = secure.nodes if isinstance(secure, BigCluster) else secure.data
     for server in data:
         assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules("all", "shop-tls")) == b"OK"
@@ -65,7 +65,7 @@ def test_a_user_speaks_tls(secure: Made) -> None:
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_certificate_of_nobody_known_is_refused_in_words_at_once(secure: Made, face: str) -> None:
+def test_an_untrusted_certificate_is_refused_at_once(secure: Made, face: str) -> None:
     url = secure.url.partition("?")[0]
 
     async def story(world: Environment) -> None:
@@ -75,7 +75,7 @@ def test_a_certificate_of_nobody_known_is_refused_in_words_at_once(secure: Made,
     asyncio.run(Environment(face, url, "tls-unknown", patience="60s").tell(story))
 
 
-def test_who_speaks_no_tls_is_told(secure: Made) -> None:
+def test_a_plain_connection_to_tls_servers_raises_an_error(secure: Made) -> None:
     url = secure.url.partition("?")[0].replace("rediss+", "redis+")
     with tarry.Client(url, patience="300ms") as client, pytest.raises(tarry.TarryError):
         client.topics()

@@ -41,7 +41,7 @@ def delete(http: httpx.Client, site: Site, headers: dict[str, str]) -> httpx.Res
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/job?topic=orders&id=none", "/jobs?topic=%00", "/sign-in"])
-def test_every_page_forbids_what_it_does_not_need(
+def test_every_page_has_a_strict_content_security_policy(
     site: Site, http: httpx.Client, client: tarry.Client, path: str
 ) -> None:
     client.topic("orders").add(0, delay="1h", id="7")
@@ -59,7 +59,7 @@ def test_every_page_forbids_what_it_does_not_need(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_works_below_a_mount(
+def test_every_page_works_below_a_mount_path(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, path: str
 ) -> None:
     client.topic("orders").add(0, delay="1h", id="7")
@@ -88,7 +88,7 @@ def test_every_page_works_below_a_mount(
         ({"origin": "OURS"}, 303),
     ],
 )
-def test_another_site_can_do_nothing(
+def test_requests_of_another_site_are_refused(
     site: Site, http: httpx.Client, client: tarry.Client, headers: dict[str, str], status: int
 ) -> None:
     client.topic("orders").add(0, id="7")
@@ -98,7 +98,7 @@ def test_another_site_can_do_nothing(
 
 
 @pytest.mark.parametrize("allow", ["viewer", lambda scope: "viewer"])
-def test_who_may_look_may_not_act(
+def test_a_viewer_cannot_act(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, allow: Any
 ) -> None:
     site = site_of(valkey_url, allow=allow)
@@ -112,7 +112,7 @@ def test_who_may_look_may_not_act(
 
 
 @pytest.mark.parametrize("allow", [lambda scope: None, lambda scope: "root"])
-def test_who_may_not_look_sees_nothing(
+def test_a_user_without_access_sees_nothing(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, allow: Any
 ) -> None:
     site = site_of(valkey_url, allow=allow)
@@ -153,7 +153,7 @@ def test_a_browser_signs_in_with_a_token(
     assert http.get(site.at + "/").status_code == 303
 
 
-def test_a_token_that_is_revoked_ends_its_stream(
+def test_a_revoked_token_ends_its_stream(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
 ) -> None:
     known = {"look"}
@@ -167,7 +167,7 @@ def test_a_token_that_is_revoked_ends_its_stream(
         assert [line for line in lines if "event: view" in line] == [], "and it has an end"
 
 
-def test_only_its_own_hosts_are_answered(site_of: Callable[..., Site], valkey_url: str, http: httpx.Client) -> None:
+def test_only_allowed_hosts_are_answered(site_of: Callable[..., Site], valkey_url: str, http: httpx.Client) -> None:
     site = site_of(valkey_url, allow="admin", hosts=["localhost", "127.0.0.1"])
     assert http.get(site.at + "/").status_code == 200
     answer = http.get(site.at + "/", headers={"host": "evil.example"})
@@ -189,7 +189,7 @@ def test_only_its_own_hosts_are_answered(site_of: Callable[..., Site], valkey_ur
         ('{"action": "delete"}', {"content-type": "application/json"}, "send application/x-www-form-urlencoded"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(
+def test_bad_actions_are_refused_with_a_message(
     site: Site, http: httpx.Client, client: tarry.Client, data: str, headers: dict[str, str], why: str
 ) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
@@ -199,7 +199,7 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert client.topic("orders").get("7") is not None
 
 
-def test_assets_are_kept_by_browsers_for_as_long_as_they_are_the_same(site: Site, http: httpx.Client) -> None:
+def test_assets_are_cached_by_version(site: Site, http: httpx.Client) -> None:
     version = site.dashboard.version
     fresh = http.get(f"{site.at}/assets/dashboard.css?v={version}")
     assert fresh.headers["cache-control"] == "max-age=31536000, immutable"
@@ -209,7 +209,7 @@ def test_assets_are_kept_by_browsers_for_as_long_as_they_are_the_same(site: Site
 
 
 @pytest.mark.slow
-def test_a_page_is_small(site: Site, http: httpx.Client, client: tarry.Client) -> None:
+def test_a_dashboard_page_is_small(site: Site, http: httpx.Client, client: tarry.Client) -> None:
     topic = client.topic("orders")
     for n in range(10):
         topic.add_many([{"order": i} for i in range(1000)], delay=n * 400 + 1)

@@ -14,7 +14,7 @@ from tarry import NewJob
 pytestmark = pytest.mark.slow
 
 
-def test_each_action_does_what_it_says(site: Site, page: Any, client: tarry.Client) -> None:
+def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
 
     def at(id: str, button: str, *, sure: str = "") -> None:
@@ -64,7 +64,7 @@ def test_each_action_does_what_it_says(site: Site, page: Any, client: tarry.Clie
     assert topic.stats().delayed == 0
 
 
-def test_many_are_done_at_once_and_counted_before(site: Site, page: Any, client: tarry.Client) -> None:
+def test_bulk_actions_are_counted_before_they_run(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n:03}", max_attempts=1) for n in range(120)])
     topic.release_many(topic.pop_many(120), 0, reason="ValueError: no")
@@ -86,7 +86,7 @@ def test_many_are_done_at_once_and_counted_before(site: Site, page: Any, client:
     assert (topic.stats().ready, topic.stats().dead) == (1, 0)
 
 
-def test_a_window_of_due_times_is_shown_and_acted_on(site: Site, page: Any, client: tarry.Client) -> None:
+def test_a_window_of_due_times_is_shown_and_rescheduled(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n}m", delay=60 * n) for n in range(1, 11)])
     page.goto(site.at + "/jobs?topic=orders&state=delayed")
@@ -102,7 +102,7 @@ def test_a_window_of_due_times_is_shown_and_acted_on(site: Site, page: Any, clie
     assert topic.histogram(start="23h", span="2h", buckets=1).counts[0] in (3, 4)
 
 
-def test_a_lock_is_shown_and_taken_from_its_holder(site: Site, page: Any, client: tarry.Client, namespace: str) -> None:
+def test_a_lock_is_shown_and_force_released(site: Site, page: Any, client: tarry.Client, namespace: str) -> None:
     lock = client.lock(f"till-{namespace}", lease="10m")
     with pytest.raises(tarry.TarryError, match="it was taken away"), lock:  # noqa: PT012  # leaving the block raises
         page.goto(site.at + "/locks")

@@ -26,7 +26,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_what_producers_write_is_only_text(site: Site, page: Any, client: tarry.Client, hostile: str) -> None:
+def test_texts_of_producers_are_escaped(site: Site, page: Any, client: tarry.Client, hostile: str) -> None:
     topic = client.topic(hostile)
     topic.add({hostile: hostile, "n": 2**60 + 1}, id=hostile, headers={"x-" + hostile: hostile}, max_attempts=1)
     topic.release(topic.pop(), 0, reason=f"{hostile}\n{hostile}")  # type: ignore[arg-type]

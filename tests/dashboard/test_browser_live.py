@@ -17,9 +17,7 @@ from tarry.connections.embedded.process import ServerProcess
 pytestmark = pytest.mark.slow
 
 
-def test_a_restart_of_the_service_is_told_and_mended_by_itself(
-    service: Service, page: Any, client: tarry.Client
-) -> None:
+def test_a_page_shows_a_service_restart_and_recovers(service: Service, page: Any, client: tarry.Client) -> None:
     service.start()
     topic = client.topic("orders")
     topic.add(0, delay="1h")
@@ -37,7 +35,7 @@ def test_a_restart_of_the_service_is_told_and_mended_by_itself(
     page.wrong.clear()
 
 
-def test_a_server_that_is_lost_is_told_and_mended_by_itself(
+def test_a_page_shows_a_lost_server_and_recovers(
     own_server: Callable[..., ServerProcess], site_of: Callable[..., Site], page: Any
 ) -> None:
     running = own_server()
@@ -59,7 +57,7 @@ def test_a_server_that_is_lost_is_told_and_mended_by_itself(
     expect(fresh.locator("h1")).to_have_text("orders")
 
 
-def test_what_is_chosen_stays_while_the_page_is_live(site: Site, page: Any, client: tarry.Client) -> None:
+def test_a_selection_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
     page.goto(site.at + "/jobs?topic=orders")
@@ -71,9 +69,7 @@ def test_what_is_chosen_stays_while_the_page_is_live(site: Site, page: Any, clie
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
-def test_what_is_chosen_for_all_that_match_stays_while_the_page_is_live(
-    site: Site, page: Any, client: tarry.Client
-) -> None:
+def test_a_selection_of_all_matches_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
     page.goto(site.at + "/jobs?topic=orders")

@@ -20,7 +20,7 @@ HIRED = Path(__file__).parent.parent / "programs" / "worker_process.py"
 
 
 @pytest.fixture
-def hired(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def busy_worker(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker whose handlers never end: its eight slots are busy as long as there is something to do."""
     words = [sys.executable, str(HIRED), valkey_url, namespace, str(tmp_path / "diary"), "60", "0.1", "stuck"]
     process = subprocess.Popen(words)
@@ -35,8 +35,8 @@ def numbers(page: Any) -> dict[str, str]:
     return {name.removesuffix(" ›"): value for name, value in zip(names, values, strict=True)}
 
 
-def test_counts_are_those_of_the_topics_and_stay_so(
-    service: Service, page: Any, client: tarry.Client, hired: subprocess.Popen[bytes]
+def test_counts_match_the_topics_and_stay_current(
+    service: Service, page: Any, client: tarry.Client, busy_worker: subprocess.Popen[bytes]
 ) -> None:
     service.start()
     orders, mail = client.topic("orders"), client.topic("mail")
@@ -64,7 +64,9 @@ def test_counts_are_those_of_the_topics_and_stay_so(
     expect(page.locator("h1")).to_have_text("1 worker, 8 of 8 slots busy")
 
 
-def test_why_a_job_is_where_it_is(site: Site, page: Any, client: tarry.Client, hired: subprocess.Popen[bytes]) -> None:
+def test_the_state_of_a_job_is_explained(
+    site: Site, page: Any, client: tarry.Client, busy_worker: subprocess.Popen[bytes]
+) -> None:
     orders = client.topic("orders")
     orders.add_many([NewJob({"n": n}, id=f"first-{n}") for n in range(8)])
     page.goto(site.at + "/topic?topic=orders")
@@ -76,13 +78,13 @@ def test_why_a_job_is_where_it_is(site: Site, page: Any, client: tarry.Client, h
     expect(page.locator(".why")).to_contain_text("It has been ready for")
     expect(page.locator(".why")).to_contain_text("All 8 slots of 1 worker are busy.")
     page.goto(site.at + "/job?topic=orders&id=first-3")
-    expect(page.locator(".why")).to_contain_text(f"Process {hired.pid} on ")
+    expect(page.locator(".why")).to_contain_text(f"Process {busy_worker.pid} on ")
     page.goto(site.at + "/job?topic=orders&id=later")
     expect(page.locator(".why")).to_contain_text(re.compile(r"It is due in [23] m \d+ s"))
     expect(page.locator("pre")).to_have_text('{\n  "n": 10\n}')
 
 
-def test_a_body_that_is_no_text_is_shown_as_bytes(site: Site, page: Any, client: tarry.Client) -> None:
+def test_a_binary_body_is_shown_as_a_hex_dump(site: Site, page: Any, client: tarry.Client) -> None:
     client.topic("raw").add(bytes(range(256)), id="bytes", delay="1h")
     client.topic("raw").add("x" * 200_000, id="long", delay="1h")
     page.goto(site.at + "/job?topic=raw&id=bytes")
@@ -103,7 +105,7 @@ def test_a_map_cache_is_shown(site: Site, page: Any, client: tarry.Client, names
         expect(row).to_contain_text("59 m 5")
 
 
-def test_a_reader_goes_from_one_namespace_to_another(
+def test_the_namespace_can_be_switched(
     service: Service, page: Any, client: tarry.Client, valkey_url: str, namespace: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe

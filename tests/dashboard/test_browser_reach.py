@@ -14,7 +14,7 @@ from tarry import NewJob
 pytestmark = pytest.mark.slow
 
 
-def test_the_line_of_time_can_be_dragged_over_and_walked_along(site: Site, page: Any, client: tarry.Client) -> None:
+def test_the_timeline_works_by_mouse_and_keyboard(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, delay=600 + n) for n in range(100)])
     page.goto(site.at + "/topic?topic=orders&look=hour")
@@ -35,7 +35,7 @@ def test_the_line_of_time_can_be_dragged_over_and_walked_along(site: Site, page:
     assert page.evaluate("document.activeElement.name") == "q"
 
 
-def test_it_works_without_scripts(site: Site, browser: Any, client: tarry.Client) -> None:
+def test_the_dashboard_works_without_javascript(site: Site, browser: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add(0, id="7", delay="1h")
     context = browser.new_context(java_script_enabled=False)
@@ -53,7 +53,7 @@ def test_it_works_without_scripts(site: Site, browser: Any, client: tarry.Client
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_nothing_serious_for_those_who_cannot_see_or_point(
+def test_the_dashboard_has_no_serious_accessibility_faults(
     site: Site, browser: Any, client: tarry.Client, scheme: str, width: int
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe

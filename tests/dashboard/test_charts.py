@@ -39,7 +39,7 @@ NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
         (-5, "−5 s"),
     ],
 )
-def test_spans_are_said_as_people_say_them(seconds: float, told: str) -> None:
+def test_time_spans_are_formatted_for_people(seconds: float, told: str) -> None:
     assert filters.span(seconds) == told
     assert filters.span(timedelta(seconds=seconds)) == told
 
@@ -47,16 +47,16 @@ def test_spans_are_said_as_people_say_them(seconds: float, told: str) -> None:
 @pytest.mark.parametrize(
     ("n", "told"), [(0, "0"), (99_999, "99,999"), (123_456, "123 k"), (1_234_567, "1.23 M"), (2.5e9, "2.5 G")]
 )
-def test_counts_are_short(n: int, told: str) -> None:
+def test_large_counts_are_shortened(n: int, told: str) -> None:
     assert filters.count(n) == told
 
 
 @pytest.mark.parametrize(("rate", "told"), [(None, "–"), (0, "0/s"), (98, "98/s"), (0.5, "30/min"), (0.001, "3.6/h")])
-def test_rates_are_in_the_unit_that_fits(rate: float | None, told: str) -> None:
+def test_rates_use_a_suitable_unit(rate: float | None, told: str) -> None:
     assert filters.rate(rate) == told
 
 
-def test_what_turns_or_hides_text_is_spelled_out() -> None:
+def test_control_characters_are_spelled_out() -> None:
     assert filters.plain("a\u202eb") == "a⟨RIGHT-TO-LEFT OVERRIDE⟩b"
     assert filters.plain("a\u200bb\x1b[31m\n") == "a⟨ZERO WIDTH SPACE⟩b⟨U+001B⟩[31m⟨U+000A⟩"
     assert filters.lines("a\n\tb\x00") == "a\n\tb⟨U+0000⟩"
@@ -77,12 +77,12 @@ def test_what_turns_or_hides_text_is_spelled_out() -> None:
         ("", None),
     ],
 )
-def test_moments_are_read_as_people_write_them(text: str, at: datetime | None) -> None:
+def test_times_are_parsed_as_people_write_them(text: str, at: datetime | None) -> None:
     assert parse_moment(text, NOW, "after") == at
 
 
 @pytest.mark.parametrize("text", ["soon", "9999999d ago", "in", "--5m", "<script>"])
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="after"):
         parse_moment(text, NOW, "after")
 
@@ -90,15 +90,15 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "path", ["//evil.example", "/\\evil.example", "https://evil.example", "", "topic", "/a\r\nset-cookie: x=1"]
 )
-def test_a_way_back_leads_nowhere_else(path: str) -> None:
+def test_a_return_path_never_leaves_the_site(path: str) -> None:
     assert return_path("/tarry", path) == "/tarry/"
 
 
-def test_a_way_back_stays_below_the_mount() -> None:
+def test_a_return_path_stays_below_the_mount_path() -> None:
     assert return_path("/tarry", "/topic?topic=a") == "/tarry/topic?topic=a"
 
 
-def test_bars_stand_still_while_time_goes_by() -> None:
+def test_bars_do_not_move_as_time_passes() -> None:
     for step in (0.5, 30.0, 900.0, 86400.0):
         a, b = axes.floor_to_step(NOW, step), axes.floor_to_step(NOW + timedelta(microseconds=1), step)
         assert a == b <= NOW < a + timedelta(seconds=step)
@@ -106,7 +106,7 @@ def test_bars_stand_still_while_time_goes_by() -> None:
     assert axes.step_of(1e12, 140) > 364 * 86400
 
 
-def test_marks_are_whole_steps_inside_of_the_stretch() -> None:
+def test_axis_marks_are_whole_steps_within_the_range() -> None:
     found = axes.marks(NOW, NOW + timedelta(hours=1), 7)
     assert [at.strftime("%H:%M:%S") for at in found] == [
         "08:10:00",
@@ -118,11 +118,11 @@ def test_marks_are_whole_steps_inside_of_the_stretch() -> None:
     ]
 
 
-def test_a_bar_is_one_step_of_a_path() -> None:
+def test_a_bar_is_one_segment_of_an_svg_path() -> None:
     assert bars_path([0, 2, 0], lambda n: n / 2) == "M1.08 100v-100.0h0.84v100.0z"
 
 
-def test_the_forecast_says_how_late_it_gets() -> None:
+def test_the_forecast_estimates_the_worst_lateness() -> None:
     found = forecast([60] * 10 + [0] * 50, 0, 30.0)
     assert found.coming == 600
     assert (found.worst_s, found.worst_at_s) == (600.0, 600.0), "300 wait after ten minutes, which takes ten more"
@@ -130,22 +130,22 @@ def test_the_forecast_says_how_late_it_gets() -> None:
     assert found.left == 0
 
 
-def test_without_a_pace_nothing_is_foretold() -> None:
+def test_without_a_known_rate_there_is_no_forecast() -> None:
     found = forecast([1] * 60, 5, None)
     assert (found.managed, found.line, found.worst_s, found.left) == (None, None, 0.0, 65)
 
 
-def test_a_pace_that_suffices_leaves_nobody_waiting() -> None:
+def test_a_sufficient_rate_leaves_no_job_waiting() -> None:
     found = forecast([10] * 60, 0, 10.0)
     assert (found.waiting, found.worst_s, found.clear_s) == ("", 0.0, 60.0)
 
 
-def test_a_bucket_of_lateness_has_its_row() -> None:
+def test_a_lateness_bucket_maps_to_a_row() -> None:
     assert [row_of(bucket) for bucket in (0, 38, 39)] == [0, 0, 1], "the last ends at 1022 µs"
     assert row_of(200) == len(EDGES_S)
 
 
-def test_the_heat_map_is_as_dark_as_there_were_many() -> None:
+def test_heat_map_shades_follow_the_counts() -> None:
     found = heat([{}, {0: 1}, {0: 1000, 60: 3}])
     assert (found.columns, found.total) == (3, 1004)
     assert found.levels[0].startswith("M1.06 "), "one job: light, in the second column"
@@ -169,7 +169,7 @@ class Counted:
         return Histogram(NOW, start, width, before, tuple(counts), after)
 
 
-def test_of_the_bar_in_which_now_is_only_what_is_late_is_red() -> None:
+def test_only_the_late_part_of_the_current_bar_is_red() -> None:
     line = asyncio.run(timeline.window_timeline(Counted(-0.1, 3000, 3000, 3000), "week", NOW))
     (plot,) = line.plots
     assert (plot.total, line.top, plot.counts[6]) == (4, 4, 4)
@@ -177,7 +177,7 @@ def test_of_the_bar_in_which_now_is_only_what_is_late_is_red() -> None:
     assert plot.due == "M6.08 100v-100.0h0.84v100.0z", "behind it, all of it"
 
 
-def test_a_stretch_in_the_past_is_late_all_over() -> None:
+def test_a_range_in_the_past_is_entirely_late() -> None:
     line = asyncio.run(
         timeline.zoomed_timeline(Counted(-50, 5), NOW - timedelta(seconds=60), NOW - timedelta(seconds=30))
     )
@@ -186,7 +186,7 @@ def test_a_stretch_in_the_past_is_late_all_over() -> None:
     assert plot.late
 
 
-def test_a_stretch_can_be_moved_and_widened() -> None:
+def test_a_time_range_can_be_moved_and_widened() -> None:
     line = asyncio.run(
         timeline.zoomed_timeline(
             Counted(), NOW.replace(microsecond=0), NOW.replace(microsecond=0) + timedelta(seconds=60)

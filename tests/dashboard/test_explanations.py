@@ -168,7 +168,7 @@ async def dead(topic: Any, clock: Clock) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_why_a_job_is_where_it_is(
+def test_the_state_of_a_job_is_explained(
     valkey_url: str, story: Story, why: str, verdict: tuple[str, str] | None, life: list[str] | None
 ) -> None:
     said, about, events = told(valkey_url, story, samples=story is behind)

@@ -19,7 +19,7 @@ def stats(at_s: float, late: dict[int, int] | None = None, **counts: int) -> Sta
     return Stats(**{**known, **none, **told, **counts})  # type: ignore[arg-type]
 
 
-def test_rates_are_what_moved() -> None:
+def test_rates_are_computed_from_counter_differences() -> None:
     history = History()
     for n in range(7):
         history.record(stats(10 * n, added=100 * n, finished=50 * n))
@@ -28,7 +28,7 @@ def test_rates_are_what_moved() -> None:
     assert history.rate("added", 3600) == 10, "only as far back as is known"
 
 
-def test_nothing_is_known_after_one_look() -> None:
+def test_one_sample_gives_no_rates() -> None:
     history = History()
     assert history.rate("added", 60) is None
     history.record(stats(0, added=5))
@@ -36,7 +36,7 @@ def test_nothing_is_known_after_one_look() -> None:
     assert history.lateness(60).count == 0
 
 
-def test_lateness_is_of_the_time_that_is_asked_for() -> None:
+def test_lateness_covers_the_requested_period() -> None:
     history = History()
     history.record(stats(0))
     history.record(stats(10, {0: 5}))
@@ -48,7 +48,7 @@ def test_lateness_is_of_the_time_that_is_asked_for() -> None:
     assert columns[0] == {0: 5}
 
 
-def test_samples_that_fall_beside_the_columns_leave_no_gaps() -> None:
+def test_samples_off_the_column_grid_leave_no_gaps() -> None:
     history = History()
     history.record(stats(0))
     for n in range(1, 61):
@@ -58,7 +58,7 @@ def test_samples_that_fall_beside_the_columns_leave_no_gaps() -> None:
     assert sum(column[30] for column in columns) >= 5900
 
 
-def test_the_best_minute_is_what_workers_have_managed() -> None:
+def test_the_best_minute_is_the_highest_finish_rate() -> None:
     history = History()
     for n in range(30):
         history.record(stats(10 * n, finished=20 * n if n < 12 else 240 + (n - 12)))
@@ -67,14 +67,14 @@ def test_the_best_minute_is_what_workers_have_managed() -> None:
     assert 100 <= best <= 121
 
 
-def test_a_topic_that_rests_costs_nothing() -> None:
+def test_an_idle_topic_uses_no_memory() -> None:
     history = History()
     for n in range(1000):
         history.record(stats(10 * n, {3: 7}, added=9))
     assert history.bytes == 0
 
 
-def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
+def test_history_keeps_a_day_in_about_a_megabyte_per_busy_topic() -> None:
     history = History()
     for n in range(9000):
         history.record(stats(10 * n, dict.fromkeys(range(30, 40), n), added=n))
@@ -86,7 +86,7 @@ def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
     assert len(list(history.since(0))) == len(steps) - 1
 
 
-def test_a_server_that_began_anew_is_no_negative_rate() -> None:
+def test_a_server_restart_gives_no_negative_rate() -> None:
     history = History()
     history.record(stats(0, {0: 100}, added=100, finished=90))
     history.record(stats(10, added=1))

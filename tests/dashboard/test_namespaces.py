@@ -30,7 +30,7 @@ def http(service: Service) -> Iterator[httpx.Client]:
         yield http
 
 
-def ways(page: str) -> list[str]:
+def namespace_links(page: str) -> list[str]:
     """Where the names of namespaces lead to."""
     found = re.search(r'<nav aria-label="Namespaces">(.*?)</nav>', page, re.DOTALL)
     return re.findall(r'href="([^"]+)"', found[1]) if found else []
@@ -40,7 +40,7 @@ def place(client: tarry.Client) -> str:
     return "/ns/" + client.namespace.replace(" ", "%20").replace("ü", "%C3%BC")
 
 
-def test_each_namespace_has_its_own_addresses(
+def test_each_namespace_has_its_own_urls(
     service: Service, http: httpx.Client, client: tarry.Client, other: tarry.Client
 ) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
@@ -50,11 +50,11 @@ def test_each_namespace_has_its_own_addresses(
     first, second = http.get("/").text, http.get(at + "/").text
     assert ("orders" in first, "bills" in first) == (True, False)
     assert ("orders" in second, "bills" in second) == (False, True)
-    assert ways(first) == ways(second) == ["/", at + "/"]
-    assert ways(http.get(at + "/schedules").text) == ["/schedules", at + "/schedules"]
-    assert ways(http.get(at + "/job?topic=bills&id=8").text) == ["/", at + "/"], "a job is of its namespace"
+    assert namespace_links(first) == namespace_links(second) == ["/", at + "/"]
+    assert namespace_links(http.get(at + "/schedules").text) == ["/schedules", at + "/schedules"]
+    assert namespace_links(http.get(at + "/job?topic=bills&id=8").text) == ["/", at + "/"], "a job is of its namespace"
     for link in re.findall(r'(?:href|src|action)="(/[^"]*)"', second):
-        assert link.startswith(at + "/") or link in ways(second), link
+        assert link.startswith(at + "/") or link in namespace_links(second), link
     assert http.get(re.findall(r'href="(/[^"]*dashboard.css[^"]*)"', second)[0]).status_code == 200
     assert http.get(at).headers["location"] == at + "/"
     assert http.get("/ns/nowhere/").status_code == 404
@@ -64,12 +64,12 @@ def test_each_namespace_has_its_own_addresses(
         assert any("bills" in line for line in stream.iter_lines())
 
 
-def test_one_namespace_has_nowhere_to_go(service: Service, http: httpx.Client) -> None:
+def test_a_single_namespace_shows_no_namespace_menu(service: Service, http: httpx.Client) -> None:
     service.start()
     assert 'aria-label="Namespaces"' not in http.get("/").text
 
 
-def test_a_token_opens_its_own_namespace_and_tells_of_no_other(
+def test_a_token_opens_only_its_own_namespace(
     service: Service, http: httpx.Client, client: tarry.Client, other: tarry.Client
 ) -> None:
     made = {}
@@ -85,11 +85,11 @@ def test_a_token_opens_its_own_namespace_and_tells_of_no_other(
     assert http.post("/sign-in", data={"token": made["look"]}).headers["location"] == "/"
     page = http.get("/").text
     assert other.namespace not in page
-    assert ways(page) == ["/", "/sign-in"]
+    assert namespace_links(page) == ["/", "/sign-in"]
     assert http.get(at + "/").status_code == 303
 
     assert http.post("/sign-in", data={"token": made["act"]}).headers["location"] == at + "/"
-    assert ways(http.get("/").text) == ways(http.get(at + "/").text) == ["/", at + "/"]
+    assert namespace_links(http.get("/").text) == namespace_links(http.get(at + "/").text) == ["/", at + "/"]
     assert (http.post("/act", data=DELETE).status_code, http.post(at + "/act", data=DELETE).status_code) == (403, 303)
     assert client.topic("orders").get("7") is not None
     assert other.topic("orders").get("7") is None

@@ -15,7 +15,9 @@ from service.served import serve
 pytestmark = pytest.mark.otherserver
 
 
-def test_every_node_is_shown_and_judged(cluster_nodes: list[tuple[str, int]], site_of: Callable[..., Site]) -> None:
+def test_every_cluster_node_is_shown_with_its_warnings(
+    cluster_nodes: list[tuple[str, int]], site_of: Callable[..., Site]
+) -> None:
     places = [f"{host}:{port}" for host, port in cluster_nodes]
     site = site_of("redis+cluster://" + ",".join(places))
     with httpx.Client(base_url=site.at, timeout=20) as http:

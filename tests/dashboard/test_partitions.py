@@ -41,9 +41,7 @@ def act(http: httpx.Client, action: str, **more: str | list[str]) -> str:
     return words(http.post("/act", data={"action": action, "topic": "orders", "back": "/", "sure": "1", **more}))
 
 
-def test_its_page_has_the_numbers_of_the_whole(
-    http: httpx.Client, client: tarry.Client, topic: tarry.Topic[int]
-) -> None:
+def test_the_topic_page_sums_all_partitions(http: httpx.Client, client: tarry.Client, topic: tarry.Topic[int]) -> None:
     topic.configure(rate="6000/1m", burst=60, concurrency=48)
     for n in range(10):
         client.schedules.put(topic, f"s{n}", every="1h")
@@ -57,7 +55,7 @@ def test_its_page_has_the_numbers_of_the_whole(
     assert "s3" in words(http.get("/schedule?topic=orders&name=s3"))
 
 
-def test_why_its_dead_are_dead(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
     topic.bury_many(jobs[:20], "no address")
     topic.bury_many(jobs[20:25], "no name")
@@ -66,7 +64,7 @@ def test_why_its_dead_are_dead(http: httpx.Client, topic: tarry.Topic[int]) -> N
     assert re.search("20 no address .* 5 no name", page)
 
 
-def test_its_jobs_are_listed_and_counted(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+def test_jobs_are_listed_and_counted_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     page = words(http.get("/jobs?topic=orders&state=delayed&before=20m"))
     assert page.index("later-0 delayed") < page.index("later-7 delayed") < page.index("later-18 delayed")
     assert "19 delayed jobs" in page or "20 delayed jobs" in page
@@ -76,14 +74,14 @@ def test_its_jobs_are_listed_and_counted(http: httpx.Client, topic: tarry.Topic[
     assert "ready-7" in words(http.get("/find?q=ready-7"))
 
 
-def test_a_reservation_that_ran_out_is_told(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+def test_an_expired_reservation_is_shown(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     [job] = topic.pop_many(1, ttr=0.02)
     while topic.get(job.id).state == "reserved":  # type: ignore[union-attr]
         pass
     assert "time to run was over" in words(http.get(f"/job?topic=orders&id={job.id}"))
 
 
-def test_what_is_done_reaches_all_of_them(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     assert "20 jobs deleted" in act(http, "delete", all="1", state="delayed", before="1240s")
     assert topic.stats().delayed == 20
     assert "3 jobs deleted" in act(http, "delete", id=["ready-0", "ready-1", "ready-2"])

@@ -60,7 +60,7 @@ def row(http: httpx.Client, name: str, path: str = "/schedules") -> str:
     return unescape(found[0])
 
 
-def test_each_says_when_it_comes_and_where_it_is_from(http: httpx.Client, client: tarry.Client) -> None:
+def test_each_schedule_shows_its_next_occurrence_and_origin(http: httpx.Client, client: tarry.Client) -> None:
     news = client.schedules.put("mail", "daily", {"list": "all"}, cron="0 9 * * 1-5", tz="Europe/Berlin", missed="skip")
     often = client.schedules.put("chores", "tidy", every="1h30m")
     assert news.next is not None
@@ -79,7 +79,7 @@ def test_each_says_when_it_comes_and_where_it_is_from(http: httpx.Client, client
     assert "/schedules?" not in http.get("/topic?topic=none").text
 
 
-def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
+def test_a_schedule_shows_next_and_last_occurrences_and_its_job_options(
     http: httpx.Client, client: tarry.Client, past: TestClient
 ) -> None:
     past.schedules.put("mail", "news", {"list": "all"}, every="20m", headers={"x-kind": "short"})
@@ -106,7 +106,7 @@ def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
     assert http.get("/schedule?topic=mail&name=a%20b").status_code == 400
 
 
-def test_what_code_declares_is_told_from_what_it_does_no_more(http: httpx.Client, past: TestClient) -> None:
+def test_declared_and_orphaned_schedules_are_distinguished(http: httpx.Client, past: TestClient) -> None:
     declare(past, "old", "10h")
     past.clock.advance("10m")
     declare(past, "new", "10h")
@@ -126,7 +126,7 @@ def test_what_code_declares_is_told_from_what_it_does_no_more(http: httpx.Client
     assert "comes back" not in act(http, "delete", "tasks", "old").text
 
 
-def test_one_is_paused_and_goes_on_and_is_deleted_when_that_is_sure(http: httpx.Client, client: tarry.Client) -> None:
+def test_a_schedule_is_paused_resumed_and_deleted_after_confirmation(http: httpx.Client, client: tarry.Client) -> None:
     client.schedules.put("mail", "news", every="1h")
 
     def is_there() -> Any:
@@ -148,7 +148,7 @@ def test_one_is_paused_and_goes_on_and_is_deleted_when_that_is_sure(http: httpx.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["pause", "resume", "delete"])
-def test_neither_another_site_nor_who_may_only_look_changes_one(
+def test_other_sites_and_viewers_cannot_change_schedules(
     site: Site, site_of: Callable[..., Site], valkey_url: str, client: tarry.Client, action: str
 ) -> None:
     client.schedules.put("mail", "news", every="1h")
@@ -162,7 +162,7 @@ def test_neither_another_site_nor_who_may_only_look_changes_one(
     assert client.schedules.get("mail", "news") == before
 
 
-def test_what_is_damaged_hides_nothing_of_others_and_can_be_deleted(http: httpx.Client, client: tarry.Client) -> None:
+def test_a_damaged_schedule_hides_no_others_and_can_be_deleted(http: httpx.Client, client: tarry.Client) -> None:
     client.schedules.put("mail", "news", every="1h")
     client.schedules.put("chores", "tidy", every="1h")
     raw: Any = client.topic("mail").verbs
@@ -179,7 +179,7 @@ def test_what_is_damaged_hides_nothing_of_others_and_can_be_deleted(http: httpx.
     assert client.schedules.list("mail") == []
 
 
-def test_hostile_names_are_only_text(http: httpx.Client, client: tarry.Client) -> None:
+def test_hostile_names_are_escaped(http: httpx.Client, client: tarry.Client) -> None:
     client.schedules.put(HOSTILE, HOSTILE, HOSTILE, every="1h", headers={HOSTILE: HOSTILE})
     query = httpx.QueryParams({"topic": HOSTILE, "name": HOSTILE})
     pages = ["/schedules", f"/schedules?{query}", f"/schedule?{query}", f"/topic?{query}"]
@@ -191,7 +191,7 @@ def test_hostile_names_are_only_text(http: httpx.Client, client: tarry.Client) -
     assert "is deleted" in act(http, "delete", HOSTILE, HOSTILE, sure="1").text
 
 
-def test_a_long_list_has_pages(http: httpx.Client, client: tarry.Client) -> None:
+def test_a_long_list_is_paged(http: httpx.Client, client: tarry.Client) -> None:
     for n in range(103):
         client.schedules.put("mail", f"s-{n:03}", every=timedelta(hours=1, seconds=60 * n))
     first, second = http.get("/schedules").text, http.get("/schedules?from=100").text
@@ -210,5 +210,5 @@ def test_a_long_list_has_pages(http: httpx.Client, client: tarry.Client) -> None
         (timedelta(), "0 s"),
     ],
 )
-def test_a_period_is_told_to_its_last_digit(of: timedelta, told: str) -> None:
+def test_an_interval_is_shown_exactly(of: timedelta, told: str) -> None:
     assert filters.exact_span(of) == told

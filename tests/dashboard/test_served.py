@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 OURS = {"sec-fetch-site": "same-origin"}
 
 
-def test_a_service_shows_it_and_its_api_goes_on(service: Service, client: tarry.Client) -> None:
+def test_a_service_serves_dashboard_and_api(service: Service, client: tarry.Client) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
     service.start()
     with httpx.Client(base_url=service.at, timeout=10) as http:
@@ -39,7 +39,7 @@ def test_a_service_shows_it_and_its_api_goes_on(service: Service, client: tarry.
     assert service.process.wait(15) == 0
 
 
-def test_a_service_with_tokens_asks_for_one_and_obeys_its_scopes(
+def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(
     service: Service, client: tarry.Client, namespace: str
 ) -> None:
     made = {scope: tokens.create_token(os.urandom, [scope]) for scope in ("view", "admin", "produce")}
@@ -62,6 +62,6 @@ def test_a_service_with_tokens_asks_for_one_and_obeys_its_scopes(
     assert client.topic("orders").get("7") is None
 
 
-def test_a_service_without_it_has_nothing_there(service: Service) -> None:
+def test_a_service_without_the_dashboard_answers_404(service: Service) -> None:
     service.start("--no-dashboard")
     assert httpx.get(service.at + "/").status_code == 404

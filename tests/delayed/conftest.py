@@ -85,7 +85,7 @@ def clock() -> Clock:
 
 INSIDE = (
     "test_the_transfer_does_a_bounded",
-    "test_the_list_is_right_after_every_step",
+    "test_the_list_is_consistent_after_every_transfer",
     "test_the_next_mover_is_whoever_looks",
     "test_a_deputy_of_nobody_is_the_mover",
 )

@@ -15,7 +15,7 @@ def client(valkey_url: str) -> Iterator[tarry.Client]:
         yield client
 
 
-def test_a_shared_queue_has_a_length_and_holds_elements(client: tarry.Client, name: str) -> None:
+def test_a_shared_queue_supports_len_and_in(client: tarry.Client, name: str) -> None:
     waiting = client.delayed_queue(name, codec="string")
     ready = client.blocking_queue(name, codec="string")
     assert (len(waiting), len(ready), list(waiting)) == (0, 0, [])
@@ -28,7 +28,7 @@ def test_a_shared_queue_has_a_length_and_holds_elements(client: tarry.Client, na
     assert not waiting
 
 
-def test_a_guarded_queue_has_a_length(client: tarry.Client, name: str) -> None:
+def test_a_guarded_queue_supports_len(client: tarry.Client, name: str) -> None:
     queue = client.guarded_queue(name)
     assert len(queue) == 0
     queue.push({"a": 0, "b": "1h"})

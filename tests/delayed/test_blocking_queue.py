@@ -10,7 +10,7 @@ from tarry.verbs.delayed import transfer
 from tarry.verbs.delayed.context import keys_of
 
 
-async def test_first_in_is_first_out(blocking: Any) -> None:
+async def test_the_order_is_first_in_first_out(blocking: Any) -> None:
     await blocking.put("a")
     assert await blocking.offer("b") is True
     assert await blocking.poll() == "a"
@@ -18,14 +18,14 @@ async def test_first_in_is_first_out(blocking: Any) -> None:
     assert await blocking.poll() is None
 
 
-async def test_take_waits_for_what_becomes_due(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_take_waits_for_the_next_due_element(delayed: Any, blocking: Any, clock: Any) -> None:
     start = clock.us
     await delayed.offer("tea", "30m")
     assert await blocking.take() == "tea"
     assert clock.us - start == 30 * 60 * 1_000_000
 
 
-async def test_poll_waits_no_longer_than_it_was_told(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_poll_waits_no_longer_than_its_timeout(delayed: Any, blocking: Any, clock: Any) -> None:
     start = clock.us
     await delayed.offer("tea", "10s")
     assert await blocking.poll(wait="4s") is None
@@ -34,7 +34,7 @@ async def test_poll_waits_no_longer_than_it_was_told(delayed: Any, blocking: Any
     assert clock.us - start == 10_000_000
 
 
-async def test_poll_of_many_answers_a_list(blocking: Any) -> None:
+async def test_poll_of_many_returns_a_list(blocking: Any) -> None:
     assert await blocking.poll(3) == []
     for value in "abcd":
         await blocking.put(value)
@@ -42,7 +42,9 @@ async def test_poll_of_many_answers_a_list(blocking: Any) -> None:
     assert await blocking.poll(3) == ["d"]
 
 
-async def test_poll_from_any_takes_the_first_that_has_one(queues: Any, name: str, blocking: Any, clock: Any) -> None:
+async def test_poll_from_any_takes_from_the_first_nonempty_queue(
+    queues: Any, name: str, blocking: Any, clock: Any
+) -> None:
     other = queues.blocking(f"other-{name}", codec="string")
     assert await blocking.poll_from_any(f"other-{name}") is None
     await other.put("theirs")
@@ -53,7 +55,7 @@ async def test_poll_from_any_takes_the_first_that_has_one(queues: Any, name: str
     assert await blocking.poll_from_any(f"other-{name}", wait="1m") == "later"
 
 
-async def test_drain_to_appends_all_or_some(blocking: Any) -> None:
+async def test_drain_to_appends_all_or_up_to_a_limit(blocking: Any) -> None:
     got = ["before"]
     assert await blocking.drain_to(got) == 0
     for value in "abc":
@@ -63,7 +65,7 @@ async def test_drain_to_appends_all_or_some(blocking: Any) -> None:
     assert got == ["before", "a", "b", "c"]
 
 
-async def test_looking_takes_nothing(blocking: Any) -> None:
+async def test_peek_contains_and_size_remove_nothing(blocking: Any) -> None:
     assert await blocking.peek() is None
     await blocking.put("a")
     await blocking.put("b")
@@ -73,7 +75,7 @@ async def test_looking_takes_nothing(blocking: Any) -> None:
     assert await blocking.size() == 2
 
 
-async def test_a_payload_that_cannot_be_read_is_set_aside_and_the_next_one_comes(
+async def test_an_unreadable_payload_is_set_aside_and_the_next_one_is_taken(
     queues: Any, name: str, blocking: Any
 ) -> None:
     await blocking.put("tea")
@@ -84,14 +86,16 @@ async def test_a_payload_that_cannot_be_read_is_set_aside_and_the_next_one_comes
     assert aside.raw == b"tea"
 
 
-async def test_a_lost_publish_is_found_by_looking(delayed: Any, blocking: Any, server: Any, name: str) -> None:
+async def test_an_element_with_a_lost_publish_is_still_delivered(
+    delayed: Any, blocking: Any, server: Any, name: str
+) -> None:
     await delayed.offer("tea", "10s")
     (element,) = server.lrange(f"redisson_delay_queue:{{{name}}}", 0, -1)
     server.zadd(f"redisson_delay_queue_timeout:{{{name}}}", {element: 1})  # as an offer whose message nobody heard
     assert await blocking.poll(wait=1) == "tea"
 
 
-async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
+async def test_a_transfer_is_bounded_and_reports_that_more_is_left(
     delayed: Any, queues: Any, name: str, clock: Any
 ) -> None:
     await delayed.offer_many([str(i) for i in range(2500)], 1)
@@ -108,7 +112,7 @@ async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
 
 
 @pytest.mark.parametrize("order", ["as offered", "backwards", "mixed"])
-async def test_the_list_is_right_after_every_step(
+async def test_the_list_is_consistent_after_every_transfer(
     delayed: Any, queues: Any, server: Any, name: str, clock: Any, order: str
 ) -> None:
     n = 6000
@@ -138,7 +142,7 @@ async def test_the_list_is_right_after_every_step(
     assert moved == sorted(range(n), key=whens)
 
 
-async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: Any, name: str, clock: Any) -> None:
+async def test_the_next_caller_after_a_missed_deadline_becomes_the_mover(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
     async def look(me: bytes, stays: bool = True) -> transfer.TransferResult:
@@ -157,7 +161,7 @@ async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: 
     assert (await look(b"three")).seat == transfer.MOVER
 
 
-async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, name: str, clock: Any) -> None:
+async def test_a_deputy_without_a_mover_becomes_the_mover(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
     async def look(me: bytes) -> transfer.TransferResult:

@@ -20,17 +20,17 @@ BOUND = {
 NAMES = sorted("delayed/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/delayed").iterdir())
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
-def test_other_keys_than_the_scripts_own_fail_at_import() -> None:
+def test_undeclared_keys_of_a_script_fail_at_import() -> None:
     with pytest.raises(AssertionError, match=r"lua/delayed/set_aside\.lua declares the keys"):
         Script("delayed/set_aside", item=("payload", "reason"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
         assert key in {*QUEUE_PARTS, "seats", "target", "leaving", "departed", "elements"}, f"{command} {key}"

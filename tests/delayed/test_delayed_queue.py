@@ -22,12 +22,12 @@ async def test_an_element_moves_to_the_blocking_queue_when_it_is_due(delayed: An
     assert await delayed.size() == 0
 
 
-async def test_an_offer_answers_when_it_is_due_rounded_up_to_the_millisecond(delayed: Any, clock: Any) -> None:
+async def test_an_offer_returns_its_due_time_rounded_up_to_the_millisecond(delayed: Any, clock: Any) -> None:
     clock.advance(timedelta(microseconds=1))
     assert await delayed.offer("tea", "2ms") == as_datetime(clock.us - 1) + timedelta(milliseconds=3)
 
 
-async def test_a_millisecond_is_never_early(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_an_element_is_never_a_millisecond_early(delayed: Any, blocking: Any, clock: Any) -> None:
     clock.advance("600us")
     await delayed.offer("tea", "1ms")
     clock.advance("1ms")
@@ -45,14 +45,14 @@ async def test_a_negative_delay_is_refused(delayed: Any, delay: Any) -> None:
     assert await delayed.size() == 0
 
 
-async def test_what_the_codec_cannot_write_is_refused(queues: Any, name: str) -> None:
+async def test_a_value_the_codec_cannot_encode_is_refused(queues: Any, name: str) -> None:
     queue = queues.delayed(name, codec="long")
     with pytest.raises(BadInput):
         await queue.offer_many([1, "two"], 1)
     assert await queue.size() == 0
 
 
-async def test_many_keep_their_order(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_offer_many_keeps_the_order(delayed: Any, blocking: Any, clock: Any) -> None:
     words = [f"{i:04}" for i in range(2500)]
     assert len(await delayed.offer_many(words, 5)) == 2500
     assert await delayed.read_all() == words
@@ -62,7 +62,7 @@ async def test_many_keep_their_order(delayed: Any, blocking: Any, clock: Any) ->
     assert got == words
 
 
-async def test_due_times_decide_and_offers_do_not(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_elements_come_by_due_time_not_by_offer_order(delayed: Any, blocking: Any, clock: Any) -> None:
     for delay in (30, 10, 20):
         await delayed.offer(str(delay), delay)
     clock.advance(60)
@@ -86,21 +86,21 @@ async def test_poll_takes_a_number_from_1_to_1000(delayed: Any, blocking: Any, n
             await queue.poll(n)
 
 
-async def test_what_is_polled_is_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_a_polled_element_is_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
     await delayed.offer("tea", 1)
     assert await delayed.poll() == "tea"
     clock.advance(2)
     assert await blocking.poll() is None
 
 
-async def test_peek_shows_what_was_offered_first(delayed: Any) -> None:
+async def test_peek_shows_the_first_offered_element(delayed: Any) -> None:
     assert await delayed.peek() is None
     await delayed.offer_many(["a", "b"], 1)
     assert await delayed.peek() == "a"
     assert await delayed.size() == 2
 
 
-async def test_remove_takes_the_first_that_is_equal(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_remove_removes_the_first_equal_element(delayed: Any, blocking: Any, clock: Any) -> None:
     for value in "abab":
         await delayed.offer(value, 1)
     assert await delayed.remove("b")
@@ -110,7 +110,7 @@ async def test_remove_takes_the_first_that_is_equal(delayed: Any, blocking: Any,
     assert sorted(await blocking.poll(9)) == ["a", "a", "b"]
 
 
-async def test_remove_all_takes_every_one_that_is_equal(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_remove_all_removes_every_equal_element(delayed: Any, blocking: Any, clock: Any) -> None:
     await delayed.offer_many("abcab", 1)
     assert await delayed.remove_all(["a", "b", "z"])
     assert not await delayed.remove_all(["a"])
@@ -120,7 +120,7 @@ async def test_remove_all_takes_every_one_that_is_equal(delayed: Any, blocking: 
     assert await blocking.poll(9) == ["c"]
 
 
-async def test_retain_all_delivers_nothing_that_it_dropped(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_elements_dropped_by_retain_all_are_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
     await delayed.offer_many("abcab", 1)
     assert await delayed.retain_all(["b"])
     assert not await delayed.retain_all(["b"])
@@ -135,7 +135,7 @@ async def test_retaining_nothing_drops_everything(delayed: Any) -> None:
     assert await delayed.size() == 0
 
 
-async def test_contains_compares_what_the_codec_writes(delayed: Any) -> None:
+async def test_contains_compares_encoded_values(delayed: Any) -> None:
     await delayed.offer_many("ab", 1)
     assert await delayed.contains("a")
     assert not await delayed.contains("c")
@@ -154,14 +154,14 @@ async def test_a_long_queue_is_searched_in_pages(delayed: Any) -> None:
     assert await delayed.read_all() == [value for value in values if value != "0"]
 
 
-async def test_walking_through_it_shows_all(queues: Any, delayed: Any) -> None:
+async def test_iterating_yields_all_elements(queues: Any, delayed: Any) -> None:
     values = [str(i) for i in range(2100)]
     await delayed.offer_many(values, 60)
     assert await queues.walk(delayed) == values
     assert await delayed.size() == 2100
 
 
-async def test_the_last_offered_can_be_put_first_into_another_list(
+async def test_the_last_offered_element_can_be_pushed_to_another_list(
     delayed: Any, queues: Any, name: str, clock: Any
 ) -> None:
     other = queues.blocking(f"other-{name}", codec="string")
@@ -175,7 +175,7 @@ async def test_the_last_offered_can_be_put_first_into_another_list(
     assert await delayed.poll_last_and_offer_first_to(f"other-{name}") is None
 
 
-async def test_clear_leaves_what_was_moved(delayed: Any, blocking: Any, clock: Any) -> None:
+async def test_clear_leaves_delivered_elements(delayed: Any, blocking: Any, clock: Any) -> None:
     await blocking.put("moved")
     await delayed.offer("tea", 1)
     assert await delayed.clear()
@@ -184,7 +184,7 @@ async def test_clear_leaves_what_was_moved(delayed: Any, blocking: Any, clock: A
     assert await blocking.poll(9) == ["moved"]
 
 
-async def test_a_handle_for_each_message_strands_nothing(queues: Any, name: str, blocking: Any, clock: Any) -> None:
+async def test_one_handle_per_message_strands_nothing(queues: Any, name: str, blocking: Any, clock: Any) -> None:
     for number in range(5):
         handle = queues.delayed(name, codec="string")
         await handle.offer(str(number), number)
@@ -207,7 +207,7 @@ async def test_both_formats_are_read_from_one_queue(
     assert await blocking.poll(9) == ["0", "2"]
 
 
-async def test_an_unreadable_element_is_set_aside_and_stops_nothing(
+async def test_an_unreadable_element_is_set_aside_and_does_not_block_others(
     delayed: Any, blocking: Any, server: Any, name: str, clock: Any
 ) -> None:
     order, timeouts = f"redisson_delay_queue:{{{name}}}", f"redisson_delay_queue_timeout:{{{name}}}"
@@ -225,14 +225,14 @@ async def test_an_unreadable_element_is_set_aside_and_stops_nothing(
     assert server.llen(order) == server.zcard(timeouts) == 0
 
 
-async def test_poll_sets_the_unreadable_aside_too(delayed: Any, server: Any, name: str) -> None:
+async def test_poll_sets_unreadable_elements_aside_too(delayed: Any, server: Any, name: str) -> None:
     server.rpush(f"redisson_delay_queue:{{{name}}}", b"short")
     await delayed.offer("tea", 1)
     assert await delayed.poll() == "tea"
     assert [found.raw for found in await delayed.poison()] == [b"short"]
 
 
-async def test_a_payload_of_another_codec_is_shown_as_it_is_and_set_aside_when_taken(
+async def test_a_payload_of_another_codec_is_shown_raw_and_set_aside_by_poll(
     delayed: Any, queues: Any, name: str
 ) -> None:
     numbers = queues.delayed(name, codec="long")
@@ -245,12 +245,12 @@ async def test_a_payload_of_another_codec_is_shown_as_it_is_and_set_aside_when_t
 
 
 @pytest.mark.parametrize("name", ["", None, 7])
-async def test_a_queue_has_a_name(queues: Any, name: Any) -> None:
+async def test_an_invalid_queue_name_is_refused(queues: Any, name: Any) -> None:
     for make in (queues.delayed, queues.blocking):
         with pytest.raises(BadInput, match="queue"):
             make(name)
 
 
-async def test_a_codec_has_a_known_name(queues: Any, name: str) -> None:
+async def test_an_unknown_codec_name_is_refused(queues: Any, name: str) -> None:
     with pytest.raises(BadInput, match="codec"):
         queues.delayed(name, codec="pickle")

@@ -26,7 +26,7 @@ def java_offers(server: Any, name: str, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("payload", [SET, NESTED])
-async def test_what_was_read_is_found(queues: Any, server: Any, name: str, payload: bytes) -> None:
+async def test_a_value_that_was_read_is_found_again(queues: Any, server: Any, name: str, payload: bytes) -> None:
     queue = queues.delayed(name, codec="json")
     java_offers(server, name, payload)
     (found,) = await queue.read_all()
@@ -48,7 +48,7 @@ async def test_what_was_read_is_found(queues: Any, server: Any, name: str, paylo
         ("kryo5", [{"k": {"k": 1, "z": 2}, "z": {2, 1}}]),
     ],
 )
-async def test_a_literal_is_found_however_it_was_put_together(queues: Any, name: str, codec: str, value: Any) -> None:
+async def test_an_equal_literal_in_another_order_is_found(queues: Any, name: str, codec: str, value: Any) -> None:
     def turned(one: Any) -> Any:
         if isinstance(one, list):
             return [turned(item) for item in one]
@@ -61,7 +61,7 @@ async def test_a_literal_is_found_however_it_was_put_together(queues: Any, name:
 
 
 @pytest.mark.parametrize("verb", ["contains", "remove", "contains_all", "remove_all", "ready"])
-async def test_what_may_be_there_as_other_bytes_is_told_once(
+async def test_a_value_that_java_may_encode_differently_is_logged_once(
     queues: Any, server: Any, name: str, caplog: pytest.LogCaptureFixture, verb: str
 ) -> None:
     equality_log._log.cache_clear()
@@ -79,7 +79,9 @@ async def test_what_may_be_there_as_other_bytes_is_told_once(
     assert "share a bucket" in told
 
 
-def test_a_map_compares_so_too(valkey_url: str, clock: Clock, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_map_compares_keys_and_values_in_the_same_way(
+    valkey_url: str, clock: Clock, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     equality_log._log.cache_clear()
     with TestClient(valkey_url, clock) as client:
         cache = client.map_cache(name, codec="json", policy=None)
@@ -94,7 +96,9 @@ def test_a_map_compares_so_too(valkey_url: str, clock: Clock, name: str, caplog:
         assert by_map.get({"z": 2, "k": 1}) == "here"
 
 
-def test_tarry_says_no_more_than_it_knows(valkey_url: str, caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_codecs_without_java_hashes_log_no_warning(
+    valkey_url: str, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     """A codec of one's own, or one without Java's hashes, has bytes of its own."""
 
     class Own:

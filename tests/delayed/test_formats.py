@@ -83,7 +83,7 @@ async def refused(queue: Any, *words: str) -> None:
 # ── what nobody knows is not guessed ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_first_offer_names_both_choices_and_is_refused(silent: Any, java: Java, name: str) -> None:
+async def test_a_first_offer_without_a_format_is_refused_and_names_both(silent: Any, java: Java, name: str) -> None:
     await refused(
         silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_QUEUE_FORMAT", "queue_format"
     )
@@ -91,7 +91,7 @@ async def test_the_first_offer_names_both_choices_and_is_refused(silent: Any, ja
 
 
 @BOTH
-async def test_a_queue_that_ran_empty_keeps_its_format(silent: Any, said: Any, java: Java, format: Format) -> None:
+async def test_an_empty_queue_keeps_its_format(silent: Any, said: Any, java: Java, format: Format) -> None:
     """This is its usual state; the severe bug of 0.1.0 was to forget it then."""
     await said(format).offer("one", 1)
     assert await silent.poll() == "one"
@@ -101,7 +101,7 @@ async def test_a_queue_that_ran_empty_keeps_its_format(silent: Any, said: Any, j
 
 
 @BOTH
-async def test_what_java_offered_and_took_itself_is_known_from_a_look(silent: Any, java: Java, format: Format) -> None:
+async def test_one_peek_remembers_the_format_that_java_uses(silent: Any, java: Java, format: Format) -> None:
     java.offer(format)
     assert await silent.peek() == "theirs"
     java.take_all()
@@ -111,7 +111,7 @@ async def test_what_java_offered_and_took_itself_is_known_from_a_look(silent: An
 
 @pytest.mark.parametrize("reads", ["move", "poll", "peek", "read_all", "contains", "pass_on"])
 @BOTH
-async def test_whatever_is_read_is_remembered(
+async def test_every_read_remembers_the_format(
     silent: Any, queues: Any, java: Java, name: str, clock: Any, format: Format, reads: str
 ) -> None:
     java.offer(format)
@@ -132,7 +132,7 @@ async def test_whatever_is_read_is_remembered(
 
 
 @BOTH
-async def test_what_is_written_follows_the_queue(silent: Any, java: Java, format: Format) -> None:
+async def test_writes_use_the_format_of_the_last_element(silent: Any, java: Java, format: Format) -> None:
     java.offer(OTHER[format])
     java.offer(format)
     await silent.offer_many(["a", "b"], 1)
@@ -142,7 +142,7 @@ async def test_what_is_written_follows_the_queue(silent: Any, java: Java, format
     assert java.last() == OTHER[format]
 
 
-async def test_a_last_element_that_nobody_can_read_hides_no_format(silent: Any, java: Java, server: Any) -> None:
+async def test_an_unreadable_last_element_does_not_hide_the_format(silent: Any, java: Java, server: Any) -> None:
     java.offer(OLD)
     server.rpush(java.keys.order, b"short")
     await silent.offer("ours", 1)
@@ -150,7 +150,7 @@ async def test_a_last_element_that_nobody_can_read_hides_no_format(silent: Any, 
 
 
 @BOTH
-async def test_many_with_one_due_time_keep_their_order_in_either_format(
+async def test_elements_with_one_due_time_keep_their_order_in_either_format(
     silent: Any, queues: Any, java: Java, name: str, clock: Any, format: Format
 ) -> None:
     java.offer(format)
@@ -185,20 +185,18 @@ async def test_the_format_can_be_chosen(said: Any, silent: Any, java: Java, word
 @pytest.mark.parametrize(
     "word", ["", "Lc0Lc0", "3", "3.21", "bc0lc0", "v3.16", "3.16.8-SNAPSHOT", "3.16.8.1", 3.16, b"dLc0", ["dLc0"]]
 )
-async def test_other_words_are_refused(queues: Any, name: str, word: Any) -> None:
+async def test_invalid_values_are_refused(queues: Any, name: str, word: Any) -> None:
     with pytest.raises(BadInput, match=r"^format: "):
         queues.delayed(name, format=word)
 
 
-def test_3_21_is_two_formats_and_says_so() -> None:
+def test_3_21_is_refused_as_ambiguous() -> None:
     with pytest.raises(BadInput, match=r"3\.21\.1, so give the complete version"):
         format_of("3.21")
 
 
 @pytest.mark.parametrize("make", [tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient])
-def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_format_can_be_set_for_a_client_and_for_a_process(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make().delayed_queue("q").verbs.context.format is None
     assert make(queue_format="3.16.8").delayed_queue("q").verbs.context.format is OLD
     monkeypatch.setenv("TARRY_QUEUE_FORMAT", "3.16.8")
@@ -212,7 +210,7 @@ def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
         make()
 
 
-def test_a_worker_takes_it_over_from_its_client() -> None:
+def test_a_worker_inherits_the_format_of_its_client() -> None:
     worker = tarry.Worker(tarry.Client(queue_format="dLc0"))
     for client in (worker.client, worker.blocking, *worker._clients.for_run()):
         assert client.delayed_queue("q").verbs.context.format is OLD
@@ -222,7 +220,7 @@ def test_a_worker_takes_it_over_from_its_client() -> None:
 
 
 @BOTH
-async def test_two_who_say_different_formats_are_told_before_anything_is_lost(
+async def test_conflicting_formats_are_refused_before_anything_is_lost(
     said: Any, silent: Any, java: Java, format: Format
 ) -> None:
     await said(format).offer("one", 1)
@@ -233,7 +231,9 @@ async def test_two_who_say_different_formats_are_told_before_anything_is_lost(
 
 
 @BOTH
-async def test_what_is_found_beats_what_was_said(said: Any, silent: Any, java: Java, format: Format) -> None:
+async def test_a_format_found_in_the_queue_conflicts_with_the_configured_one(
+    said: Any, silent: Any, java: Java, format: Format
+) -> None:
     """Java was upgraded: it cannot read what we would write, and nobody has told us."""
     await said(format).offer("one", 1)
     java.offer(OTHER[format])
@@ -242,9 +242,7 @@ async def test_what_is_found_beats_what_was_said(said: Any, silent: Any, java: J
 
 
 @BOTH
-async def test_what_was_said_is_not_unlearnt_from_a_stray_element(
-    said: Any, silent: Any, java: Java, format: Format
-) -> None:
+async def test_a_configured_format_survives_a_stray_element(said: Any, silent: Any, java: Java, format: Format) -> None:
     await said(format).offer("one", 1)
     java.offer(OTHER[format])
     assert await silent.poll(5) == ["one", "theirs"]
@@ -253,7 +251,9 @@ async def test_what_was_said_is_not_unlearnt_from_a_stray_element(
 
 
 @BOTH
-async def test_what_is_said_beats_what_was_seen_once(said: Any, silent: Any, java: Java, format: Format) -> None:
+async def test_a_configured_format_beats_one_that_was_only_seen(
+    said: Any, silent: Any, java: Java, format: Format
+) -> None:
     java.offer(OTHER[format])
     await refused(said(format), str(OTHER[format]))
     assert await silent.poll() == "theirs"
@@ -262,7 +262,9 @@ async def test_what_is_said_beats_what_was_seen_once(said: Any, silent: Any, jav
 
 
 @BOTH
-async def test_it_can_be_set_anew_whatever_is_found(said: Any, silent: Any, java: Java, format: Format) -> None:
+async def test_set_format_overrides_whatever_is_in_the_queue(
+    said: Any, silent: Any, java: Java, format: Format
+) -> None:
     await said(OTHER[format]).offer("one", "30d")
     await silent.set_format(format)
     for queue in (silent, said(format)):
@@ -273,7 +275,7 @@ async def test_it_can_be_set_anew_whatever_is_found(said: Any, silent: Any, java
     assert (await silent.stats()).format == format
 
 
-async def test_it_can_be_forgotten(said: Any, silent: Any, java: Java) -> None:
+async def test_set_format_none_forgets_the_format(said: Any, silent: Any, java: Java) -> None:
     await said("dLc0").offer("one", 1)
     java.take_all()
     await silent.set_format(None)
@@ -283,7 +285,7 @@ async def test_it_can_be_forgotten(said: Any, silent: Any, java: Java) -> None:
         await silent.set_format("fst")
 
 
-async def test_clearing_a_queue_forgets_nothing(said: Any, silent: Any, java: Java) -> None:
+async def test_clearing_a_queue_keeps_its_format(said: Any, silent: Any, java: Java) -> None:
     await said("dLc0").offer("one", 1)
     await silent.clear()
     await silent.offer("two", 1)
@@ -293,9 +295,7 @@ async def test_clearing_a_queue_forgets_nothing(said: Any, silent: Any, java: Ja
 # ── lost answers, newer versions, other types ────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_sent_again_is_there_once_though_the_format_was_set_anew_meanwhile(
-    valkey_url: str, clock: Any, name: str
-) -> None:
+def test_a_repeated_offer_counts_once_across_a_format_change(valkey_url: str, clock: Any, name: str) -> None:
     with TestClient(valkey_url, clock) as client:
         queue = client.delayed_queue(name, codec="string", format="dLc0")
         context = replace(queue.verbs.context, random_marks=lambda _: b"12345678", format=None)
@@ -306,7 +306,9 @@ def test_what_was_sent_again_is_there_once_though_the_format_was_set_anew_meanwh
         assert queue.read_all() == ["one", "tea"]
 
 
-async def test_what_a_newer_version_remembers_is_left_alone(silent: Any, said: Any, java: Java, server: Any) -> None:
+async def test_a_format_stored_by_a_newer_version_is_left_alone(
+    silent: Any, said: Any, java: Java, server: Any
+) -> None:
     server.set(java.keys.format, "Zc0Zc0 seen")
     for queue in (silent, said("dLc0")):
         with pytest.raises(tarry.ServerUnfit, match="newer version"):
@@ -316,7 +318,7 @@ async def test_what_a_newer_version_remembers_is_left_alone(silent: Any, said: A
     assert java.remembered() == b"Zc0Zc0 seen"
 
 
-async def test_a_key_of_another_type_stops_no_reading(silent: Any, java: Java, server: Any) -> None:
+async def test_a_format_key_of_another_type_does_not_stop_reads(silent: Any, java: Java, server: Any) -> None:
     server.rpush(java.keys.format, "nonsense")
     java.offer(OLD)
     assert await silent.read_all() == ["theirs"]

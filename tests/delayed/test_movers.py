@@ -29,7 +29,7 @@ def world(valkey_url: str, clock: Clock, name: str) -> Iterator[QueueSimulation]
     made.close()
 
 
-def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: QueueSimulation) -> None:
+def test_a_dead_mover_is_replaced_within_a_second_every_time(world: QueueSimulation) -> None:
     far = pack(b"far", b"12345678")  # so that nobody looks because of it
     world.raw.zadd(world.queues[0].timeouts, {far: world.clock.us // 1000 + 10**6})
     world.raw.rpush(world.queues[0].order, far)
@@ -45,7 +45,7 @@ def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: QueueSi
         assert world.latest() <= BOUND_S
 
 
-def test_a_dead_deputy_has_a_successor(world: QueueSimulation) -> None:
+def test_a_dead_deputy_is_replaced(world: QueueSimulation) -> None:
     for _ in range(3):
         world.come()
     world.pass_time(2)
@@ -54,7 +54,7 @@ def test_a_dead_deputy_has_a_successor(world: QueueSimulation) -> None:
     world.with_seat(DEPUTY)
 
 
-def test_both_dead_at_once_are_followed_within_six_seconds(world: QueueSimulation) -> None:
+def test_mover_and_deputy_dying_together_are_replaced_within_six_seconds(world: QueueSimulation) -> None:
     for _ in range(5):
         world.come()
     world.pass_time(3)
@@ -65,7 +65,7 @@ def test_both_dead_at_once_are_followed_within_six_seconds(world: QueueSimulatio
     assert world.latest() <= WORST_S
 
 
-def test_who_leaves_calls_others_at_once(world: QueueSimulation) -> None:
+def test_a_leaving_mover_wakes_a_successor_at_once(world: QueueSimulation) -> None:
     for _ in range(5):
         world.come()
     world.pass_time(3)
@@ -89,31 +89,31 @@ def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: QueueSi
     assert world.latest() <= BOUND_S
 
 
-def test_who_has_no_seat_costs_next_to_nothing(world: QueueSimulation) -> None:
-    crew = [world.come() for _ in range(20)]
+def test_a_process_without_a_seat_costs_almost_nothing(world: QueueSimulation) -> None:
+    processes = [world.come() for _ in range(20)]
     world.pass_time(3)
-    before = {process: process.scripts for process in crew}
+    before = {process: process.scripts for process in processes}
     world.pass_time(60)
-    resting = [process for process in crew if process.seats == [0]]
+    resting = [process for process in processes if process.seats == [0]]
     assert len(resting) == 18
     assert all(process.scripts - before[process] <= 60 / 4 for process in resting)
     assert world.with_seat(MOVER).scripts - before[world.with_seat(MOVER)] <= 60 / 0.7 + 1
 
 
 @pytest.mark.parametrize("consumers", [1, 5, 20])
-def test_a_message_costs_a_transfer_and_little_more(world: QueueSimulation, consumers: int) -> None:
-    crew = [world.come() for _ in range(consumers)]
+def test_a_message_costs_little_more_than_one_transfer(world: QueueSimulation, consumers: int) -> None:
+    processes = [world.come() for _ in range(consumers)]
     world.pass_time(3)
-    before = sum(process.scripts for process in crew)
+    before = sum(process.scripts for process in processes)
     for _ in range(500):
         world.offer(world.rng.uniform(0.2, 1.5))
         world.pass_time(0.02)
     world.pass_time(2)
     assert world.latest() <= 0.002  # a due time is in whole milliseconds
-    assert sum(process.scripts for process in crew) - before <= 1.5 * 500
+    assert sum(process.scripts for process in processes) - before <= 1.5 * 500
 
 
-def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: QueueSimulation) -> None:
+def test_all_queues_of_a_process_share_one_pipeline(world: QueueSimulation) -> None:
     world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
     process = world.come([])
     for keys in world.queues:  # they come one after the other
@@ -128,7 +128,7 @@ def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: QueueSimul
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_all_is_moved_in_time_by_one_mover(
+def test_one_mover_moves_everything_in_time_under_random_faults(
     valkey_url: str, clock: Clock, name: str, seed: int
 ) -> None:
     world = QueueSimulation(valkey_url, clock, name, seed)
@@ -160,7 +160,7 @@ def test_whatever_happens_all_is_moved_in_time_by_one_mover(
     world.close()
 
 
-def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_hears_again(name: str) -> None:
+def test_after_an_error_a_mover_retries_within_five_seconds_or_on_a_message(name: str) -> None:
     keys, now = keys_of(name), 0.0
     keeper = DutyList()
     keeper.add(MovedQueue(keys, b"me"))
@@ -177,7 +177,7 @@ def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_h
 
 
 @pytest.mark.parametrize("message", [b"", b"1", b"a seat is free"])
-def test_what_is_said_elsewhere_changes_nothing(name: str, message: bytes) -> None:
+def test_messages_on_other_channels_change_nothing(name: str, message: bytes) -> None:
     keeper = DutyList()
     keeper.add(MovedQueue(keys_of(name), b"me"))
     [kept] = keeper.due(0)
@@ -187,7 +187,7 @@ def test_what_is_said_elsewhere_changes_nothing(name: str, message: bytes) -> No
     assert keeper.next_due() == before
 
 
-def test_a_head_that_is_no_number_is_looked_at(world: QueueSimulation) -> None:
+def test_an_invalid_message_causes_a_transfer(world: QueueSimulation) -> None:
     process = world.come()
     world.pass_time(2)
     process.keeper.on_message(world.queues[0].channel, b"soon")

@@ -22,7 +22,7 @@ def client(valkey_url: str, clock: Clock, name: str) -> Any:
         yield made
 
 
-def test_jobs_are_due_when_the_elements_were(client: Any, clock: Clock, name: str) -> None:
+def test_moved_jobs_keep_the_due_times_of_the_elements(client: Any, clock: Clock, name: str) -> None:
     queue, topic = client.delayed_queue(name, codec="json"), client.topic("orders")
     dues = {n: queue.offer({"order": n}, n) for n in (30, 10, 20)}
     assert client.move_to_topic(queue, topic, dry_run=True) == tarry.MovedOver(3, 0)
@@ -35,7 +35,7 @@ def test_jobs_are_due_when_the_elements_were(client: Any, clock: Clock, name: st
     assert client.blocking_queue(name).poll() is None
 
 
-async def test_it_moves_awaited_too(queues: Any, delayed: Any, name: str) -> None:
+async def test_an_async_client_moves_everything_too(queues: Any, delayed: Any, name: str) -> None:
     await delayed.offer_many([str(i) for i in range(1200)], 60)
     plain = getattr(delayed, "plain", delayed)
     done = queues.client.move_to_topic(plain, f"topic-{name}")
@@ -43,7 +43,9 @@ async def test_it_moves_awaited_too(queues: Any, delayed: Any, name: str) -> Non
     assert await delayed.size() == 0
 
 
-def test_both_formats_move_and_what_cannot_is_set_aside(client: Any, server: Any, clock: Clock, name: str) -> None:
+def test_both_formats_move_and_unreadable_elements_are_set_aside(
+    client: Any, server: Any, clock: Clock, name: str
+) -> None:
     keys, due = keys_of(name), clock.us // 1000 + 60_000
     elements = [pack(b"old", b"12345678", Format.OLD), pack(b"new", b"12345678"), b"short"]
     for element in elements:
@@ -74,7 +76,7 @@ def finished(topic: Any) -> list[Any]:
 
 @pytest.mark.parametrize("partitions", [None, 3], ids=["plain", "parted"])
 @pytest.mark.parametrize("steps", range(1, 14))
-def test_broken_off_anywhere_it_goes_on(
+def test_an_interrupted_move_resumes_after_any_step(
     client: Any, clock: Clock, name: str, server: Any, steps: int, partitions: int | None
 ) -> None:
     """Also where what had arrived was finished meanwhile: nothing is done twice."""
@@ -95,7 +97,7 @@ def test_broken_off_anywhere_it_goes_on(
 
 
 @pytest.mark.parametrize("steps", range(1, 14))
-def test_broken_off_anywhere_it_goes_on_to_no_other_topic(client: Any, clock: Clock, name: str, steps: int) -> None:
+def test_an_interrupted_move_never_continues_to_another_topic(client: Any, clock: Clock, name: str, steps: int) -> None:
     queue, first, second = client.delayed_queue(name, codec="string"), client.topic("t"), client.topic("other")
     expected = sorted(str(i) for i in range(700))
     queue.offer_many(expected, 60)
@@ -111,9 +113,7 @@ def test_broken_off_anywhere_it_goes_on_to_no_other_topic(client: Any, clock: Cl
     assert sorted(done + finished(first) + finished(second)) == expected
 
 
-def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is_said(
-    client: Any, clock: Clock, name: str
-) -> None:
+def test_a_move_to_a_lost_topic_can_be_redirected(client: Any, clock: Clock, name: str) -> None:
     queue, first, second = client.delayed_queue(name, codec="string"), client.topic("t"), client.topic("other")
     queue.offer_many(["a", "b"], 60)
     broken_off(client, queue, first, 5)
@@ -123,7 +123,7 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     assert sorted(finished(second)) == ["a", "b"]
 
 
-def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -> None:
+def test_a_delayed_moving_process_restores_nothing(client: Any, clock: Clock, name: str) -> None:
     """One who moves has slept since he took them out; another has gone on, and all has been done."""
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
@@ -148,7 +148,7 @@ def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -
     assert finished(topic) == ["c", "c"]
 
 
-def test_what_0_1_0_left_on_its_way_arrives(client: Any, server: Any, name: str) -> None:
+def test_departures_of_version_0_1_0_arrive(client: Any, server: Any, name: str) -> None:
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
     broken_off(client, queue, topic, 4)
@@ -156,7 +156,7 @@ def test_what_0_1_0_left_on_its_way_arrives(client: Any, server: Any, name: str)
     assert client.move_to_topic(queue, topic).moved == 2
 
 
-def test_what_would_be_due_beyond_all_years_is_set_aside(client: Any, server: Any, name: str) -> None:
+def test_an_element_due_beyond_the_year_9999_is_set_aside(client: Any, server: Any, name: str) -> None:
     queue = client.delayed_queue(name, codec="string")
     element = pack(b"tea", b"12345678")
     server.rpush(keys_of(name).order, element)
@@ -165,7 +165,7 @@ def test_what_would_be_due_beyond_all_years_is_set_aside(client: Any, server: An
     assert queue.size() == 0
 
 
-def test_bytes_without_a_meaning_here_stay_bytes(client: Any, name: str) -> None:
+def test_bytes_that_cannot_be_decoded_stay_bytes(client: Any, name: str) -> None:
     client.delayed_queue(name, codec="bytes").offer(b"\x01\x00com.shop.Orde\xf2", 1)
     assert client.move_to_topic(client.delayed_queue(name, codec="kryo5"), "t").moved == 1
     (job,) = client.topic("t").list()

@@ -54,14 +54,14 @@ def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int
         return scripts
 
 
-def test_they_are_moved_by_due_time_with_few_scripts(client: TestClient, mixed: list[int], server: Any) -> None:
+def test_elements_are_moved_by_due_time_with_few_scripts(client: TestClient, mixed: list[int], server: Any) -> None:
     assert drive(client, lambda: None) < N // 250
     assert moved(server) == mixed
     assert not server.exists(KEYS.order, KEYS.timeouts)
 
 
 @pytest.mark.slow
-def test_others_may_take_from_the_list_meanwhile(client: TestClient, mixed: list[int], server: Any) -> None:
+def test_other_clients_may_poll_during_a_move(client: TestClient, mixed: list[int], server: Any) -> None:
     taken: list[int] = []
 
     def take() -> None:
@@ -75,7 +75,7 @@ def test_others_may_take_from_the_list_meanwhile(client: TestClient, mixed: list
     assert not server.exists(KEYS.order, KEYS.timeouts)
 
 
-def test_others_may_offer_meanwhile(client: TestClient, mixed: list[int], server: Any) -> None:
+def test_other_clients_may_offer_during_a_move(client: TestClient, mixed: list[int], server: Any) -> None:
     client_two = client.delayed_queue("places", codec="string")
     offered: list[str] = []
 
@@ -88,7 +88,7 @@ def test_others_may_offer_meanwhile(client: TestClient, mixed: list[int], server
     assert client_two.read_all() == offered
 
 
-def test_others_may_remove_from_the_middle_and_offer_so_that_the_length_stays(
+def test_other_clients_may_remove_and_offer_during_a_move(
     client: TestClient, mixed: list[int], server: Any, clock: Clock
 ) -> None:
     """Java's remove and offer between two of our scripts: places are wrong, and nothing says so but the anchors."""
@@ -113,7 +113,7 @@ def test_others_may_remove_from_the_middle_and_offer_so_that_the_length_stays(
     assert set(left) == set(server.zrange(KEYS.timeouts, 0, -1))
 
 
-def test_others_may_offer_what_is_overdue_by_a_clock_that_is_late(
+def test_other_clients_may_offer_overdue_elements_during_a_move(
     client: TestClient, mixed: list[int], server: Any, clock: Clock
 ) -> None:
     """It is due among those whose places were said: the list's ends stay, and one place belongs to another element."""

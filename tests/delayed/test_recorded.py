@@ -61,7 +61,7 @@ def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], clie
 
 
 @pytest.mark.parametrize("row", rows("transfers"), ids=name_of)
-def test_a_transfer_leaves_what_java_left(row: dict[str, Any], client: TestClient, server: Any) -> None:
+def test_a_transfer_leaves_the_keys_that_java_left(row: dict[str, Any], client: TestClient, server: Any) -> None:
     (script,) = row["scripts"]
     ready, timeouts, order = script["keys"]
     now = int(script["argv"][0])

@@ -41,7 +41,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return found
 
 
-def test_what_is_offered_is_delivered(url: str, name: str) -> None:
+def test_offered_elements_are_delivered(url: str, name: str) -> None:
     names = [f"{name}-{number}" for number in range(3)]  # in a Cluster on several nodes, heard on one line
     with tarry.Client(url) as client:
         queues = [client.blocking_queue(each, codec="string") for each in names]
@@ -53,7 +53,7 @@ def test_what_is_offered_is_delivered(url: str, name: str) -> None:
         assert {queue.stats().waiting for queue in queues} == {0}
 
 
-def test_what_is_offered_is_delivered_awaited(url: str, name: str) -> None:
+def test_offered_elements_are_delivered_to_an_async_client(url: str, name: str) -> None:
     async def story() -> None:
         async with tarry.AsyncClient(url) as client:
             names = [f"{name}-{number}" for number in range(3)]
@@ -66,7 +66,7 @@ def test_what_is_offered_is_delivered_awaited(url: str, name: str) -> None:
     asyncio.run(story())
 
 
-def test_very_many_are_moved_by_due_time_and_the_rest_goes_into_a_topic(url: str, name: str) -> None:
+def test_many_elements_are_delivered_by_due_time_and_the_rest_moves_to_a_topic(url: str, name: str) -> None:
     with tarry.Client(url, namespace=name) as client:
         delayed = client.delayed_queue(name, codec="string")
         for share in range(10):  # the last offered is the first due
@@ -102,7 +102,7 @@ def mover(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_a_mover_that_is_killed_is_followed_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:
+def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:
     keys = keys_of(name)
 
     def seats(want: int) -> list[bytes]:
@@ -123,7 +123,7 @@ def test_a_mover_that_is_killed_is_followed_by_its_deputy(valkey_url: str, serve
             until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
 
 
-def test_a_consumer_is_killed_and_only_what_it_held_is_gone(valkey_url: str, name: str) -> None:
+def test_a_killed_consumer_loses_only_its_own_element(valkey_url: str, name: str) -> None:
     script = (
         "import sys, tarry\n"
         "queue = tarry.Client(sys.argv[1]).blocking_queue(sys.argv[2], codec='string')\n"
@@ -141,7 +141,7 @@ def test_a_consumer_is_killed_and_only_what_it_held_is_gone(valkey_url: str, nam
 
 
 @pytest.mark.otherserver
-def test_a_cluster_refuses_names_whose_keys_lie_apart(cluster_nodes: list[tuple[str, int]]) -> None:
+def test_a_cluster_refuses_names_whose_keys_are_in_several_slots(cluster_nodes: list[tuple[str, int]]) -> None:
     (host, port), *_ = cluster_nodes
     with tarry.Client(f"redis+cluster://{host}:{port}") as client, pytest.raises(tarry.BadInput, match="several slots"):
         client.delayed_queue("a{b")
@@ -161,7 +161,7 @@ def apart(cluster_nodes: list[tuple[str, int]], name: str) -> tuple[str, list[st
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
-def test_who_polls_queues_in_several_slots_loses_nothing(apart: tuple[str, list[str]], awaited: bool) -> None:
+def test_polling_queues_in_several_slots_loses_nothing(apart: tuple[str, list[str]], awaited: bool) -> None:
     """Elements come to all three at the same moments, some at once and some by a delay; one at a time is wanted."""
     url, names = apart
     first, *others = names
@@ -199,7 +199,7 @@ def test_who_polls_queues_in_several_slots_loses_nothing(apart: tuple[str, list[
 
 
 @pytest.mark.otherserver
-def test_who_stops_polling_several_slots_gives_back_what_came(apart: tuple[str, list[str]]) -> None:
+def test_a_cancelled_poll_of_several_slots_gives_elements_back(apart: tuple[str, list[str]]) -> None:
     url, names = apart
 
     async def story() -> None:
@@ -221,7 +221,7 @@ def test_who_stops_polling_several_slots_gives_back_what_came(apart: tuple[str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
-def test_who_may_not_listen_to_channels_moves_all_the_same(own_server: Any, name: str, awaited: bool) -> None:
+def test_a_mover_without_channel_permission_still_moves(own_server: Any, name: str, awaited: bool) -> None:
     running = own_server(port=True)
     running.ask("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
     host, port = running.address

@@ -16,7 +16,7 @@ from tarry.verbs.redisson.elements import pack
 PATIENCE_S = 30
 
 
-async def test_stats_say_where_the_elements_are(
+async def test_stats_count_waiting_ready_and_overdue_elements(
     queues: Any, delayed: Any, blocking: Any, clock: Clock, server: Any, name: str
 ) -> None:
     empty = await delayed.stats()
@@ -45,12 +45,12 @@ def test_a_prefix_or_a_function_maps_names_as_in_java(valkey_url: str, clock: Cl
 
 
 @pytest.mark.parametrize("mapper", [7, lambda name: "", lambda name: None])
-def test_a_mapper_that_makes_no_name_is_refused(valkey_url: str, mapper: Any) -> None:
+def test_a_name_mapper_without_a_valid_result_is_refused(valkey_url: str, mapper: Any) -> None:
     with pytest.raises(tarry.BadInput, match="name_mapper"):
         tarry.Client(valkey_url, name_mapper=mapper).delayed_queue("orders")
 
 
-def test_a_client_that_was_told_to_keeps_queues_moving(valkey_url: str, server: Any, name: str) -> None:
+def test_keep_moving_delivers_due_elements(valkey_url: str, server: Any, name: str) -> None:
     names = [f"{name}-{number}" for number in range(3)]
     with tarry.Client(valkey_url) as client:
         client.keep_moving(*names)

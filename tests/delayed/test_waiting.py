@@ -40,7 +40,7 @@ def offered_by_java(server: Any, name: str, payload: bytes, *, publish: bool) ->
 
 
 @pytest.mark.parametrize("publish", [True, False], ids=["told", "not told"])
-def test_what_java_offers_is_moved_by_who_waits(queue: Any, server: Any, name: str, publish: bool) -> None:
+def test_a_waiting_consumer_moves_what_java_offers(queue: Any, server: Any, name: str, publish: bool) -> None:
     queue.put("warm")
     assert queue.take() == "warm"
     assert queue.poll(wait="50ms") is None  # the mover is there now
@@ -48,14 +48,14 @@ def test_what_java_offers_is_moved_by_who_waits(queue: Any, server: Any, name: s
     assert queue.poll(wait=PATIENCE_S) == "tea"
 
 
-def test_a_dead_mover_is_followed(queue: Any, server: Any, name: str) -> None:
+def test_a_dead_mover_is_replaced(queue: Any, server: Any, name: str) -> None:
     seconds, _ = server.time()
     server.zadd(keys_of(name).movers, {"dead": seconds * 1_000_000 + 1_400_000})
     offered_by_java(server, name, b"tea", publish=False)
     assert queue.poll(1, wait=PATIENCE_S) == ["tea"]
 
 
-def test_one_handle_a_message_delivers_to_a_consumer_that_waits(client: tarry.Client, queue: Any, name: str) -> None:
+def test_one_handle_per_message_delivers_to_a_waiting_consumer(client: tarry.Client, queue: Any, name: str) -> None:
     got: list[str] = []
     consumer = threading.Thread(target=lambda: got.extend(queue.take() for _ in range(3)))
     consumer.start()
@@ -66,7 +66,7 @@ def test_one_handle_a_message_delivers_to_a_consumer_that_waits(client: tarry.Cl
     assert got == ["0", "1", "2"]
 
 
-def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
+def test_an_element_received_by_an_interrupted_take_returns_to_the_head(
     queue: Any, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = list_pops.PopConnection
@@ -108,7 +108,7 @@ def test_a_cancelled_take_loses_nothing(valkey_url: str, server: Any, name: str)
 
 
 @pytest.mark.parametrize("kind", ["normal", "pubsub"])
-def test_a_connection_that_is_cut_is_made_anew(queue: Any, server: Any, name: str, kind: str) -> None:
+def test_a_cut_connection_is_reopened(queue: Any, server: Any, name: str, kind: str) -> None:
     assert queue.poll(wait="50ms") is None
     got: list[str] = []
     consumer = threading.Thread(target=lambda: got.append(queue.take()))
@@ -119,7 +119,7 @@ def test_a_connection_that_is_cut_is_made_anew(queue: Any, server: Any, name: st
     assert got == ["tea"]
 
 
-def test_a_handler_that_fails_does_not_end_the_subscription(client: tarry.Client, queue: Any, name: str) -> None:
+def test_a_failing_handler_does_not_end_the_subscription(client: tarry.Client, queue: Any, name: str) -> None:
     got: list[str] = []
     end = threading.Event()
 
@@ -139,7 +139,7 @@ def test_a_handler_that_fails_does_not_end_the_subscription(client: tarry.Client
     assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
 
 
-def test_an_awaited_handler_that_fails_does_not_end_the_subscription(valkey_url: str, name: str) -> None:
+def test_a_failing_async_handler_does_not_end_the_subscription(valkey_url: str, name: str) -> None:
     async def story() -> None:
         got: list[str] = []
         end = asyncio.Event()
@@ -163,7 +163,7 @@ def test_an_awaited_handler_that_fails_does_not_end_the_subscription(valkey_url:
     asyncio.run(story())
 
 
-def test_several_queues_are_kept_moving_by_one_client(client: tarry.Client, server: Any, name: str) -> None:
+def test_one_client_moves_several_queues(client: tarry.Client, server: Any, name: str) -> None:
     names = [f"{name}-{i}" for i in range(5)]
     queues = [client.blocking_queue(each, codec="string") for each in names]
     for queue in queues:
@@ -173,7 +173,7 @@ def test_several_queues_are_kept_moving_by_one_client(client: tarry.Client, serv
     assert [queue.poll(wait=PATIENCE_S) for queue in queues] == names
 
 
-def test_polling_several_without_waiting_looks_at_each(client: tarry.Client, queue: Any, name: str) -> None:
+def test_poll_from_any_without_a_wait_checks_each_queue(client: tarry.Client, queue: Any, name: str) -> None:
     other = client.blocking_queue(f"other-{name}", codec="string")
     assert queue.poll_from_any(other.name) is None
     other.put("theirs")
@@ -182,7 +182,7 @@ def test_polling_several_without_waiting_looks_at_each(client: tarry.Client, que
     assert queue.poll_from_any(other.name, wait=PATIENCE_S) == "later"
 
 
-def test_closing_leaves_no_promise_behind(valkey_url: str, server: Any, name: str) -> None:
+def test_closing_gives_up_the_mover_seat(valkey_url: str, server: Any, name: str) -> None:
     with tarry.Client(valkey_url) as client:
         assert client.blocking_queue(name, codec="string").poll(wait="20ms") is None
     assert not server.exists(keys_of(name).movers)

@@ -13,14 +13,14 @@ import sys
 from faults.both_clients import AnyClient
 
 logging.disable()
-way = AnyClient(sys.argv[1], sys.argv[2], None)
-topic = way.topic("orders")
-print(way.call(topic, "add", "tea").id, flush=True)
+any_client = AnyClient(sys.argv[1], sys.argv[2], None)
+topic = any_client.topic("orders")
+print(any_client.call(topic, "add", "tea").id, flush=True)
 if "fork" in sys.argv and (child := os.fork()):
     os.waitpid(child, 0)
     sys.exit()
-if "fork" in sys.argv and way.loop is not None:
-    way.loop = asyncio.Runner()  # the other one is the parent's
+if "fork" in sys.argv and any_client.loop is not None:
+    any_client.loop = asyncio.Runner()  # the other one is the parent's
 for _ in sys.stdin:
-    print(way.call(topic, "add", "tea").id, flush=True)
-way.close()
+    print(any_client.call(topic, "add", "tea").id, flush=True)
+any_client.close()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from faults.conftest import kind, ways
+from faults.conftest import kind, make_client
 from story import faces
 from tarry.clients.testing import Clock
 
-pytest.register_assert_rewrite("beyond.waiters")
-__all__ = ["kind", "ways"]
+pytest.register_assert_rewrite("distributed.waiters")
+__all__ = ["kind", "make_client"]
 
 SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
 PARTS = 5

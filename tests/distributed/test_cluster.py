@@ -20,7 +20,7 @@ HOUR = "1h"
 
 
 @pytest.fixture(scope="module")
-def six() -> Iterator[BigCluster]:
+def cluster() -> Iterator[BigCluster]:
     with big_cluster() as made:
         yield made
 
@@ -82,48 +82,48 @@ def ids_of(client: tarry.Client, topic: str) -> set[str]:
     return found
 
 
-def change_over(six: BigCluster, topic: str, change: Callable[[Any, Any], None]) -> None:
+def change_over(cluster: BigCluster, topic: str, change: Callable[[Any, Any], None]) -> None:
     """The master of a topic is not its master any more, while jobs are added and two wait: none of it is lost."""
     keys = topic_keys("default", topic)
-    with tarry.Client(six.url, patience="60s") as client:
-        master = six.owner_of(keys.due)
-        with two_who_wait(six.url, topic) as taken:
+    with tarry.Client(cluster.url, patience="60s") as client:
+        master = cluster.owner_of(keys.due)
+        with two_who_wait(cluster.url, topic) as taken:
             with load(client, topic) as added:
                 change(master, keys)
-                until("another master", lambda: six.owner_of(keys.due) is not master)
+                until("another master", lambda: cluster.owner_of(keys.due) is not master)
             client.topic(topic).add_many(["now", "now"])
         assert taken == ["now", "now"]
         assert ids_of(client, topic) == set(added)
         assert client.topic(topic).check().ok
-    six.until_whole()
+    cluster.until_whole()
 
 
-def test_a_replica_takes_over_when_it_is_told_to(six: BigCluster) -> None:
+def test_a_planned_cluster_failover_loses_nothing(cluster: BigCluster) -> None:
     def change(master: Any, keys: Any) -> None:
-        place = six.nodes.index(master)
-        six.nodes[(place + 3) % 6].ask("CLUSTER", "FAILOVER")
+        place = cluster.nodes.index(master)
+        cluster.nodes[(place + 3) % 6].ask("CLUSTER", "FAILOVER")
 
-    change_over(six, "told", change)
+    change_over(cluster, "told", change)
 
 
-def test_a_slot_moves_to_another_master_in_the_middle_of_a_load(six: BigCluster) -> None:
+def test_a_slot_migration_under_load_loses_nothing(cluster: BigCluster) -> None:
     def change(master: Any, keys: Any) -> None:
-        masters = [node for node in six.nodes if six.role(node) == "master"]
+        masters = [node for node in cluster.nodes if cluster.role(node) == "master"]
         target = next(node for node in masters if node is not master)
         move_slot(masters, master, target, key_slot(keys.due))
 
-    change_over(six, "moved", change)
+    change_over(cluster, "moved", change)
 
 
-def test_a_master_that_is_killed_is_followed(six: BigCluster) -> None:
+def test_clients_follow_a_killed_master_to_its_replica(cluster: BigCluster) -> None:
     """The last of these: what a killed master had acknowledged and not passed on yet is gone, as the docs say. One whose URL
     names no other node knows the others by then."""
     topic, keys = "killed", topic_keys("default", "killed")
-    master = six.owner_of(keys.due)
+    master = cluster.owner_of(keys.due)
     with tarry.Client(f"redis+cluster://127.0.0.1:{port_of(master)}", patience="60s") as client:
         before = [client.topic(topic).add(i, delay=HOUR).id for i in range(50)]
         until("a replica that has everything", lambda: replicated(told(master, "INFO", "replication")))
-        with two_who_wait(six.url, topic) as taken:
+        with two_who_wait(cluster.url, topic) as taken:
             master.kill()
             after = [client.topic(topic).add(i, delay=HOUR).id for i in range(20)]
             client.topic(topic).add_many(["now", "now"])
@@ -150,9 +150,9 @@ SLOTS = ["several-a", "several-b", "several-c"]
 
 
 @pytest.mark.parametrize("served", SLOTS)
-def test_who_waits_for_several_slots_is_served_from_any(six: BigCluster, served: str) -> None:
+def test_a_wait_on_several_slots_is_served_from_any(cluster: BigCluster, served: str) -> None:
     assert len({key_slot(topic_keys("default", name).due) for name in SLOTS}) == 3
-    with tarry.Client(six.url) as client:
+    with tarry.Client(cluster.url) as client:
         threading.Timer(0.2, lambda: client.topic(served).add("tea")).start()
         job = client.pop(*SLOTS, wait=60)
         assert job is not None
@@ -160,7 +160,7 @@ def test_who_waits_for_several_slots_is_served_from_any(six: BigCluster, served:
             assert (job.topic, job.body) == (served, "tea")
 
     async def awaited() -> tuple[str, Any]:
-        async with tarry.AsyncClient(six.url) as client:
+        async with tarry.AsyncClient(cluster.url) as client:
             adding = asyncio.get_running_loop().call_later(
                 0.2, lambda: asyncio.ensure_future(client.topic(served).add("jam"))
             )
@@ -173,23 +173,23 @@ def test_who_waits_for_several_slots_is_served_from_any(six: BigCluster, served:
     assert asyncio.run(awaited()) == (served, "jam")
 
 
-def test_nothing_comes_from_any_of_several_slots(six: BigCluster) -> None:
-    with tarry.Client(six.url) as client:
+def test_a_wait_on_several_empty_slots_returns_none(cluster: BigCluster) -> None:
+    with tarry.Client(cluster.url) as client:
         assert client.pop(*SLOTS, wait="300ms") is None
 
     async def awaited() -> Any:
-        async with tarry.AsyncClient(six.url) as client:
+        async with tarry.AsyncClient(cluster.url) as client:
             return await client.pop(*SLOTS, wait="300ms")
 
     assert asyncio.run(awaited()) is None
 
 
-def test_jobs_of_several_slots_that_come_at_once_are_handed_out_once(six: BigCluster) -> None:
+def test_simultaneous_jobs_in_several_slots_are_handed_out_once(cluster: BigCluster) -> None:
     """Ten who wait for three slots, thirty jobs at once: each goes to one, at its first attempt."""
     taken: list[tuple[str, Any, int]] = []
 
     def work() -> None:
-        with tarry.Client(six.url) as client:
+        with tarry.Client(cluster.url) as client:
             for _ in range(3):
                 job = client.pop(*SLOTS, wait=60)
                 assert job is not None
@@ -199,7 +199,7 @@ def test_jobs_of_several_slots_that_come_at_once_are_handed_out_once(six: BigClu
     threads = [threading.Thread(target=work) for _ in range(10)]
     for thread in threads:
         thread.start()
-    with tarry.Client(six.url) as client:
+    with tarry.Client(cluster.url) as client:
         for name in SLOTS:
             client.topic(name).add_many(list(range(10)), delay="200ms")
         for thread in threads:
@@ -208,15 +208,17 @@ def test_jobs_of_several_slots_that_come_at_once_are_handed_out_once(six: BigClu
         assert all(client.topic(name).stats().delayed + client.topic(name).stats().ready == 0 for name in SLOTS)
 
 
-def test_who_stops_waiting_for_several_slots_loses_nothing(six: BigCluster) -> None:
-    asyncio.run(stop_waiting(six))
+def test_cancelling_a_wait_on_several_slots_loses_nothing(cluster: BigCluster) -> None:
+    asyncio.run(cancel_waits(cluster))
 
 
-async def stop_waiting(six: BigCluster) -> None:
-    async with tarry.AsyncClient(six.url) as client:
+async def cancel_waits(cluster: BigCluster) -> None:
+    async with tarry.AsyncClient(cluster.url) as client:
         waiting = asyncio.ensure_future(client.pop(*SLOTS, wait=60))
         async with asyncio.timeout(30):
-            while not any(told(node, "INFO", "clients")["blocked_clients"] != "0" for node in six.nodes if node.alive):  # noqa: ASYNC110
+            while not any(  # noqa: ASYNC110
+                told(node, "INFO", "clients")["blocked_clients"] != "0" for node in cluster.nodes if node.alive
+            ):
                 await asyncio.sleep(0.002)
         for name in SLOTS:
             await client.topic(name).add("tea", id="tea")
@@ -232,11 +234,11 @@ async def stop_waiting(six: BigCluster) -> None:
             await client.topic(job.topic).finish(job)
 
 
-def test_who_waits_for_a_topic_with_partitions_is_served_from_any(six: BigCluster) -> None:
-    with tarry.Client(six.url) as client:
+def test_a_wait_on_a_partitioned_topic_is_served_from_any_partition(cluster: BigCluster) -> None:
+    with tarry.Client(cluster.url) as client:
         topic = client.topic("parted", partitions=6)
         topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(12)], delay="300ms")
-        with tarry.Client(six.url) as other:
+        with tarry.Client(cluster.url) as other:
             jobs = [other.pop("parted", wait=60) for _ in range(12)]
         assert sorted(job.body for job in jobs if job is not None) == list(range(12))
         assert {job.attempt for job in jobs if job is not None} == {1}

@@ -28,7 +28,7 @@ def nodes() -> Iterator[list[ServerProcess]]:
 
 
 @pytest.fixture(params=KINDS)
-def way(request: pytest.FixtureRequest, nodes: list[ServerProcess]) -> Iterator[AnyClient]:
+def any_client(request: pytest.FixtureRequest, nodes: list[ServerProcess]) -> Iterator[AnyClient]:
     hosts = ",".join(f"{host}:{port}" for host, port in servers.cluster_addresses(nodes))
     made = AnyClient(request.param, f"redis+cluster://{hosts}", None, namespace=f"together-{request.param}")
     yield made
@@ -36,21 +36,21 @@ def way(request: pytest.FixtureRequest, nodes: list[ServerProcess]) -> Iterator[
 
 
 @pytest.fixture
-def topic(way: AnyClient) -> Any:
-    made = way.client.topic("orders", partitions=PARTS)
-    way.call(made, "purge")
-    way.call(made, "add_many", [tarry.NewJob(n, id=f"{n}") for n in range(100)])
+def topic(any_client: AnyClient) -> Any:
+    made = any_client.client.topic("orders", partitions=PARTS)
+    any_client.call(made, "purge")
+    any_client.call(made, "add_many", [tarry.NewJob(n, id=f"{n}") for n in range(100)])
     return made
 
 
-def parts_of(way: AnyClient, topic: Any) -> list[Any]:
+def parts_of(any_client: AnyClient, topic: Any) -> list[Any]:
     found = topic.verbs.partitions()
-    return [part.keys for part in way.call(way.client.engine, "run", found)]
+    return [part.keys for part in any_client.call(any_client.client.engine, "run", found)]
 
 
-def test_a_slot_that_is_elsewhere_is_found_for_one_of_them(way: AnyClient, topic: Any) -> None:
+def test_a_moved_partition_is_found_while_the_others_answer(any_client: AnyClient, topic: Any) -> None:
     """The client believes that one partition is where it is not: that server answers MOVED, the others answer."""
-    keys = parts_of(way, topic)
+    keys = parts_of(any_client, topic)
     for verb, given, good in (
         ("stats", (), lambda found: found.ready == 100),
         (
@@ -61,18 +61,16 @@ def test_a_slot_that_is_elsewhere_is_found_for_one_of_them(way: AnyClient, topic
         ("get_many", ([f"{n}" for n in range(200)],), all),
         ("delete_many", ([f"{n}" for n in range(200)],), lambda found: found == ["ready"] * 200),
     ):
-        known = way.client.engine.runner._topology._nodes
+        known = any_client.client.engine.runner._topology._nodes
         slot = key_slot(keys[2].due)
         known[slot] = next(url for url in known if url != known[slot])
-        assert good(way.call(topic, verb, *given)), verb
-    assert way.call(topic, "check").ok
+        assert good(any_client.call(topic, verb, *given)), verb
+    assert any_client.call(topic, "check").ok
 
 
-def test_one_server_works_while_another_holds_its_answer(
-    way: AnyClient, topic: Any, nodes: list[ServerProcess]
-) -> None:
+def test_servers_are_asked_in_parallel(any_client: AnyClient, topic: Any, nodes: list[ServerProcess]) -> None:
     """The first partition's server pauses; the others are asked all the same, before it has answered."""
-    runner, keys = way.client.engine.runner, parts_of(way, topic)
+    runner, keys = any_client.client.engine.runner, parts_of(any_client, topic)
     place = {f"{host}:{port}": node for node, (host, port) in zip(nodes, servers.cluster_addresses(nodes), strict=True)}
     homes = [place[runner._topology.url_of(one.due).rpartition("/")[2]] for one in keys]
     other = next(node for node in homes if node is not homes[0])
@@ -82,7 +80,7 @@ def test_one_server_works_while_another_holds_its_answer(
 
     before, found = calls(), []
     homes[0].ask("CLIENT", "PAUSE", "20000", "WRITE")
-    asking = threading.Thread(target=lambda: found.append(way.call(topic, "stats")))
+    asking = threading.Thread(target=lambda: found.append(any_client.call(topic, "stats")))
     try:
         asking.start()
         until("the other server is asked", lambda: calls() != before)
@@ -93,7 +91,7 @@ def test_one_server_works_while_another_holds_its_answer(
     assert found[0].ready == 100
 
 
-def test_who_is_interrupted_leaves_no_answer_on_any_server(nodes: list[ServerProcess], monkeypatch: Any) -> None:
+def test_an_interrupted_call_leaves_no_answer_on_any_server(nodes: list[ServerProcess], monkeypatch: Any) -> None:
     """Ctrl-C while the first server's answers are read: the connections to all of them are closed, none is used again."""
 
     class Interrupted(BaseException):
@@ -116,7 +114,7 @@ def test_who_is_interrupted_leaves_no_answer_on_any_server(nodes: list[ServerPro
         assert kept.value is not None, "its frames are still there"
 
 
-def test_awaited_verbs_of_many_topics_go_on_beside_each_other(nodes: list[ServerProcess]) -> None:
+def test_async_calls_on_many_topics_run_concurrently(nodes: list[ServerProcess]) -> None:
     hosts = ",".join(f"{host}:{port}" for host, port in servers.cluster_addresses(nodes))
 
     async def story() -> None:

@@ -34,7 +34,7 @@ def url_of(running: ServerProcess) -> str:
     return f"redis://127.0.0.1:{port_of(running)}/0"
 
 
-def test_a_replicated_add_is_on_the_replica_when_it_is_answered(pair: Any) -> None:
+def test_a_replicated_add_is_on_the_replica_when_it_returns(pair: Any) -> None:
     master, replica = pair
     with tarry.Client(url_of(master), namespace="one") as client:
         topic = client.topic("orders")
@@ -45,7 +45,7 @@ def test_a_replicated_add_is_on_the_replica_when_it_is_answered(pair: Any) -> No
         assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) == 2520
 
 
-def test_many_awaited_adds_are_confirmed_together(pair: Any) -> None:
+def test_many_async_adds_are_confirmed_together(pair: Any) -> None:
     master, replica = pair
 
     async def story() -> tarry.Stats:
@@ -63,15 +63,15 @@ def test_many_awaited_adds_are_confirmed_together(pair: Any) -> None:
     assert waits(master) - before < 20, "those that leave together are confirmed together"
 
 
-def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, ways: Any) -> None:
+def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, make_client: Any) -> None:
     master, replica = pair
-    way = ways(kind, url_of(master), imaginary=False, namespace=f"parts-{kind}")
-    topic = way.client.topic("orders", partitions=8)
-    way.call(topic, "add_many", ["warm"], durability=1)
+    any_client = make_client(kind, url_of(master), imaginary=False, namespace=f"parts-{kind}")
+    topic = any_client.client.topic("orders", partitions=8)
+    any_client.call(topic, "add_many", ["warm"], durability=1)
     before = waits(master)
-    way.call(topic, "add_many", range(200), delay="1h", durability=1)
+    any_client.call(topic, "add_many", range(200), delay="1h", durability=1)
     assert waits(master) == before + 1
-    parts = way.call(way.client.engine, "run", topic.verbs.partitions())
+    parts = any_client.call(any_client.client.engine, "run", topic.verbs.partitions())
     assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
 
 
@@ -81,19 +81,19 @@ def waits(server: ServerProcess) -> int:
 
 
 @pytest.mark.parametrize("durability", ["replicated", "fsynced"])
-def test_a_replica_that_was_a_master_a_moment_ago_is_not_unfit(
-    pair: Any, durability: Any, kind: str, ways: Any
+def test_a_demoted_master_raises_unavailable_not_server_unfit(
+    pair: Any, durability: Any, kind: str, make_client: Any
 ) -> None:
     """It is asked for nothing that only a master confirms, but where the master is."""
     _, replica = pair
-    way = ways(kind, url_of(replica), imaginary=False, patience=0.05)
-    call = with_durability(add.add_job(way.topic("orders").verbs.context, "tea"), durability)
+    any_client = make_client(kind, url_of(replica), imaginary=False, patience=0.05)
+    call = with_durability(add.add_job(any_client.topic("orders").verbs.context, "tea"), durability)
     with pytest.raises(tarry.Unavailable, match="it is a replica, which takes no writes"):
-        way.call(way.client.engine.runner, "perform", call)
+        any_client.call(any_client.client.engine.runner, "perform", call)
 
 
 @pytest.mark.slow
-def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
+def test_too_few_replicas_raise_unconfirmed_and_keep_the_job(pair: Any) -> None:
     master, _ = pair
 
     async def awaited(client: tarry.AsyncClient) -> None:
@@ -109,7 +109,7 @@ def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
 
 
 @servers.ON_BOTH
-def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., ServerProcess]) -> None:
+def test_an_fsynced_add_is_on_disk_when_it_returns(own_server: Callable[..., ServerProcess]) -> None:
     running = own_server(appendonly="yes", appendfsync="everysec")
     with tarry.Client(running.url) as client:
         client.topic("orders").add("tea", delay="1h", durability="fsynced")
@@ -119,62 +119,62 @@ def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., ServerP
 
 
 @servers.ON_BOTH
-def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+def test_a_server_without_an_aof_refuses_an_fsynced_add(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any
 ) -> None:
     running = own_server()
-    way = ways(kind, running.url, imaginary=False)
-    topic = way.topic("orders")
+    any_client = make_client(kind, running.url, imaginary=False)
+    topic = any_client.topic("orders")
     for verb, given in (("add", "tea"), ("add_many", ["milk", "jam"])):
         with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`.*WAITAOF"):
-            way.call(topic, verb, given, durability="fsynced")
-    assert way.call(topic, "stats").added == 0
+            any_client.call(topic, verb, given, durability="fsynced")
+    assert any_client.call(topic, "stats").added == 0
     running.ask("CONFIG", "SET", "appendonly", "yes")
-    way.call(topic, "add", "tea", durability="fsynced")  # as soon as it can
+    any_client.call(topic, "add", "tea", durability="fsynced")  # as soon as it can
 
 
-def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+def test_a_refusal_after_the_add_raises_unconfirmed(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any
 ) -> None:
     running = own_server(appendonly="yes")
-    way = ways(kind, running.url, imaginary=False)
-    topic = way.topic("orders")
-    way.call(topic, "add", "tea", durability="fsynced")
+    any_client = make_client(kind, running.url, imaginary=False)
+    topic = any_client.topic("orders")
+    any_client.call(topic, "add", "tea", durability="fsynced")
     running.ask("CONFIG", "SET", "appendonly", "no")
     with pytest.raises(tarry.Unconfirmed, match=r"Added, but this server cannot confirm it: .*WAITAOF"):
-        way.call(topic, "add", "milk", durability="fsynced")
+        any_client.call(topic, "add", "milk", durability="fsynced")
     with pytest.raises(tarry.ServerUnfit, match="Nothing was added"):
-        way.call(topic, "add", "jam", durability="fsynced")
-    assert way.call(topic, "stats").added == 2
+        any_client.call(topic, "add", "jam", durability="fsynced")
+    assert any_client.call(topic, "stats").added == 2
 
 
 @pytest.mark.parametrize(("durability", "lacks"), [("fsynced", "waitaof"), (1, "wait")])
-def test_a_user_who_may_not_ask_for_a_confirmation_adds_nothing(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any, durability: Any, lacks: str
+def test_a_user_without_wait_permission_adds_nothing(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any, durability: Any, lacks: str
 ) -> None:
     running = own_server(appendonly="yes")
     rules = ["on", ">secret", "~*", "&*", "+@all", f"-{lacks}"]
     running.ask("ACL", "SETUSER", "shop", *rules)
-    way = ways(kind, running.url.replace("unix://", "unix://shop:secret@"), imaginary=False)
-    topic = way.topic("orders")
+    any_client = make_client(kind, running.url.replace("unix://", "unix://shop:secret@"), imaginary=False)
+    topic = any_client.topic("orders")
     with pytest.raises(tarry.ServerUnfit, match=rf"^Nothing was added: .*`\+{lacks}`.*'{lacks}'"):
-        way.call(topic, "add", "tea", durability=durability)
-    assert way.call(topic, "stats").added == 0
+        any_client.call(topic, "add", "tea", durability=durability)
+    assert any_client.call(topic, "stats").added == 0
 
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("place", ["redis6_url", "redis7_url"])
-def test_a_server_that_is_older_than_the_confirmation_is_given_nothing(
-    request: pytest.FixtureRequest, place: str, kind: str, ways: Any
+def test_a_server_without_waitaof_gets_no_job(
+    request: pytest.FixtureRequest, place: str, kind: str, make_client: Any
 ) -> None:
-    way = ways(kind, request.getfixturevalue(place), imaginary=False, namespace=f"older-{kind}")
-    topic = way.topic("orders")
+    any_client = make_client(kind, request.getfixturevalue(place), imaginary=False, namespace=f"older-{kind}")
+    topic = any_client.topic("orders")
     with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*needs Valkey or Redis 7\.2"):
-        way.call(topic, "add", "tea", durability="fsynced")
-    assert way.call(topic, "stats").added == 0
+        any_client.call(topic, "add", "tea", durability="fsynced")
+    assert any_client.call(topic, "stats").added == 0
 
 
-def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
+def test_an_add_that_only_one_server_confirmed_raises_added_in_part(
     own_server: Callable[..., ServerProcess],
 ) -> None:
     running = own_server(appendonly="yes")
@@ -195,18 +195,22 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
 
 
 @pytest.mark.parametrize("patience", [0, pytest.param(10, marks=pytest.mark.slow)])
-def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_added_twice(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any, patience: float, monkeypatch: pytest.MonkeyPatch
+def test_an_aborted_confirmation_is_repeated_and_adds_nothing_twice(
+    own_server: Callable[..., ServerProcess],
+    kind: str,
+    make_client: Any,
+    patience: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a server does to all who wait when it becomes a replica."""
     if patience:
         monkeypatch.setattr(durability, "WITHIN_MS", 700)
     confirmation_for.cache_clear()
     running = own_server()
-    way = ways(kind, running.url, imaginary=False, patience=patience)
-    topic = way.topic("orders")
+    any_client = make_client(kind, running.url, imaginary=False, patience=patience)
+    topic = any_client.topic("orders")
 
-    way.call(topic, "add", "milk")  # and the server knows the script
+    any_client.call(topic, "add", "milk")  # and the server knows the script
 
     def waits() -> bytes:
         found = running.ask("CLIENT", "LIST")
@@ -214,19 +218,19 @@ def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_add
         return next((line.split()[0][3:] for line in found.splitlines() if b" cmd=wait " in line), b"")
 
     with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(way.call, topic, "add", "tea", id="tea", durability=7)
+        answer = threads.submit(any_client.call, topic, "add", "tea", id="tea", durability=7)
         until("who waits", lambda: waits() != b"")
         assert running.ask("CLIENT", "UNBLOCK", waits().decode(), "ERROR") == 1
         with pytest.raises(
             tarry.Unconfirmed, match="Added, but 0 of 7" if patience else "Added, but it was not confirmed"
         ):
             answer.result()
-    assert way.call(topic, "stats").added == 2
+    assert any_client.call(topic, "stats").added == 2
     confirmation_for.cache_clear()
 
 
 @pytest.mark.parametrize("wrong", ["sure", 0, -1, True, 1.5, 101, "2"])
-def test_what_is_no_durability_is_refused(valkey_url: str, wrong: Any) -> None:
+def test_an_invalid_durability_is_refused(valkey_url: str, wrong: Any) -> None:
     with tarry.Client(valkey_url, namespace="refused") as client, pytest.raises(tarry.BadInput, match="durability"):
         client.topic("orders").add("tea", durability=wrong)
     with pytest.raises(tarry.BadInput):

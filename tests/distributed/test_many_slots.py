@@ -20,10 +20,10 @@ from distributed.waiters import (
     Waiting,
     blocked,
     connections,
-    heard_topic,
     serve,
     slot_of,
     tokens,
+    tracked_topic,
     waiting,
 )
 from server_groups import BigCluster, big_cluster, until
@@ -38,13 +38,13 @@ pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def six() -> Iterator[BigCluster]:
+def cluster() -> Iterator[BigCluster]:
     with big_cluster() as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def wake_ups(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What called those who wait: tokens by their keys, and lost lines. Nothing is found by looking around."""
     seen: list[Any] = []
     woken, lost = Watch.token_received, Watch.connection_lost
@@ -65,57 +65,61 @@ def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_beyond_sixteen_slots_one_connection_a_node_hears(kind: str, six: BigCluster, signs: list[Any]) -> None:
+def test_slots_beyond_sixteen_share_one_tracking_connection_a_node(
+    kind: str, cluster: BigCluster, wake_ups: list[Any]
+) -> None:
     assert len(set(map(slot_of, NAMES))) == 24
     threads = threading.active_count()
-    with waiting(kind, six, *NAMES) as (one, popped):
-        assert blocked(six) == connection_limit.MOST_BLOCKED == 16
+    with waiting(kind, cluster, *NAMES) as (one, popped):
+        assert blocked(cluster) == connection_limit.MOST_BLOCKED == 16
         assert len(one.heard()) == 8
-        assert max(map(len, connections(six, "t"))) == 1
+        assert max(map(len, connections(cluster, "t"))) == 1
         # who waits; for each of three nodes one that goes round its slots, and the lookout
         assert threading.active_count() - threads <= (1 + 3 + 3 if kind == "sync" else 1 + 3)
-        topic = heard_topic(one)
-        serve(six, topic, popped)
-    assert tokens(topic) & set(signs)
-    until("nobody is left", lambda: blocked(six) == 0 and not any(connections(six, "t")))
-    with tarry.Client(six.url) as other:
+        topic = tracked_topic(one)
+        serve(cluster, topic, popped)
+    assert tokens(topic) & set(wake_ups)
+    until("nobody is left", lambda: blocked(cluster) == 0 and not any(connections(cluster, "t")))
+    with tarry.Client(cluster.url) as other:
         assert all(other.topic(name).stats().watching == 0 for name in NAMES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_topic_with_many_partitions_is_waited_for_alike(kind: str, six: BigCluster, signs: list[Any]) -> None:
-    with tarry.Client(six.url) as client:
+def test_a_topic_with_24_partitions_uses_tracking_connections_too(
+    kind: str, cluster: BigCluster, wake_ups: list[Any]
+) -> None:
+    with tarry.Client(cluster.url) as client:
         topic = client.topic(f"many-{kind}", partitions=24)
         topic.add("warm", id="warm")
         job = topic.pop()
         assert job is not None
         topic.finish(job)
-    with waiting(kind, six, f"many-{kind}", many=24) as (one, popped):
-        assert blocked(six) == 16
+    with waiting(kind, cluster, f"many-{kind}", many=24) as (one, popped):
+        assert blocked(cluster) == 16
         assert len(one.heard()) == 8
-        assert max(map(len, connections(six, "t"))) == 1
+        assert max(map(len, connections(cluster, "t"))) == 1
         parts = {key_slot(partition_keys("default", f"many-{kind}", n, 24).due): n for n in range(24)}
         wanted = {parts[slot] for slot in one.heard()}
         id = next(f"{n}" for n in range(10_000) if partition_of_id(f"{n}", 24) in wanted)
-        with tarry.Client(six.url) as other:
+        with tarry.Client(cluster.url) as other:
             other.topic(f"many-{kind}").add("tea", id=id)
         assert popped.result(HANG_S) == (f"many-{kind}", "tea")
     keys = partition_keys("default", f"many-{kind}", partition_of_id(id, 24), 24)
-    assert {keys.wake, keys.relay} & set(signs)
+    assert {keys.wake, keys.relay} & set(wake_ups)
 
 
-def test_of_several_clients_no_more_than_sixteen_connections_block(six: BigCluster) -> None:
-    with waiting("sync", six, *NAMES[:12]) as (_, one), waiting("async", six, *NAMES[:12]) as (_, other):
-        assert blocked(six) == 16
-        with tarry.Client(six.url) as client:
+def test_several_clients_share_the_limit_of_sixteen_blocked_connections(cluster: BigCluster) -> None:
+    with waiting("sync", cluster, *NAMES[:12]) as (_, one), waiting("async", cluster, *NAMES[:12]) as (_, other):
+        assert blocked(cluster) == 16
+        with tarry.Client(cluster.url) as client:
             client.topic(NAMES[0]).add_many(["tea", "tea"])
         assert one.result(HANG_S) == other.result(HANG_S) == (NAMES[0], "tea")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_client_that_is_closed_lets_go_of_all_slots(kind: str, six: BigCluster) -> None:
+def test_a_closed_client_releases_all_slots(kind: str, cluster: BigCluster) -> None:
     with ThreadPoolExecutor(1) as pool:
-        one = Waiting(kind, six.url, pool)
+        one = Waiting(kind, cluster.url, pool)
         popped = one.pop(*NAMES)
         one.until_all_wait(24)
         if kind == "sync":
@@ -124,99 +128,97 @@ def test_a_client_that_is_closed_lets_go_of_all_slots(kind: str, six: BigCluster
             asyncio.run_coroutine_threadsafe(one.client.close(), one.loop)  # its loop may end before it has
         with pytest.raises(tarry.Unavailable, match="closed"):
             popped.result(HANG_S)
-    until("nobody is left", lambda: blocked(six) == 0 and not any(connections(six, "t")))
-    with tarry.Client(six.url) as other:
+    until("nobody is left", lambda: blocked(cluster) == 0 and not any(connections(cluster, "t")))
+    with tarry.Client(cluster.url) as other:
         assert all(other.topic(name).stats().watching == 0 for name in NAMES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lost_hearing_connection_is_made_again(kind: str, six: BigCluster, signs: list[Any]) -> None:
-    with waiting(kind, six, *NAMES) as (one, popped):
-        before = connections(six, "t")
-        for node, ids in zip(six.nodes, before, strict=True):
+def test_a_lost_tracking_connection_is_reopened(kind: str, cluster: BigCluster, wake_ups: list[Any]) -> None:
+    with waiting(kind, cluster, *NAMES) as (one, popped):
+        before = connections(cluster, "t")
+        for node, ids in zip(cluster.nodes, before, strict=True):
             for id in ids:
                 node.ask("CLIENT", "KILL", "ID", id)
-        until("other connections", lambda: signs.count("lost") == 8)
+        until("other connections", lambda: wake_ups.count("lost") == 8)
         one.until_all_wait(24)
-        assert not any(set(old) & set(new) for old, new in zip(before, connections(six, "t"), strict=True))
-        topic = heard_topic(one)
-        serve(six, topic, popped)
-    assert tokens(topic) & set(signs)
+        assert not any(set(old) & set(new) for old, new in zip(before, connections(cluster, "t"), strict=True))
+        topic = tracked_topic(one)
+        serve(cluster, topic, popped)
+    assert tokens(topic) & set(wake_ups)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_slot_that_moves_away_is_heard_where_it_is(kind: str, six: BigCluster, signs: list[Any]) -> None:
-    with waiting(kind, six, *NAMES) as (one, popped):
-        topic = heard_topic(one)
-        slot, source = slot_of(topic), six.owner_of(topic_keys("default", topic).due)
-        masters = [node for node in six.nodes if six.role(node) == "master"]
+def test_tracking_follows_a_slot_that_moves(kind: str, cluster: BigCluster, wake_ups: list[Any]) -> None:
+    with waiting(kind, cluster, *NAMES) as (one, popped):
+        topic = tracked_topic(one)
+        slot, source = slot_of(topic), cluster.owner_of(topic_keys("default", topic).due)
+        masters = [node for node in cluster.nodes if cluster.role(node) == "master"]
         target = next(node for node in masters if node is not source)
         here = one.lines()[slot]._tracking
         move_slot(masters, source, target, slot)
         until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._tracking is not here)
         one.until_all_wait(24)
-        serve(six, topic, popped)
-    assert "lost" in signs
-    assert tokens(topic) & set(signs)
+        serve(cluster, topic, popped)
+    assert "lost" in wake_ups
+    assert tokens(topic) & set(wake_ups)
 
 
-def test_without_channels_a_moved_slot_is_followed_by_looking_around(
-    six: BigCluster, signs: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_without_channels_a_moved_slot_is_found_by_rechecking(
+    cluster: BigCluster, wake_ups: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is for a user who may not subscribe, and with Redis 6.2, which has no sharded channels."""
-    for node in six.nodes:
+    for node in cluster.nodes:
         node.ask("ACL", "SETUSER", "unheard", "on", "nopass", "~*", "resetchannels", "+@all")
     monkeypatch.setattr(blocking.TrackingConnection, "recheck_s", 0.3)
-    with waiting("sync", six, *NAMES, url=six.url.replace("://", "://unheard:x@")) as (one, popped):
-        topic = heard_topic(one)
-        slot, source = slot_of(topic), six.owner_of(topic_keys("default", topic).due)
-        masters = [node for node in six.nodes if six.role(node) == "master"]
+    with waiting("sync", cluster, *NAMES, url=cluster.url.replace("://", "://unheard:x@")) as (one, popped):
+        topic = tracked_topic(one)
+        slot, source = slot_of(topic), cluster.owner_of(topic_keys("default", topic).due)
+        masters = [node for node in cluster.nodes if cluster.role(node) == "master"]
         here = one.lines()[slot]._tracking
         assert not here._state._cluster
         move_slot(masters, source, next(node for node in masters if node is not source), slot)
         until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._tracking is not here)
         one.until_all_wait(24)
-        serve(six, topic, popped)
-    assert "lost" in signs
-    assert tokens(topic) & set(signs)
+        serve(cluster, topic, popped)
+    assert "lost" in wake_ups
+    assert tokens(topic) & set(wake_ups)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("server", ["redis7", "redis8"])
-def test_redis_tells_of_tokens_and_of_slots_that_leave_as_well(
-    server: str, kind: str, constellation: Callable[[str], Any], signs: list[Any]
+def test_redis_reports_tokens_and_moved_slots_too(
+    server: str, kind: str, constellation: Callable[[str], Any], wake_ups: list[Any]
 ) -> None:
     made = constellation(f"cluster of {server}")
-    test_beyond_sixteen_slots_one_connection_a_node_hears(kind, made, signs)
-    signs.clear()
-    test_a_lost_hearing_connection_is_made_again(kind, made, signs)
-    signs.clear()
-    test_a_slot_that_moves_away_is_heard_where_it_is(kind, made, signs)
+    test_slots_beyond_sixteen_share_one_tracking_connection_a_node(kind, made, wake_ups)
+    wake_ups.clear()
+    test_a_lost_tracking_connection_is_reopened(kind, made, wake_ups)
+    wake_ups.clear()
+    test_tracking_follows_a_slot_that_moves(kind, made, wake_ups)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_hears_at_a_master_that_is_one_no_more_is_called_all_the_same(
-    kind: str, six: BigCluster, signs: list[Any]
-) -> None:
-    with waiting(kind, six, *NAMES) as (one, popped):
-        topic = heard_topic(one)
-        master = six.owner_of(topic_keys("default", topic).due)
-        six.nodes[(six.nodes.index(master) + 3) % 6].ask("CLUSTER", "FAILOVER")
-        until("another master", lambda: six.owner_of(topic_keys("default", topic).due) is not master)
-        signs.clear()
-        serve(six, topic, popped)
-    assert "lost" in signs or tokens(topic) & set(signs)
-    six.until_whole()
+def test_a_listener_at_a_former_master_is_still_woken(kind: str, cluster: BigCluster, wake_ups: list[Any]) -> None:
+    with waiting(kind, cluster, *NAMES) as (one, popped):
+        topic = tracked_topic(one)
+        master = cluster.owner_of(topic_keys("default", topic).due)
+        cluster.nodes[(cluster.nodes.index(master) + 3) % 6].ask("CLUSTER", "FAILOVER")
+        until("another master", lambda: cluster.owner_of(topic_keys("default", topic).due) is not master)
+        wake_ups.clear()
+        serve(cluster, topic, popped)
+    assert "lost" in wake_ups or tokens(topic) & set(wake_ups)
+    cluster.until_whole()
 
 
-def test_who_hears_at_a_master_that_is_killed_is_called_all_the_same(six: BigCluster, signs: list[Any]) -> None:
+def test_a_listener_at_a_killed_master_is_still_woken(cluster: BigCluster, wake_ups: list[Any]) -> None:
     """The last one: a node is gone."""
-    with waiting("sync", six, *NAMES) as (one, popped), waiting("async", six, *NAMES) as (two, popped_too):
-        topic = heard_topic(two, lambda name: slot_of(name) in one.heard())
-        master = six.owner_of(topic_keys("default", topic).due)
+    with waiting("sync", cluster, *NAMES) as (one, popped), waiting("async", cluster, *NAMES) as (two, popped_too):
+        topic = tracked_topic(two, lambda name: slot_of(name) in one.heard())
+        master = cluster.owner_of(topic_keys("default", topic).due)
         master.kill()
-        until("another master", lambda: six.owner_of(topic_keys("default", topic).due) is not master)
-        with tarry.Client(six.url, patience="60s") as other:
+        until("another master", lambda: cluster.owner_of(topic_keys("default", topic).due) is not master)
+        with tarry.Client(cluster.url, patience="60s") as other:
             other.topic(topic).add_many(["tea", "tea"])
         assert popped.result(HANG_S) == popped_too.result(HANG_S) == (topic, "tea")
-    assert "lost" in signs
+    assert "lost" in wake_ups

@@ -30,17 +30,17 @@ def partitions(request: pytest.FixtureRequest) -> int | None:
     return request.param
 
 
-def journey_of(mine: Any, theirs: Any, *, redirect: bool = False) -> migration.MigrationSteps:
+def migration_flow_of(mine: Any, theirs: Any, *, redirect: bool = False) -> migration.MigrationSteps:
     here, there = mine.engine.run(mine.verbs.partitions()), theirs.engine.run(theirs.verbs.partitions())
     return migration.migrate(here, there, dry_run=False, redirect=redirect)
 
 
-def broken_off(journey: migration.MigrationSteps, topics: Any, steps: int) -> bool:
+def broken_off(migration_flow: migration.MigrationSteps, topics: Any, steps: int) -> bool:
     """After so many calls; answers whether it had come to its end before."""
     answer = None
     for _ in range(steps):
         try:
-            side, request = journey.send(answer)
+            side, request = migration_flow.send(answer)
         except StopIteration:
             return True
         answer = topics[side].engine.run(request)
@@ -48,7 +48,9 @@ def broken_off(journey: migration.MigrationSteps, topics: Any, steps: int) -> bo
 
 
 @pytest.mark.parametrize("steps", range(3, 18))
-def test_broken_off_after_any_call_it_goes_on_to_no_other_topic(three: Any, steps: int, partitions: int | None) -> None:
+def test_an_interrupted_migration_never_continues_to_another_topic(
+    three: Any, steps: int, partitions: int | None
+) -> None:
     """Whatever it said: in the end each job was finished once, and each schedule is in one place."""
     source = three[0]
     old, first, second = (
@@ -56,7 +58,7 @@ def test_broken_off_after_any_call_it_goes_on_to_no_other_topic(three: Any, step
     )
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     source.schedules.put("orders", "beat", every="1h")
-    ended = broken_off(journey_of(old, first), (old, first), steps)
+    ended = broken_off(migration_flow_of(old, first), (old, first), steps)
     finished = [job.body for job in first.pop_many(100) if first.finish(job) is None]
     on_the_way = old.check()
     if on_the_way.leaving or on_the_way.schedules_leaving:
@@ -77,19 +79,19 @@ def test_broken_off_after_any_call_it_goes_on_to_no_other_topic(three: Any, step
     assert all(topic.check().ok for topic in (old, first, second))
 
 
-def until(journey: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
+def until(migration_flow: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
     """Goes on until that script is to be run; answers its request."""
     while True:
-        side, request = journey.send(answer)
+        side, request = migration_flow.send(answer)
         if getattr(getattr(request, "script", None), "name", "") == script:
             return request
         answer = topics[side].engine.run(request)
 
 
-def test_a_topic_is_known_by_what_is_stored_in_it_and_not_by_its_url(three: Any, tmp_path: Path) -> None:
+def test_a_topic_is_identified_by_its_data_not_by_its_url(three: Any, tmp_path: Path) -> None:
     old, first = (client.topic("orders") for client in three[:2])
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
-    until(journey_of(old, first), (old, first), "migration/arrive")
+    until(migration_flow_of(old, first), (old, first), "migration/arrive")
     other_name = tmp_path / "s"
     other_name.symlink_to(first.engine.origin.address.url.removeprefix("unix://"))
     with tarry.Client(f"unix://{other_name}") as same:
@@ -98,11 +100,11 @@ def test_a_topic_is_known_by_what_is_stored_in_it_and_not_by_its_url(three: Any,
         assert three[0].migrate(old, same.topic("orders")).moved == len(IDS)
 
 
-def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is_said(three: Any) -> None:
+def test_a_move_to_a_lost_topic_can_be_redirected(three: Any) -> None:
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     three[0].schedules.put("orders", "beat", every="1h")
-    until(journey_of(old, first), (old, first), "migration/schedule_arrive")
+    until(migration_flow_of(old, first), (old, first), "migration/schedule_arrive")
     assert old.check().schedules_leaving == 1
     with pytest.raises(tarry.BadInput, match="redirect"):
         three[0].migrate(old, second)
@@ -111,9 +113,9 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     old.add("late", id="late")
     assert three[0].migrate(old, first).moved == 1, "all has arrived, so any topic will do"
     old.add("later", id="later")
-    until(journey_of(old, first), (old, first), "migration/arrive")
+    until(migration_flow_of(old, first), (old, first), "migration/arrive")
     assert old.check().leaving == 1
-    mover = journey_of(old, second, redirect=True)
+    mover = migration_flow_of(old, second, redirect=True)
     until(mover, (old, second), "migration/arrive")
     with pytest.raises(tarry.BadInput, match="another topic"):
         three[0].migrate(old, first)
@@ -121,11 +123,11 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     assert second.stats().ready == len(IDS) + 1
 
 
-def test_two_who_move_to_different_topics_at_once_double_nothing(three: Any) -> None:
+def test_two_simultaneous_migrations_to_different_topics_duplicate_nothing(three: Any) -> None:
     """Each has looked before the other has taken anything out."""
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
-    one, other = journey_of(old, first), journey_of(old, second)
+    one, other = migration_flow_of(old, first), migration_flow_of(old, second)
     departs = until(one, (old, first), "migration/depart"), until(other, (old, second), "migration/depart")
     taken, found = map(old.engine.run, departs)
     assert taken == found
@@ -135,11 +137,11 @@ def test_two_who_move_to_different_topics_at_once_double_nothing(three: Any) -> 
     assert (first.stats().ready, second.stats().ready) == (len(IDS), 0)
 
 
-def test_what_0_1_0_left_on_its_way_goes_anywhere(three: Any) -> None:
+def test_departures_of_version_0_1_0_may_go_to_any_topic(three: Any) -> None:
     """It does not say where it was going."""
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
-    departs = until(journey_of(old, first), (old, first), "migration/depart")
+    departs = until(migration_flow_of(old, first), (old, first), "migration/depart")
     plain = migration.depart(old.verbs.keys, departs.args[1].partition(b"@")[0])
     assert len(old.engine.run(plain)[1]) == len(IDS)
     assert three[0].migrate(old, second).moved == len(IDS)

@@ -51,7 +51,7 @@ def seen(client: TestClient, *, state: Any = None) -> dict[str, Any]:
     return found
 
 
-def test_everything_that_waits_and_the_dead_move(two: Any, clock: Clock) -> None:
+def test_migrate_moves_waiting_and_dead_jobs(two: Any, clock: Clock) -> None:
     old, new = two
     held = fill(old, clock)
     before = seen(old)
@@ -75,18 +75,18 @@ def test_everything_that_waits_and_the_dead_move(two: Any, clock: Clock) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", range(4, 13))
-def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> None:
+def test_an_interrupted_move_resumes_after_any_step(two: Any, clock: Clock, steps: int) -> None:
     """The first steps are those of the options and the schedules."""
     old, new = two
     fill(old, clock)
     before = seen(old)
     mine, theirs = old.topic("orders"), new.topic("orders")
-    journey, answer = (
+    migration_flow, answer = (
         migration.migrate([mine.verbs._single], [theirs.verbs._single], dry_run=False, progress=None),
         None,
     )
     for step in range(steps):
-        side, request = journey.send(answer)
+        side, request = migration_flow.send(answer)
         answer = (old, new)[side].engine.run(request)
         assert mine.check().ok
         assert theirs.check().ok
@@ -97,7 +97,7 @@ def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> N
     assert list(seen(old)) == ["held"]
 
 
-def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
+def test_a_departing_job_is_shown_in_its_former_state(two: Any, clock: Clock) -> None:
     old, new = two
     topic = old.topic("orders")
     topic.add("tea", id="later", delay="1h")
@@ -123,7 +123,7 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     assert topic.check().leaving == 0
 
 
-def test_an_id_that_is_taken_over_there_stays(two: Any) -> None:
+def test_a_job_whose_id_exists_at_the_target_stays(two: Any) -> None:
     old, new = two
     old.topic("orders").add("mine", id="1", delay="1h")
     due = old.topic("orders").get("1").due
@@ -133,7 +133,7 @@ def test_an_id_that_is_taken_over_there_stays(two: Any) -> None:
     assert new.topic("orders").get("1").body == "theirs"
 
 
-def test_a_topic_does_not_move_into_itself_by_whatever_url(two: Any, clock: Clock) -> None:
+def test_a_topic_does_not_migrate_into_itself_under_any_url(two: Any, clock: Clock) -> None:
     old, _ = two
     old.topic("orders").add("tea", id="1", delay="1h")
     with pytest.raises(tarry.BadInput, match="into itself"):
@@ -143,7 +143,7 @@ def test_a_topic_does_not_move_into_itself_by_whatever_url(two: Any, clock: Cloc
     assert old.topic("orders").get("1").state == "delayed"
 
 
-def test_it_moves_awaited_too(two: Any, clock: Clock) -> None:
+def test_an_async_client_moves_everything_too(two: Any, clock: Clock) -> None:
     old, new = two
     fill(old, clock)
 
@@ -158,7 +158,7 @@ def test_it_moves_awaited_too(two: Any, clock: Clock) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [(1, 1), (3, 7)], ids=["plain", "growing"])
-def test_under_load_every_job_is_handed_out_once(
+def test_every_job_is_handed_out_once_during_a_migration_under_load(
     own_server: Callable[..., ServerProcess], partitions: tuple[int, int]
 ) -> None:
     """Real time: producers go over to the new server, consumers work on both, and the rest is moved meanwhile."""

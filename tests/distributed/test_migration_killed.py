@@ -46,7 +46,7 @@ print(deaths)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [None, 4], ids=["plain", "parted"])
-def test_a_mover_that_is_killed_anywhere_doubles_nothing(
+def test_a_migration_killed_at_any_point_duplicates_nothing(
     own_server: Callable[..., ServerProcess], partitions: int | None
 ) -> None:
     urls = own_server().url, own_server().url

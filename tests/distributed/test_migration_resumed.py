@@ -36,7 +36,7 @@ def targets(request: pytest.FixtureRequest) -> int | None:
     return request.param
 
 
-def journey_of(mine: Any, theirs: Any) -> migration.MigrationSteps:
+def migration_flow_of(mine: Any, theirs: Any) -> migration.MigrationSteps:
     here, there = mine.engine.run(mine.verbs.partitions()), theirs.engine.run(theirs.verbs.partitions())
     return migration.migrate(here, there, dry_run=False)
 
@@ -66,17 +66,17 @@ def lived(to: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("steps", range(4, 9))
-def test_what_has_arrived_is_left_to_what_became_of_it(two: Any, steps: int, targets: int | None) -> None:
+def test_a_resumed_migration_leaves_arrived_jobs_alone(two: Any, steps: int, targets: int | None) -> None:
     """Broken off after each call; or its answer was lost, and it comes again when the jobs have lived over there."""
     for again in (False, True):
         old, new = (
             client.topic(f"orders-{again}", partitions=n) for client, n in zip(two, (None, targets), strict=True)
         )
         old.add_many([tarry.NewJob("old", id=id) for id in IDS])
-        journey, answer, side, request = journey_of(old, new), None, 0, None
+        migration_flow, answer, side, request = migration_flow_of(old, new), None, 0, None
         for _ in range(steps):
             try:
-                side, request = journey.send(answer)
+                side, request = migration_flow.send(answer)
             except StopIteration:
                 break
             answer = (old, new)[side].engine.run(request)
@@ -101,13 +101,15 @@ def test_what_has_arrived_is_left_to_what_became_of_it(two: Any, steps: int, tar
         assert new.check().ok
 
 
-def test_one_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> None:
+def test_a_refused_job_stays_refused_until_it_is_back_at_the_source(two: Any) -> None:
     """Else one of two who move at once would put it back, and the other have it arrive."""
     old, new = (client.topic("orders") for client in two)
     old.add("old", id="tea", delay="1h")
     new.add("other", id="tea", delay="1h")
-    first, second = journey_of(old, new), journey_of(old, new)
-    stand = {journey: until(journey, (old, new), "migration/arrive") for journey in (first, second)}
+    first, second = migration_flow_of(old, new), migration_flow_of(old, new)
+    stand = {
+        migration_flow: until(migration_flow, (old, new), "migration/arrive") for migration_flow in (first, second)
+    }
     assert two[1].engine.run(stand[first]) == [False]
     new.delete("tea")
     assert two[1].engine.run(stand[second]) == [False]
@@ -118,25 +120,25 @@ def test_one_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> 
     assert two[0].migrate(old, new).moved == 1
 
 
-def until(journey: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
+def until(migration_flow: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
     """Goes on until that script is to be run; answers its request."""
     while True:
-        side, request = journey.send(answer)
+        side, request = migration_flow.send(answer)
         if getattr(getattr(request, "script", None), "name", "") == script:
             return request
         answer = topics[side].engine.run(request)
 
 
-def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> None:
+def test_a_delayed_migration_process_restores_and_removes_nothing(two: Any) -> None:
     """A second process that moves has slept since it asked: all has been done, undone and begun anew."""
     old, new = (client.topic("orders") for client in two)
     old.add("old", id="tea")
-    sleeper = journey_of(old, new)
+    sleeper = migration_flow_of(old, new)
     arrival = until(sleeper, (old, new), "migration/arrive")
     assert two[0].migrate(old, new).moved == 1
     assert new.pop().finish() is None
     old.add("again", id="tea")
-    mover = journey_of(old, new)
+    mover = migration_flow_of(old, new)
     second = until(mover, (old, new), "migration/arrive")
     assert two[1].engine.run(arrival) == [True], "told the same again"
     assert new.get("tea") is None
@@ -147,7 +149,7 @@ def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> Non
     assert new.pop().body == "again"
     late = two[1].engine.run(arrival)
     assert isinstance(late, migration.LateDeparture)
-    told = journey_of(old, new)
+    told = migration_flow_of(old, new)
     until(told, (old, new), "migration/arrive")
     side, look = told.send(late)
     assert (side, until(told, (old, new), "migration/arrive", old.engine.run(look)).items) == (
@@ -158,12 +160,12 @@ def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> Non
     assert (new.get("tea").state, old.get("tea")) == ("reserved", None)
 
 
-def test_a_schedule_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> None:
+def test_a_refused_schedule_stays_refused_until_it_is_back_at_the_source(two: Any) -> None:
     old, new = (client.topic("orders") for client in two)
     two[0].schedules.put("orders", "tea", 1, every="1h")
     two[1].schedules.put("orders", "tea", 2, every="1h")
-    first, second = journey_of(old, new), journey_of(old, new)
-    arrivals = [until(journey, (old, new), "migration/schedule_arrive") for journey in (first, second)]
+    first, second = migration_flow_of(old, new), migration_flow_of(old, new)
+    arrivals = [until(migration_flow, (old, new), "migration/schedule_arrive") for migration_flow in (first, second)]
     assert two[1].engine.run(arrivals[0]) == [False]
     two[1].schedules.delete("orders", "tea")
     assert two[1].engine.run(arrivals[1]) == [False]
@@ -171,15 +173,15 @@ def test_a_schedule_that_was_refused_stays_refused_until_it_has_gone_back(two: A
     assert [[one.body for one in client.schedules.list("orders")] for client in two] == [[], [1]]
 
 
-def test_who_is_late_with_a_schedule_brings_nothing_back_and_takes_nothing_away(two: Any) -> None:
+def test_a_delayed_schedule_migration_restores_and_removes_nothing(two: Any) -> None:
     """It has been over there, come back, left again, and been deleted over there, while one slept who moved it first."""
     old, new = (client.topic("orders") for client in two)
     two[0].schedules.put("orders", "tea", every="1h")
-    sleeper = journey_of(old, new)
+    sleeper = migration_flow_of(old, new)
     arrival = until(sleeper, (old, new), "migration/schedule_arrive")
     assert two[0].migrate(old, new).schedules == 1
     assert two[1].migrate(new, old).schedules == 1
-    second = until(journey_of(old, new), (old, new), "migration/schedule_arrive")
+    second = until(migration_flow_of(old, new), (old, new), "migration/schedule_arrive")
     assert two[0].engine.run(sleeper.send([True])[1]) == 0, "it has left again, and not arrived"
     assert two[1].engine.run(second) == [True]
     two[1].schedules.delete("orders", "tea")
@@ -188,7 +190,7 @@ def test_who_is_late_with_a_schedule_brings_nothing_back_and_takes_nothing_away(
     assert [client.schedules.list("orders") for client in two] == [[], []]
 
 
-def test_a_server_that_has_forgotten_its_departures_loses_nothing(two: Any, clock: Clock) -> None:
+def test_a_server_that_lost_its_departure_number_loses_no_job(two: Any, clock: Clock) -> None:
     """After a fail-over, with a clock behind: over there a later departure is known than the one that it makes now."""
     old, new = (client.topic("orders") for client in two)
     old.add("first", id="first", delay="1h")
@@ -203,10 +205,10 @@ def test_a_server_that_has_forgotten_its_departures_loses_nothing(two: Any, cloc
     assert old.check().ok
 
 
-def test_what_an_older_version_left_on_its_way_arrives(two: Any) -> None:
+def test_departures_of_an_older_version_arrive(two: Any) -> None:
     old, new = (client.topic("orders") for client in two)
     old.add_many(range(3), delay="1h")
-    until(journey_of(old, new), (old, new), "migration/arrive")
+    until(migration_flow_of(old, new), (old, new), "migration/arrive")
     two[0].engine.run(Command((b"HDEL", departing_key(old.verbs.keys), b""), int))
     assert two[0].migrate(old, new).moved == 3
 
@@ -235,7 +237,7 @@ class Crowd:
     def come(self) -> None:
         if len(self.movers) < 3:
             way = self.places if self.random.random() < 0.7 else self.places[::-1]
-            self.movers.append([journey_of(*way), None])
+            self.movers.append([migration_flow_of(*way), None])
 
     def die(self) -> None:
         if self.movers:
@@ -259,7 +261,9 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_in_whatever_order_movers_come_go_and_die(two: Any, clock: Clock, seed: int, targets: int | None) -> None:
+def test_migrations_that_start_stop_and_die_in_random_order_hand_out_each_job_once(
+    two: Any, clock: Clock, seed: int, targets: int | None
+) -> None:
     """Each job is handed out once, and each occurrence of a schedule."""
     random, client = Random(seed), two[0]
     places = [client.topic("a"), client.topic("b", partitions=targets)]

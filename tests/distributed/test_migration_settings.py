@@ -65,7 +65,7 @@ def drained(client: TestClient) -> list[str]:
     return found
 
 
-def test_schedules_go_on_over_there(two: Any, clock: Clock, targets: int | None) -> None:
+def test_migrated_schedules_continue_at_the_target(two: Any, clock: Clock, targets: int | None) -> None:
     old, new = two
     fill(old, clock)
     before = seen(old)
@@ -85,16 +85,18 @@ def test_schedules_go_on_over_there(two: Any, clock: Clock, targets: int | None)
 
 
 @pytest.mark.parametrize("steps", range(1, 10))
-def test_broken_off_anywhere_each_fires_in_one_place(two: Any, clock: Clock, steps: int, targets: int | None) -> None:
+def test_a_schedule_fires_in_one_place_after_an_interrupted_migration(
+    two: Any, clock: Clock, steps: int, targets: int | None
+) -> None:
     """Somebody pops on both sides between the steps, and for a while after the crash; then it is begun again."""
     old, new = two
     fill(old, clock)
     mine, theirs = old.topic("orders"), new.topic("orders", partitions=targets)
     here, there = old.engine.run(mine.verbs.partitions()), new.engine.run(theirs.verbs.partitions())
-    journey, answer, fired = migration.migrate(here, there, dry_run=False, progress=None), None, list[str]()
+    migration_flow, answer, fired = migration.migrate(here, there, dry_run=False, progress=None), None, list[str]()
     try:
         for step in range(steps):
-            side, request = journey.send(answer)
+            side, request = migration_flow.send(answer)
             answer = (old, new)[side].engine.run(request)
             if step == steps - 1:
                 (old, new)[side].engine.run(request)  # and its answer was lost
@@ -118,9 +120,7 @@ def test_broken_off_anywhere_each_fires_in_one_place(two: Any, clock: Clock, ste
     assert sum(id.startswith("once@") for id in fired) == 1
 
 
-def test_what_code_declares_moves_and_is_known_again_by_its_workers(
-    two: Any, clock: Clock, targets: int | None
-) -> None:
+def test_declared_schedules_migrate_and_are_recognized_by_workers(two: Any, clock: Clock, targets: int | None) -> None:
     old, new = two
 
     def declare(client: TestClient) -> None:
@@ -144,7 +144,7 @@ def test_what_code_declares_moves_and_is_known_again_by_its_workers(
     assert moved.changed < clock.now - timedelta(minutes=11), "it was not defined anew"
 
 
-def test_to_and_fro_in_one_moment_none_is_lost(two: Any, clock: Clock) -> None:
+def test_migrating_back_and_forth_loses_no_schedule(two: Any, clock: Clock) -> None:
     old, new = two
     fill(old, clock)
     before = seen(old)
@@ -154,16 +154,16 @@ def test_to_and_fro_in_one_moment_none_is_lost(two: Any, clock: Clock) -> None:
     assert (seen(old), seen(new)) == (before, {})
 
 
-def test_one_that_arrived_and_was_changed_does_not_come_back(two: Any, clock: Clock) -> None:
+def test_a_schedule_changed_at_the_target_is_not_overwritten(two: Any, clock: Clock) -> None:
     """The worst moment: it is over there, that was not told here, and there somebody redefines or deletes it."""
     old, new = two
     for name in ("changed", "deleted"):
         old.schedules.put("orders", name, every="10m")
     mine, theirs = old.topic("orders"), new.topic("orders")
     here, there = old.engine.run(mine.verbs.partitions()), new.engine.run(theirs.verbs.partitions())
-    journey, answer = migration.migrate(here, there, dry_run=False, progress=None), None
+    migration_flow, answer = migration.migrate(here, there, dry_run=False, progress=None), None
     while len(new.schedules.list("orders")) < 2:
-        side, request = journey.send(answer)
+        side, request = migration_flow.send(answer)
         answer = (old, new)[side].engine.run(request)
     new.schedules.put("orders", "changed", every="1m")
     new.schedules.delete("orders", "deleted")
@@ -172,7 +172,7 @@ def test_one_that_arrived_and_was_changed_does_not_come_back(two: Any, clock: Cl
     assert [(one.id, one.every) for one in new.schedules.list("orders")] == [("changed", timedelta(minutes=1))]
 
 
-def test_a_name_that_is_taken_stays_and_one_defined_alike_goes_on(two: Any, clock: Clock) -> None:
+def test_a_conflicting_schedule_stays_and_an_equal_one_is_merged(two: Any, clock: Clock) -> None:
     old, new = two
     old.schedules.put("orders", "other", 1, every="10m")
     old.schedules.put("orders", "alike", 1, every="10m")
@@ -189,7 +189,7 @@ def test_a_name_that_is_taken_stays_and_one_defined_alike_goes_on(two: Any, cloc
     assert (old.schedules.get("orders", "other").body, new.schedules.get("orders", "other").body) == (1, 2)
 
 
-def test_many_schedules_move(two: Any, clock: Clock) -> None:
+def test_many_schedules_migrate(two: Any, clock: Clock) -> None:
     old, new = two
     for n in range(150):
         old.schedules.put("orders", f"s{n:03}", n, every=3600 + n)
@@ -198,7 +198,7 @@ def test_many_schedules_move(two: Any, clock: Clock) -> None:
     assert (seen(old), seen(new)) == ({}, before)
 
 
-def test_what_is_configured_moves_too(two: Any, targets: int | None) -> None:
+def test_configured_options_migrate_too(two: Any, targets: int | None) -> None:
     old, new = two
     said = old.topic("orders").configure(
         ttr="5m", max_attempts=None, keep=None, rate="100/1m", burst=9, concurrency=7, max_lateness="1h"
@@ -215,7 +215,7 @@ def test_what_is_configured_moves_too(two: Any, targets: int | None) -> None:
     assert (to.configure().ttr, to.configure().concurrency) == (timedelta(minutes=1), 4)
 
 
-def test_a_limit_that_cannot_be_divided_is_refused_before_anything_moves(two: Any, clock: Clock) -> None:
+def test_an_indivisible_limit_is_refused_before_anything_moves(two: Any, clock: Clock) -> None:
     old, new = two
     fill(old, clock)
     old.topic("orders").configure(concurrency=2)
@@ -228,7 +228,7 @@ def test_a_limit_that_cannot_be_divided_is_refused_before_anything_moves(two: An
     assert old.migrate("orders", new.topic("orders")).moved == 1
 
 
-def test_a_topic_with_schedules_does_not_move_into_itself_by_another_url(two: Any, clock: Clock) -> None:
+def test_a_topic_with_schedules_does_not_migrate_into_itself(two: Any, clock: Clock) -> None:
     old, _ = two
     fill(old, clock)
     before = seen(old)
@@ -238,7 +238,7 @@ def test_a_topic_with_schedules_does_not_move_into_itself_by_another_url(two: An
 
 
 @pytest.mark.otherserver
-def test_they_move_to_a_cluster_and_into_partitions(
+def test_schedules_migrate_to_a_cluster_and_into_partitions(
     valkey_url: str, cluster_nodes: list[tuple[str, int]], clock: Clock, namespace: str
 ) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)

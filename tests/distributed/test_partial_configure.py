@@ -72,7 +72,7 @@ def reserved_at_most(topic: Any) -> int:
 
 
 @pytest.mark.parametrize("steps", range(PARTS + 1))
-def test_broken_off_anywhere_it_is_spread_by_who_looks(
+def test_a_partial_configure_is_completed_by_the_next_reader(
     topic: Any, client: TestClient, clock: Clock, steps: int
 ) -> None:
     step(topic, begin(topic, concurrency=AFTER, rate="1000/s"), None, steps)
@@ -83,7 +83,7 @@ def test_broken_off_anywhere_it_is_spread_by_who_looks(
     assert reserved_at_most(topic) == found.concurrency
 
 
-def test_two_who_rule_at_once_end_alike_and_neither_is_lost(topic: Any) -> None:
+def test_two_simultaneous_configures_are_both_applied(topic: Any) -> None:
     mine, other = begin(topic, concurrency=AFTER), begin(topic, ttr="30s")
     answer = step(topic, mine, None, 2)
     topic.engine.run(other)
@@ -93,7 +93,7 @@ def test_two_who_rule_at_once_end_alike_and_neither_is_lost(topic: Any) -> None:
     assert (told(topic)["concurrency"], told(topic)["ttr"]) == ({b"40"}, {b"30000000"})
 
 
-def test_a_late_step_does_not_take_back_what_was_said_since(topic: Any) -> None:
+def test_a_late_step_of_configure_does_not_undo_a_newer_one(topic: Any) -> None:
     late = begin(topic, concurrency=AFTER)
     answer = step(topic, late, None, 1)
     request = late.send(answer)
@@ -102,7 +102,7 @@ def test_a_late_step_does_not_take_back_what_was_said_since(topic: Any) -> None:
     assert told(topic)["concurrency"] == {b"60"}
 
 
-def test_a_first_partition_that_forgot_counts_on_from_the_others(topic: Any) -> None:
+def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic: Any) -> None:
     """A fail-over lost what it was told last: what it has holds."""
     first = topic.engine.run(topic.verbs.partitions())[0]
     topic.configure(concurrency=AFTER)
@@ -115,14 +115,14 @@ def test_a_first_partition_that_forgot_counts_on_from_the_others(topic: Any) -> 
     assert told(topic)["concurrency"] == {b"50"}
 
 
-def test_a_move_that_was_broken_off_among_the_limits_sets_them_everywhere(client: TestClient) -> None:
+def test_a_migration_interrupted_among_the_limits_sets_them_everywhere(client: TestClient) -> None:
     here, there = client.topic("plain"), client.topic("parted", partitions=PARTS)
     here.configure(concurrency=AFTER)
     parts = client.engine.run(there.verbs.partitions())
-    journey = migration.migrate(client.engine.run(here.verbs.partitions()), parts, dry_run=False)
+    migration_flow = migration.migrate(client.engine.run(here.verbs.partitions()), parts, dry_run=False)
     answer = None
     for _ in range(4):  # two looks, two partitions
-        _, request = journey.send(answer)
+        _, request = migration_flow.send(answer)
         answer = client.engine.run(request)
     assert client.migrate("plain", there).options == ("concurrency",)
     assert told(there)["concurrency"] == {b"40"}

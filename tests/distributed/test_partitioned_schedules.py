@@ -29,23 +29,25 @@ def schedules(face: Any) -> Any:
     return Awaited(face.client.schedules) if blocking else face.client.schedules
 
 
-def test_the_names_lie_everywhere() -> None:
+def test_the_schedule_names_cover_all_partitions() -> None:
     assert {partition_of_name(name.encode(), PARTS) for name in NAMES} == set(range(PARTS))
 
 
 @pytest.mark.parametrize("name", ["s", "a@b", "日报", "s@2026-01-01T00:00:00Z", "Z", "@"])
 @pytest.mark.parametrize("moment", [0, 1, 1_800_000_000_000_000, 253_370_764_800_000_000 - 1])
-def test_an_occurrence_lies_where_its_schedule_does(name: str, moment: int) -> None:
+def test_an_occurrence_is_in_the_partition_of_its_schedule(name: str, moment: int) -> None:
     for number in (2, 7, 1024):
         assert partition_of_id(f"{name}@{occurrence_stamp(moment)}", number) == partition_of_name(name.encode(), number)
 
 
 @pytest.mark.parametrize("id", ["s@2026-01-01T00:00:00", "@2026-01-01T00:00:00Z", "s@today Z", "s@2026-1-1T00:00:00Z"])
-def test_other_ids_lie_where_all_of_them_says(id: str) -> None:
+def test_other_ids_are_placed_by_their_whole_text(id: str) -> None:
     assert partition_of_id(id, 1024) == partition_of_name(id.encode(), 1024)
 
 
-def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
+def test_partitioned_schedules_fire_and_their_jobs_are_found_by_id(
+    face: Any, topic: Any, schedules: Any, clock: Clock
+) -> None:
     async def story() -> None:
         await topic.stats()
         for n, name in enumerate(NAMES):
@@ -78,7 +80,7 @@ def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, 
     face.perform(story())
 
 
-def test_who_waits_is_there_at_the_occurrence(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
+def test_a_waiting_pop_gets_the_job_at_its_occurrence(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.stats()
         began = clock.us
@@ -92,7 +94,7 @@ def test_who_waits_is_there_at_the_occurrence(face: Any, topic: Any, schedules: 
         face.perform(story())
 
 
-def test_what_code_declares_lies_there_too(url: str, clock: Clock, namespace: str) -> None:
+def test_declared_schedules_are_partitioned_too(url: str, clock: Clock, namespace: str) -> None:
     done: list[str] = []
 
     def crew(client: Any, names: list[str]) -> tarry.Worker:
@@ -127,7 +129,7 @@ def test_what_code_declares_lies_there_too(url: str, clock: Clock, namespace: st
     asyncio.run(story())
 
 
-def test_one_that_is_damaged_is_shown_among_the_others(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
+def test_a_damaged_schedule_is_listed_among_the_others(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.stats()
         for name in NAMES[:3]:

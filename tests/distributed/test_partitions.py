@@ -22,7 +22,7 @@ def told(face: Any, story: Any) -> Any:
     return face.perform(story)
 
 
-def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
+def test_jobs_are_stored_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
     async def story() -> None:
         added = await topic.add_many([tarry.NewJob(n, id=f"job-{n}") for n in range(50)], delay="1h")
         assert [one.id for one in added] == [f"job-{n}" for n in range(50)]
@@ -38,7 +38,7 @@ def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
     told(face, story())
 
 
-def test_a_partition_has_a_slot_and_all_its_keys_are_there() -> None:
+def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
     slots = [{key_slot(key) for key in partition_keys("default", "orders", n, 8)} for n in range(8)]
     assert [len(each) for each in slots] == [1] * 8
     assert len(set[int]().union(*slots)) == 8
@@ -46,7 +46,7 @@ def test_a_partition_has_a_slot_and_all_its_keys_are_there() -> None:
 
 @pytest.mark.parametrize("masters", [2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize("partitions", [2, 3, 8, 12, 30, 100])
-def test_the_partitions_lie_evenly_over_the_masters(partitions: int, masters: int) -> None:
+def test_partitions_are_spread_evenly_over_the_masters(partitions: int, masters: int) -> None:
     """However many there are of both: no master has two more than its share."""
     for topic in ("orders", "t", "测试/7"):
         slots = [key_slot(partition_keys("default", topic, n, partitions).due) for n in range(partitions)]
@@ -56,7 +56,7 @@ def test_the_partitions_lie_evenly_over_the_masters(partitions: int, masters: in
         assert min(shares[n] for n in range(masters)) > partitions / masters - 2
 
 
-def test_a_tag_tells_of_what_it_is() -> None:
+def test_a_hash_tag_names_its_topic_and_partition() -> None:
     due = partition_keys("default", "a.b/c", 3, 8).due
     assert partition_of(due.removeprefix(b"tarry:{default/").removesuffix(b"}:due")) == (b"a.b/c", 3)
     assert partition_of(b"a.b/c") == (b"a.b/c", -1)
@@ -104,7 +104,7 @@ def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Cloc
     told(face, story())
 
 
-def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, clock: Clock) -> None:
+def test_a_waiting_pop_is_served_from_any_partition(face: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         for n in range(12):
             await topic.add(n, delay="5s", id=f"wait-{n}")
@@ -119,7 +119,7 @@ def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, cloc
         told(face, story())
 
 
-def test_who_would_wait_for_many_is_given_what_is_ready_in_all_partitions(face: Any, topic: Any) -> None:
+def test_pop_many_with_a_wait_takes_ready_jobs_of_all_partitions(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(40))
         assert len(await topic.pop_many(100, wait="1s")) == 40
@@ -127,7 +127,7 @@ def test_who_would_wait_for_many_is_given_what_is_ready_in_all_partitions(face: 
     told(face, story())
 
 
-def test_of_what_a_holder_has_no_more_than_so_many_are_given_back(face: Any, topic: Any) -> None:
+def test_release_holder_releases_no_more_than_its_limit(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(40))
         while await topic.pop_many(10):
@@ -140,7 +140,7 @@ def test_of_what_a_holder_has_no_more_than_so_many_are_given_back(face: Any, top
     told(face, story())
 
 
-def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
+def test_partitions_are_drained_evenly(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])
         jobs = [job for _ in range(20) for job in await topic.pop_many(10)]
@@ -151,7 +151,7 @@ def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
     told(face, story())
 
 
-def test_their_number_is_found_and_stays(face: Any, topic: Any) -> None:
+def test_the_number_of_partitions_is_discovered_and_cannot_change(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add("tea", id="tea", delay="1h")
         again = face.topic("orders")
@@ -174,7 +174,7 @@ def test_their_number_is_found_and_stays(face: Any, topic: Any) -> None:
     told(face, story())
 
 
-def test_whoever_is_first_makes_them(face: Any) -> None:
+def test_the_first_verb_of_any_handle_creates_the_partitions(face: Any) -> None:
     """The number has been said, and no verb of that handle was called yet."""
 
     async def story() -> None:
@@ -191,7 +191,7 @@ def test_whoever_is_first_makes_them(face: Any) -> None:
     told(face, story())
 
 
-def test_a_number_that_was_said_of_a_plain_topic_disturbs_nobody_else(face: Any) -> None:
+def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(face: Any) -> None:
     async def story() -> None:
         await face.topic("plain").add("tea", id="tea", delay="1h")
         with pytest.raises(BadInput, match="has been used"):
@@ -211,12 +211,12 @@ def wrong(face: Any, name: str, partitions: int) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1025, True, "8", 2.0])
-def test_what_is_no_number_of_partitions_is_refused(face: Any, wrong: Any) -> None:
+def test_an_invalid_number_of_partitions_is_refused(face: Any, wrong: Any) -> None:
     with pytest.raises(BadInput, match="partitions"):
         face.topic("orders", partitions=wrong)
 
 
-def test_a_plain_topic_moves_into_one_with_partitions(face: Any, clock: Clock) -> None:
+def test_a_plain_topic_migrates_into_a_partitioned_one(face: Any, clock: Clock) -> None:
     async def story() -> None:
         old, new = face.topic("old"), face.topic("new", partitions=3)
         await old.add_many([tarry.NewJob(n, id=f"{n}", delay=60 + n) for n in range(300)])
@@ -231,7 +231,7 @@ def test_a_plain_topic_moves_into_one_with_partitions(face: Any, clock: Clock) -
     told(face, story())
 
 
-def test_a_worker_finds_the_partitions(url: str, clock: Clock, namespace: str) -> None:
+def test_a_worker_consumes_all_partitions(url: str, clock: Clock, namespace: str) -> None:
     done: list[Any] = []
 
     async def story() -> None:
@@ -256,7 +256,7 @@ def test_a_worker_finds_the_partitions(url: str, clock: Clock, namespace: str) -
     assert sorted(done) == [n for n in range(60) if n % 10 != 3]
 
 
-def test_within_a_partition_jobs_come_by_due_time(face: Any, topic: Any, clock: Clock) -> None:
+def test_jobs_of_one_partition_come_in_order_of_due_time(face: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=(n * 37) % 100) for n in range(100)])
         clock.advance("2m")

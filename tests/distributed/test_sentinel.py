@@ -14,7 +14,7 @@ from server_groups import MASTER, sentinels
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
 
-def test_master_and_sentinels_have_passwords_of_their_own() -> None:
+def test_master_and_sentinels_may_have_different_passwords() -> None:
     mine, theirs = "m@st/er", "w@tch:er"
     with sentinels() as own:
         for one in own.data:
@@ -31,7 +31,7 @@ def test_master_and_sentinels_have_passwords_of_their_own() -> None:
             client.topics()
 
 
-def test_the_master_is_killed_under_load() -> None:
+def test_a_master_killed_under_load_loses_no_replicated_job() -> None:
     """What was acknowledged once the replica had it is there; who waits goes on waiting, and is served."""
     with sentinels() as own, tarry.Client(own.url, patience="60s") as client:
         topic = client.topic("orders")

@@ -35,7 +35,7 @@ def shares(client: TestClient, topic: Any) -> list[list[int]]:
     burst=st.none() | st.integers(1, 500),
     cap=st.none() | st.integers(1, 500),
 )
-def test_a_limit_is_divided_and_sums_up_to_what_was_asked_for(
+def test_a_limit_is_divided_among_partitions_without_remainder(
     valkey_url: str, namespace: str, parts: int, count: int, span_ms: int, burst: int | None, cap: int | None
 ) -> None:
     with TestClient(valkey_url, Clock(), namespace=namespace) as client:
@@ -67,7 +67,7 @@ def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> b
 
 
 @pytest.mark.parametrize(("rate", "burst"), [("10/s", None), ("100/m", 7), ("1000/s", None)])
-def test_never_above_over_any_window_and_hardly_below(
+def test_a_partitioned_rate_is_never_exceeded_and_almost_reached(
     valkey_url: str, clock: Clock, namespace: str, rate: str, burst: int | None
 ) -> None:
     with TestClient(valkey_url, clock, namespace=namespace) as client:
@@ -88,7 +88,7 @@ def test_never_above_over_any_window_and_hardly_below(
         assert len(now) == defaults.burst
 
 
-def test_they_hold_whatever_their_users(face: Any, topic: Any, clock: Clock) -> None:
+def test_limits_hold_over_all_partitions(face: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         assert (await topic.configure(concurrency=7, max_lateness="1h")).concurrency == 7
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(200)])

@@ -37,7 +37,7 @@ LATE_S = 1.0
 
 
 @pytest.fixture
-def trio() -> Iterator[Sentinels]:
+def sentinel_group() -> Iterator[Sentinels]:
     with sentinels() as made:
         yield made
 
@@ -69,18 +69,18 @@ class Producer(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        way = AnyClient(self._kind, self._url, None, patience=30)
-        topic = way.topic("orders")
+        any_client = AnyClient(self._kind, self._url, None, patience=30)
+        topic = any_client.topic("orders")
         number = 0
         while not self._ended.wait(self._pause):
             number += 1
             try:
-                job = way.call(topic, "add", number, id=f"{self._kind}{self._name}-{number}", **self._options)
+                job = any_client.call(topic, "add", number, id=f"{self._kind}{self._name}-{number}", **self._options)
             except tarry.TarryError as fault:
                 self.refused.append(fault)
             else:
                 self.acknowledged[job.id] = time.monotonic()
-        way.close()
+        any_client.close()
 
     def end(self) -> None:
         self._ended.set()
@@ -96,13 +96,13 @@ def producers(*made: Producer) -> Iterator[tuple[Producer, ...]]:
             one.end()
 
 
-def test_nothing_acknowledged_later_than_a_second_after_the_announcement_is_lost(trio: Sentinels) -> None:
-    with producers(*[Producer(kind, trio.url) for kind in KINDS]) as both:
+def test_adds_acknowledged_a_second_after_the_failover_survive(sentinel_group: Sentinels) -> None:
+    with producers(*[Producer(kind, sentinel_group.url) for kind in KINDS]) as both:
         until(lambda: all(len(one.acknowledged) > 100 for one in both))
-        with trio.switching() as switch:
+        with sentinel_group.switching() as switch:
             announced = switch.until_announced()
         until(lambda: is_demoted(switch.old), "the old master's demotion")
-    there = ids_at(trio.master())
+    there = ids_at(sentinel_group.master())
     for one in both:
         assert not one.refused
         late = {id: at - announced for id, at in one.acknowledged.items() if at > announced + LATE_S}
@@ -111,7 +111,7 @@ def test_nothing_acknowledged_later_than_a_second_after_the_announcement_is_lost
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_with_enough_replicas_to_write_nothing_is_lost(replicas: int) -> None:
+def test_min_replicas_to_write_prevents_all_loss(replicas: int) -> None:
     """Ten thousand, and a planned switch in their midst."""
     with sentinels(options=(*SAFE, str(replicas)), replicas=replicas) as own:
         with producers(
@@ -130,145 +130,145 @@ def test_with_enough_replicas_to_write_nothing_is_lost(replicas: int) -> None:
 
 @BOTH
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_an_idle_client_never_adds_to_an_old_master_that_is_back(trio: Sentinels, kind: str, how: str) -> None:
-    way = AnyClient(kind, trio.url, None, patience=30)
-    topic = way.topic("orders")
-    way.call(topic, "add", "before")
-    trio.until_replicated()
-    old = trio.master()
+def test_an_idle_client_never_adds_to_a_former_master(sentinel_group: Sentinels, kind: str, how: str) -> None:
+    any_client = AnyClient(kind, sentinel_group.url, None, patience=30)
+    topic = any_client.topic("orders")
+    any_client.call(topic, "add", "before")
+    sentinel_group.until_replicated()
+    old = sentinel_group.master()
     (old.kill if how == "killed" else old.freeze)()
-    until(lambda: trio.master() is not old, "another master")
+    until(lambda: sentinel_group.master() is not old, "another master")
     (old.restart if how == "killed" else old.resume)()
-    added = {way.call(topic, "add", "after").id for _ in range(3)}
-    way.close()
-    assert added <= ids_at(trio.master())
+    added = {any_client.call(topic, "add", "after").id for _ in range(3)}
+    any_client.close()
+    assert added <= ids_at(sentinel_group.master())
 
 
 @pytest.mark.parametrize("how", ["", "COORDINATED"])
-def test_a_planned_switch_loses_nothing_where_the_sentinels_are_heard(trio: Sentinels, how: str) -> None:
+def test_a_planned_failover_loses_nothing_when_sentinels_are_subscribed(sentinel_group: Sentinels, how: str) -> None:
     """Verbs wait while one of them makes another the master; at a COORDINATED one the old master waits, too."""
-    with producers(*[Producer(kind, trio.url, pause=0) for kind in KINDS]) as both:
+    with producers(*[Producer(kind, sentinel_group.url, pause=0) for kind in KINDS]) as both:
         until(lambda: all(len(one.acknowledged) > 100 for one in both))
-        with trio.switching(how):
+        with sentinel_group.switching(how):
             pass
         many = sum(len(one.acknowledged) for one in both)
         until(lambda: sum(len(one.acknowledged) for one in both) > many + 1000)
-    there = ids_at(trio.master())
+    there = ids_at(sentinel_group.master())
     for one in both:
         assert not one.refused
         assert one.acknowledged.keys() <= there
 
 
 @BOTH
-def test_what_was_confirmed_survives_a_master_that_is_killed(trio: Sentinels, kind: str) -> None:
-    with producers(Producer(kind, trio.url, pause=0, durability="replicated")) as (one,):
+def test_confirmed_adds_survive_a_killed_master(sentinel_group: Sentinels, kind: str) -> None:
+    with producers(Producer(kind, sentinel_group.url, pause=0, durability="replicated")) as (one,):
         until(lambda: len(one.acknowledged) > 100)
-        trio.master().kill()
-        old = trio.master()
-        until(lambda: trio.master() is not old, "another master")
-    assert one.acknowledged.keys() <= ids_at(trio.master())
+        sentinel_group.master().kill()
+        old = sentinel_group.master()
+        until(lambda: sentinel_group.master() is not old, "another master")
+    assert one.acknowledged.keys() <= ids_at(sentinel_group.master())
 
 
 @BOTH
-def test_what_was_confirmed_survives_a_clusters_master_that_is_killed(kind: str) -> None:
-    with big_cluster() as six:
-        old = six.owner_of(topic_keys("default", "orders").jobs)
-        with producers(Producer(kind, six.url, pause=0, durability="replicated")) as (one,):
+def test_confirmed_adds_survive_a_killed_cluster_master(kind: str) -> None:
+    with big_cluster() as cluster:
+        old = cluster.owner_of(topic_keys("default", "orders").jobs)
+        with producers(Producer(kind, cluster.url, pause=0, durability="replicated")) as (one,):
             until(lambda: len(one.acknowledged) > 100)
             old.kill()
-            until(lambda: six.owner_of(topic_keys("default", "orders").jobs) is not old, "another master")
-        assert one.acknowledged.keys() <= ids_at(six.owner_of(topic_keys("default", "orders").jobs))
+            until(lambda: cluster.owner_of(topic_keys("default", "orders").jobs) is not old, "another master")
+        assert one.acknowledged.keys() <= ids_at(cluster.owner_of(topic_keys("default", "orders").jobs))
 
 
 @BOTH
-def test_a_process_that_was_stopped_meanwhile_asks_first(trio: Sentinels, kind: str) -> None:
+def test_a_process_stopped_during_a_failover_checks_the_master_first(sentinel_group: Sentinels, kind: str) -> None:
     """Its connection is open, and the old master would take what it sends."""
-    with running("adding.py", kind, trio.url) as program:
+    with running("adding.py", kind, sentinel_group.url) as program:
         assert program.stdout is not None
         assert program.stdin is not None
-        assert program.stdout.readline().strip() in ids_at(trio.master())
+        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
         program.send_signal(signal.SIGSTOP)
-        with trio.switching() as switch:
+        with sentinel_group.switching() as switch:
             pass
         program.send_signal(signal.SIGCONT)
         print(file=program.stdin, flush=True)
-        assert program.stdout.readline().strip() in ids_at(trio.master())
+        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
         assert not is_demoted(switch.old)
 
 
 @BOTH
-def test_a_forked_process_hears_of_a_switch_by_itself(trio: Sentinels, kind: str) -> None:
-    with running("adding.py", kind, trio.url, "fork") as program:
+def test_a_forked_process_is_notified_of_a_failover_too(sentinel_group: Sentinels, kind: str) -> None:
+    with running("adding.py", kind, sentinel_group.url, "fork") as program:
         assert program.stdout is not None
         assert program.stdin is not None
-        assert program.stdout.readline().strip() in ids_at(trio.master())
-        with trio.switching() as switch:
+        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
+        with sentinel_group.switching() as switch:
             pass
         print(file=program.stdin, flush=True)
-        assert program.stdout.readline().strip() in ids_at(trio.master())
+        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
         assert not is_demoted(switch.old)
 
 
 @BOTH
-def test_without_sentinels_connections_stay_in_use_and_no_new_one_is_made(trio: Sentinels, kind: str) -> None:
-    way = AnyClient(kind, trio.url, None, patience=2)
-    topic = way.topic("orders")
-    way.call(topic, "add", "before")
-    for one in trio.watchers:
+def test_without_sentinels_connections_stay_in_use_and_none_is_opened(sentinel_group: Sentinels, kind: str) -> None:
+    any_client = AnyClient(kind, sentinel_group.url, None, patience=2)
+    topic = any_client.topic("orders")
+    any_client.call(topic, "add", "before")
+    for one in sentinel_group.watchers:
         one.freeze()
     try:
-        way.call(topic, "add", "meanwhile")
-        trio.data[0].ask("CLIENT", "KILL", "TYPE", "normal")
+        any_client.call(topic, "add", "meanwhile")
+        sentinel_group.data[0].ask("CLIENT", "KILL", "TYPE", "normal")
         with pytest.raises(tarry.Unavailable, match="did not answer"):
-            way.call(topic, "add", "lost")
+            any_client.call(topic, "add", "lost")
     finally:
-        for one in trio.watchers:
+        for one in sentinel_group.watchers:
             one.resume()
-        until(lambda: is_added(way, topic))
-        way.close()
+        until(lambda: is_added(any_client, topic))
+        any_client.close()
 
 
-def is_added(way: AnyClient, topic: Any) -> bool:
+def is_added(any_client: AnyClient, topic: Any) -> bool:
     try:
-        way.call(topic, "add", "after")
+        any_client.call(topic, "add", "after")
     except tarry.Unavailable:
         return False
     return True
 
 
 @BOTH
-def test_a_server_that_calls_itself_a_replica_is_given_nothing(trio: Sentinels, kind: str) -> None:
+def test_a_server_with_the_replica_role_gets_no_job(sentinel_group: Sentinels, kind: str) -> None:
     """Somebody has made it one by hand, and the Sentinels still name it."""
-    master, replica = trio.data
-    way = AnyClient(kind, trio.url, None, patience=0.5)
-    for one in trio.watchers:  # they would turn it back
+    master, replica = sentinel_group.data
+    any_client = AnyClient(kind, sentinel_group.url, None, patience=0.5)
+    for one in sentinel_group.watchers:  # they would turn it back
         one.ask("SENTINEL", "SET", MASTER, "down-after-milliseconds", "600000")
     master.ask("REPLICAOF", "127.0.0.1", str(port_of(replica)))
     try:
         with pytest.raises(tarry.Unavailable, match="it is a replica; waiting for its master"):
-            way.call(way.topic("orders"), "add", "tea")
+            any_client.call(any_client.topic("orders"), "add", "tea")
         assert not ids_at(master)
     finally:
-        way.close()
+        any_client.close()
 
 
 @BOTH
-def test_a_client_that_is_closed_leaves_no_thread(trio: Sentinels, kind: str) -> None:
-    before = hearing_threads()
-    way = AnyClient(kind, trio.url, None)
-    way.call(way.topic("orders"), "add", "tea")
-    assert len(hearing_threads() - before) == 3
-    way.close()
-    until(lambda: hearing_threads() <= before)
+def test_a_closed_client_leaves_no_thread(sentinel_group: Sentinels, kind: str) -> None:
+    before = subscriber_threads()
+    any_client = AnyClient(kind, sentinel_group.url, None)
+    any_client.call(any_client.topic("orders"), "add", "tea")
+    assert len(subscriber_threads() - before) == 3
+    any_client.close()
+    until(lambda: subscriber_threads() <= before)
 
 
-def hearing_threads() -> set[threading.Thread]:
+def subscriber_threads() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name == "tarry-sentinel"}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_client_goes_from_loop_to_loop_across_a_switch(trio: Sentinels) -> None:
-    client = tarry.AsyncClient(trio.url)
+def test_a_client_moves_between_event_loops_across_a_failover(sentinel_group: Sentinels) -> None:
+    client = tarry.AsyncClient(sentinel_group.url)
 
     async def add() -> str:
         return (await client.topic("orders").add("tea")).id
@@ -277,11 +277,11 @@ def test_a_client_goes_from_loop_to_loop_across_a_switch(trio: Sentinels) -> Non
         async with client:
             return await add()
 
-    assert asyncio.run(add()) in ids_at(trio.master())
-    with trio.switching() as switch:
+    assert asyncio.run(add()) in ids_at(sentinel_group.master())
+    with sentinel_group.switching() as switch:
         pass
-    assert asyncio.run(add()) in ids_at(trio.master())
-    assert asyncio.run(end()) in ids_at(trio.master())
+    assert asyncio.run(add()) in ids_at(sentinel_group.master())
+    assert asyncio.run(end()) in ids_at(sentinel_group.master())
     assert not is_demoted(switch.old)
     gc.collect()  # of the loops that ended with their connections open
 
@@ -301,20 +301,22 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @BOTH
-def test_every_connection_to_the_old_master_is_dropped(trio: Sentinels, kind: str) -> None:
+def test_every_connection_to_the_old_master_is_dropped(sentinel_group: Sentinels, kind: str) -> None:
     """Of those who wait for jobs and for elements, who listen, and who are idle; long before the old master is demoted."""
-    with running("staying.py", kind, trio.url) as program:
+    with running("staying.py", kind, sentinel_group.url) as program:
         assert program.stdout is not None
         assert program.stdin is not None
         assert program.stdout.readline() == "ready\n"
-        until(lambda: {"blpop", "subscribe", "llen"} <= last_words(trio.master()))  # they wait, listen and are idle
-        assert len(last_words(trio.master())) > 3
-        with trio.switching() as switch:
+        until(
+            lambda: {"blpop", "subscribe", "llen"} <= last_words(sentinel_group.master())
+        )  # they wait, listen and are idle
+        assert len(last_words(sentinel_group.master())) > 3
+        with sentinel_group.switching() as switch:
             pass
         until(lambda: not last_words(switch.old))
         assert not is_demoted(switch.old)
-        with tarry.Client(trio.url) as client:
-            until(lambda: "subscribe" in last_words(trio.master()))
+        with tarry.Client(sentinel_group.url) as client:
+            until(lambda: "subscribe" in last_words(sentinel_group.master()))
             for topic in ("blocked", "heard"):
                 client.topic(topic).add("tea")
             client.blocking_queue("elements").put("milk")

@@ -72,7 +72,7 @@ async def told(verb: str, topic: Any, face: Any) -> Any:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_finds_them(face: Any, url: str, clock: Clock, verb: str) -> None:
+def test_every_verb_discovers_new_partitions(face: Any, url: str, clock: Clock, verb: str) -> None:
     async def story() -> None:
         stale, fresh = face.topic("orders"), face.topic("twin", partitions=PARTS)
         assert (await stale.stats()).added == 0
@@ -95,7 +95,7 @@ def test_every_verb_finds_them(face: Any, url: str, clock: Clock, verb: str) -> 
     face.perform(story())
 
 
-def test_a_name_that_is_somebody_elses_stays_refused(face: Any) -> None:
+def test_a_key_of_another_type_stays_refused(face: Any) -> None:
     async def story() -> None:
         topic = wrong(face, "foreign")
         await topic.stats()
@@ -116,7 +116,7 @@ def wrong(face: Any, name: str, **options: Any) -> Any:
     return made
 
 
-def test_who_waits_for_a_plain_topic_is_called_and_waits_for_its_partitions(face: Any, url: str, clock: Clock) -> None:
+def test_a_wait_on_a_plain_topic_continues_on_its_new_partitions(face: Any, url: str, clock: Clock) -> None:
     """By the imaginary clock, a wait that finds partitions goes on for what is left of it."""
 
     async def story() -> None:
@@ -134,7 +134,7 @@ def test_who_waits_for_a_plain_topic_is_called_and_waits_for_its_partitions(face
 
 
 @pytest.mark.parametrize("waiting", [1, 3])
-def test_all_who_wait_are_called_at_once(some_url: str, namespace: str, waiting: int) -> None:
+def test_all_waiting_clients_notice_new_partitions_quickly(some_url: str, namespace: str, waiting: int) -> None:
     """Real time: clients that are blocked on the plain topic hear of its partitions, one after the other."""
     found: list[Any] = []
 
@@ -162,7 +162,7 @@ def test_all_who_wait_are_called_at_once(some_url: str, namespace: str, waiting:
         assert sorted(found) == [(n, 1) for n in range(waiting)]
 
 
-def test_a_worker_goes_on(url: str, clock: Clock, namespace: str) -> None:
+def test_a_worker_continues_on_new_partitions(url: str, clock: Clock, namespace: str) -> None:
     from tarry.clients.testing import TestAsyncClient
 
     done: list[Any] = []
@@ -184,7 +184,7 @@ def test_a_worker_goes_on(url: str, clock: Clock, namespace: str) -> None:
     assert sorted(done) == list(range(30))
 
 
-def test_a_topic_that_has_been_purged_keeps_its_partitions(face: Any, topic: Any) -> None:
+def test_a_purged_topic_keeps_its_partitions(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(20))
         assert await topic.purge() == 20

@@ -30,7 +30,7 @@ from tarry.connections.embedded.process import ServerProcess
         ("redis+sentinel://a/m?sentinel_password=x&views=replica&socket_timeout=2", "redis://a/m?sentinel_password=x&socket_timeout=2"),
     ],
 )  # fmt: skip
-def test_a_url_says_that_views_may_be_from_replicas(url: str, reached: str) -> None:
+def test_a_url_option_allows_views_from_replicas(url: str, reached: str) -> None:
     address = find_address(url, {})
     assert (address.url, address.read_from) == (reached, True)
     assert address == find_address(url.replace("views=replica&", "").replace("?views=replica", ""), {}), (
@@ -46,7 +46,7 @@ def test_a_url_says_that_views_may_be_from_replicas(url: str, reached: str) -> N
         ("redis+cluster://a?views=", "views= is unknown"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(url: str, says: str) -> None:
+def test_invalid_values_are_refused_with_a_message(url: str, says: str) -> None:
     with pytest.raises(tarry.BadInput, match=says):
         find_address(url, {})
 
@@ -73,13 +73,13 @@ def reset(*nodes: ServerProcess) -> None:
 
 
 @pytest.fixture(scope="module")
-def trio() -> Iterator[Sentinels]:
+def sentinel_group() -> Iterator[Sentinels]:
     with sentinels() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def six() -> Iterator[BigCluster]:
+def cluster() -> Iterator[BigCluster]:
     with big_cluster() as made:
         for node in made.nodes:
             until(
@@ -100,19 +100,22 @@ def look(client: tarry.Client) -> list[Any]:
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_behind_sentinels_the_replica_shows_and_the_master_is_left_alone(trio: Sentinels) -> None:
-    master, replica = trio.master(), next(one for one in trio.data if one is not trio.master())
-    with tarry.Client(trio.url) as plain, tarry.Client(trio.url + "?views=replica") as client:
+def test_behind_sentinels_views_read_only_the_replica(sentinel_group: Sentinels) -> None:
+    master, replica = (
+        sentinel_group.master(),
+        next(one for one in sentinel_group.data if one is not sentinel_group.master()),
+    )
+    with tarry.Client(sentinel_group.url) as plain, tarry.Client(sentinel_group.url + "?views=replica") as client:
         client.topic("orders").add_many(range(9), delay="1h")
         client.delayed_queue("told").offer("x", "1h")
-        trio.until_replicated()
+        sentinel_group.until_replicated()
         expected = look(plain)
         reset(master, replica)
         assert look(client) == expected
         assert (calls(master, *ASKED, "evalsha", "eval"), calls(replica, *ASKED) >= 5) == (0, True)
 
         async def awaited() -> None:
-            async with tarry.AsyncClient(trio.url + "?views=replica") as other:
+            async with tarry.AsyncClient(sentinel_group.url + "?views=replica") as other:
                 topic = other.topic("orders")
                 await topic.stats()  # and how many partitions it has, which the master is asked
                 reset(master, replica)
@@ -129,26 +132,26 @@ def test_behind_sentinels_the_replica_shows_and_the_master_is_left_alone(trio: S
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_on_a_cluster_each_replica_shows_its_slots_and_masters_are_left_alone(six: BigCluster) -> None:
-    with tarry.Client(six.url) as plain, tarry.Client(six.url + "?views=replica") as client:
+def test_on_a_cluster_views_read_only_the_replicas(cluster: BigCluster) -> None:
+    with tarry.Client(cluster.url) as plain, tarry.Client(cluster.url + "?views=replica") as client:
         topic = client.topic("orders", partitions=8)
         topic.add_many(range(40), delay="1h")
         client.delayed_queue("told").offer("x", "1h")
-        for master in six.nodes[:3]:
+        for master in cluster.nodes[:3]:
             until("all replicated", lambda master=master: master.ask("WAIT", "1", "1000") == 1)  # type: ignore[misc]
         expected = look(plain)
-        reset(*six.nodes)
+        reset(*cluster.nodes)
         assert look(client) == expected
-        assert [calls(node, *ASKED, "evalsha", "eval") for node in six.nodes[:3]] == [0, 0, 0]
-        assert all(calls(node, *ASKED) for node in six.nodes[3:])
-        six.nodes[3].kill()
+        assert [calls(node, *ASKED, "evalsha", "eval") for node in cluster.nodes[:3]] == [0, 0, 0]
+        assert all(calls(node, *ASKED) for node in cluster.nodes[3:])
+        cluster.nodes[3].kill()
         assert look(client) == expected
-        assert sum(calls(node, "evalsha", "eval") for node in six.nodes[:3]) > 0
+        assert sum(calls(node, "evalsha", "eval") for node in cluster.nodes[:3]) > 0
 
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_a_replica_that_cannot_answer_is_replaced_by_its_master() -> None:
+def test_views_fall_back_to_the_master_when_the_replica_fails() -> None:
     """It is frozen, then cut off from its master, then killed."""
     with sentinels() as own, ExitStack() as stack:
 
@@ -183,7 +186,7 @@ def test_a_replica_that_cannot_answer_is_replaced_by_its_master() -> None:
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_without_a_replica_the_master_shows(cluster_nodes: list[tuple[str, int]]) -> None:
+def test_views_read_the_master_without_a_replica(cluster_nodes: list[tuple[str, int]]) -> None:
     host, port = cluster_nodes[0]
     with tarry.Client(f"redis+cluster://{host}:{port}?views=replica", namespace="views") as client:
         client.topic("orders").add("tea", delay="1h")
@@ -192,11 +195,11 @@ def test_without_a_replica_the_master_shows(cluster_nodes: list[tuple[str, int]]
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_the_programs_take_it_by_their_url(trio: Sentinels) -> None:
-    replica = next(one for one in trio.data if one is not trio.master())
-    with tarry.Client(trio.url, namespace="programs") as plain:
+def test_the_command_line_takes_the_views_option_from_its_url(sentinel_group: Sentinels) -> None:
+    replica = next(one for one in sentinel_group.data if one is not sentinel_group.master())
+    with tarry.Client(sentinel_group.url, namespace="programs") as plain:
         plain.topic("orders").add("tea", delay="1h")
-        trio.until_replicated()
+        sentinel_group.until_replicated()
     for verb, says in (("stats", "delayed"), ("list", "delayed"), ("doctor", "orders")):
         reset(replica)
         words = [
@@ -210,7 +213,7 @@ def test_the_programs_take_it_by_their_url(trio: Sentinels) -> None:
         ]
         done = subprocess.run(
             words,
-            env={**os.environ, "TARRY_URL": trio.url + "?views=replica"},
+            env={**os.environ, "TARRY_URL": sentinel_group.url + "?views=replica"},
             capture_output=True,
             text=True,
             check=False,
@@ -221,15 +224,18 @@ def test_the_programs_take_it_by_their_url(trio: Sentinels) -> None:
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_a_service_shows_its_metrics_and_its_dashboard_from_the_replica(trio: Sentinels) -> None:
-    master, replica = trio.master(), next(one for one in trio.data if one is not trio.master())
-    with tarry.Client(trio.url) as plain:
+def test_a_service_reads_metrics_and_dashboard_from_the_replica(sentinel_group: Sentinels) -> None:
+    master, replica = (
+        sentinel_group.master(),
+        next(one for one in sentinel_group.data if one is not sentinel_group.master()),
+    )
+    with tarry.Client(sentinel_group.url) as plain:
         plain.topic("metered").add("tea", delay="1h")
-        trio.until_replicated()
+        sentinel_group.until_replicated()
     port = servers.free_ports(1)[0]
     words = [sys.executable, "-m", "tarry", "serve", "--no-dialects", "--port", str(port)]
     process = subprocess.Popen(
-        words, env={**os.environ, "TARRY_URL": trio.url + "?views=replica"}, stderr=subprocess.DEVNULL
+        words, env={**os.environ, "TARRY_URL": sentinel_group.url + "?views=replica"}, stderr=subprocess.DEVNULL
     )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:

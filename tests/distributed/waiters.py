@@ -22,10 +22,10 @@ NAMES = [f"slot-{n}" for n in range(24)]
 KINDS = ["sync", "async"]
 
 
-def connections(six: BigCluster, flag: str) -> list[list[str]]:
+def connections(cluster: BigCluster, flag: str) -> list[list[str]]:
     """For each node that lives the ids of clients with a flag: b blocked, t told of changes."""
     found: list[list[str]] = []
-    for node in six.nodes:
+    for node in cluster.nodes:
         if node.alive:
             listed = node.ask("CLIENT", "LIST")
             assert isinstance(listed, bytes)
@@ -34,8 +34,8 @@ def connections(six: BigCluster, flag: str) -> list[list[str]]:
     return found
 
 
-def blocked(six: BigCluster) -> int:
-    return sum(map(len, connections(six, "b")))
+def blocked(cluster: BigCluster) -> int:
+    return sum(map(len, connections(cluster, "b")))
 
 
 def tokens(topic: str) -> set[bytes]:
@@ -103,10 +103,10 @@ def settled(line: Any) -> bool:
 
 @contextmanager
 def waiting(
-    kind: str, six: BigCluster, *names: str, many: int | None = None, url: str = ""
+    kind: str, cluster: BigCluster, *names: str, many: int | None = None, url: str = ""
 ) -> Iterator[tuple[Waiting, Any]]:
     with ThreadPoolExecutor(1) as pool:
-        one = Waiting(kind, url or six.url, pool)
+        one = Waiting(kind, url or cluster.url, pool)
         popped = one.pop(*names)
         one.until_all_wait(many or len(names))
         yield one, popped
@@ -116,11 +116,11 @@ def slot_of(topic: str) -> int:
     return key_slot(topic_keys("default", topic).due)
 
 
-def heard_topic(one: Waiting, is_good: Callable[[str], bool] = lambda name: True) -> str:
+def tracked_topic(one: Waiting, is_good: Callable[[str], bool] = lambda name: True) -> str:
     return next(name for name in NAMES if slot_of(name) in one.heard() and is_good(name))
 
 
-def serve(six: BigCluster, topic: str, popped: Any) -> None:
-    with tarry.Client(six.url, patience="60s") as other:
+def serve(cluster: BigCluster, topic: str, popped: Any) -> None:
+    with tarry.Client(cluster.url, patience="60s") as other:
         other.topic(topic).add("tea")
     assert popped.result(HANG_S) == (topic, "tea")

@@ -16,14 +16,14 @@ def answers() -> dict[str, list[str]]:
     return {question: FILE.findall(files) for question, files in rows}
 
 
-def test_there_are_twenty_questions_at_least() -> None:
+def test_there_are_at_least_twenty_questions() -> None:
     assert len(answers()) >= 20
 
 
-def test_every_file_that_an_answer_names_is_there() -> None:
+def test_every_file_named_in_an_answer_exists() -> None:
     gone = {q: [f for f in files if not (ROOT / "src" / "tarry" / f).exists()] for q, files in answers().items()}
     assert {question: files for question, files in gone.items() if files} == {}
 
 
-def test_no_answer_takes_more_than_five_files() -> None:
+def test_no_answer_names_more_than_five_files() -> None:
     assert {question: len(files) for question, files in answers().items() if not 1 <= len(files) <= 5} == {}

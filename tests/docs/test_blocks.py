@@ -63,7 +63,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in WITH_BLOCKS],
     ids=name,
 )
-def test_the_blocks_run(page: Path, page_module: ModuleType) -> None:
+def test_all_blocks_run(page: Path, page_module: ModuleType) -> None:
     port = str(servers.free_ports(1)[0])
     for written in blocks(page):
         block = replace(written, text=written.text.replace(PORT, port))
@@ -125,23 +125,23 @@ def shown(text: str, language: str = "console") -> Block:
 
 
 @pytest.mark.parametrize("rest", ["one\ntwo\n", "one\n…\n", "…two\n", "…\n", ""])
-def test_what_a_page_shows_is_compared(rest: str) -> None:
+def test_the_output_on_a_page_is_compared(rest: str) -> None:
     run_console(shown(f"$ printf 'one\\ntwo\\n'\n{rest}$ true\n"))
 
 
-def test_a_page_that_shows_something_else_fails() -> None:
+def test_a_page_with_other_output_fails() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: the page shows\none\nbut this came out\ntwo"):
         run_console(shown("$ echo two\none\n"))
 
 
-def test_a_command_that_fails_fails_the_page() -> None:
+def test_a_failing_command_fails_the_page() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: `echo no >&2; exit 3` ended with 3:\nno"):
         run_console(shown("$ echo no >&2; exit 3\n"))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_JDK, reason="needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
-def test_java_that_throws_fails_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_exception_fails_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     program = (
         'public class Late {\n public static void main(String[] a) { throw new IllegalStateException("late"); }\n}\n'

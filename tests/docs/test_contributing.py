@@ -25,13 +25,13 @@ OTHERS = {
 }
 
 
-def test_the_files_it_names_are_there() -> None:
+def test_the_named_files_exist() -> None:
     gone = [file for file in NAMED if "snooze" not in file and not any((at / file).exists() for at in (SRC, ROOT))]
     assert gone == []
 
 
 @pytest.mark.parametrize("verb", list(OTHERS))
-def test_it_names_every_file_that_knows_a_verb(verb: str) -> None:
+def test_every_file_that_mentions_a_verb_is_named(verb: str) -> None:
     word = re.compile(rf"\b{verb}\b")
     files = [
         file for file in SRC.rglob("*") if file.suffix in {".py", ".lua", ".html"} and file.parent != SRC / "celery"

@@ -69,7 +69,7 @@ def step(word: str) -> Step:
     return found
 
 
-def test_systemd_reads_the_unit_and_finds_little_to_fear(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit_and_its_security(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("needs systemd (apt install systemd)")
     unit = tmp_path / "shop-worker@1.service"
@@ -81,7 +81,7 @@ def test_systemd_reads_the_unit_and_finds_little_to_fear(tmp_path: Path) -> None
             assert str(unit) not in done.stderr, "a warning"
 
 
-def test_the_unit_agrees_with_the_worker() -> None:
+def test_the_unit_matches_the_settings_of_the_worker() -> None:
     [grace] = re.findall(r'Worker\(grace="(\w+)"\)', SHOP)
     assert duration_us(setting("TimeoutStopSec")) > duration_us(grace) + 2 * KILL_MARGIN_S * SECOND
     assert f"grace period of {grace.removesuffix('s')} s" in UNIT
@@ -93,7 +93,7 @@ def test_the_unit_agrees_with_the_worker() -> None:
     assert setting("TimeoutStopSec") == f"{timeout}s"
 
 
-def test_the_dockerfile_is_one() -> None:
+def test_the_dockerfile_is_valid() -> None:
     assert STEPS[0].word == "FROM"
     known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
     assert {step.word for step in STEPS} <= known
@@ -103,7 +103,7 @@ def test_the_dockerfile_is_one() -> None:
     assert f"Programming Language :: Python :: {version}" in metadata("tarry").get_all("Classifier", [])
 
 
-def test_what_it_installs_exists() -> None:
+def test_the_requirements_name_existing_extras() -> None:
     assert "-r requirements.txt" in step("RUN").rest
     for line in REQUIREMENTS.splitlines():
         wanted = Requirement(line)
@@ -112,7 +112,7 @@ def test_what_it_installs_exists() -> None:
 
 
 @pytest.mark.parametrize("place", ["systemd", "container"])
-def test_its_command_works_and_stops(valkey_url: str, tmp_path: Path, place: str) -> None:
+def test_the_deployed_command_works_and_stops(valkey_url: str, tmp_path: Path, place: str) -> None:
     here = {
         "PATH": f"{VENV}:{os.environ['PATH']}",
         "TARRY_URL": valkey_url,

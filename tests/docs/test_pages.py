@@ -30,7 +30,7 @@ def test_every_block_names_its_language(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_that_is_not_run_says_why(page: Path) -> None:
+def test_every_block_that_is_not_run_has_a_reason(page: Path) -> None:
     assert [block.place for block in blocks(page) if block.not_run == ""] == []
 
 

@@ -27,24 +27,24 @@ def found(text: str) -> list[str]:
         ("At most so many a minute.", "so many a minute"),
     ],
 )
-def test_a_turn_of_the_list_is_found(text: str, hit: str) -> None:
+def test_listed_phrases_are_found(text: str, hit: str) -> None:
     assert hit in found(text)
 
 
 @pytest.mark.parametrize(
     "text", ["Who may use it?", "It says what happened.", "The consumer that dies loses time.", "This is a thesis."]
 )
-def test_plain_words_are_not(text: str) -> None:
+def test_plain_words_are_not_reported(text: str) -> None:
     assert found(text) == []
 
 
-def test_code_and_headings_are_not_read(tmp_path: Path) -> None:
+def test_code_and_headings_are_not_checked(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# What it is\n\nSay `anew=True`.\n\n```sh\necho anew\n```\n\nIt ends. Who knows.\n")
     assert [(line, hit) for line, hit, _ in prose.found(prose.page(page), WORDS)] == [(9, "Who")]
 
 
-def test_docstrings_and_errors_are_read(tmp_path: Path) -> None:
+def test_docstrings_and_error_messages_are_checked(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
         '''def f(x):\n    """Begins anew."""\n    raise ValueError(f"{x} what is" f" refused in words.")\n'''

@@ -8,6 +8,6 @@ import generate
 
 
 @pytest.mark.parametrize("name", generate.PAGES)
-def test_the_page_is_what_the_code_says(name: str) -> None:
+def test_the_page_matches_the_code(name: str) -> None:
     written = (generate.DOCS / name).read_text(encoding="utf-8")
     assert written == generate.page(name), f"docs/{name} is stale: run `make docs`"

@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return at / "html"
 
 
-def test_every_page_is_in_it_and_in_the_search(site: Path) -> None:
+def test_every_page_is_in_the_site_and_its_search_index(site: Path) -> None:
     pages = [page.relative_to(ROOT).with_suffix("") for page in PAGES if page != ROOT / "README.md"]
     assert [str(page) for page in pages if not (site / page).with_suffix(".html").exists()] == []
     index = (site / "searchindex.js").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_every_page_is_in_it_and_in_the_search(site: Path) -> None:
     assert [str(page) for page in pages if f'"{page}"' not in index] == []
 
 
-def test_nothing_is_loaded_from_elsewhere_and_every_link_leads_somewhere(site: Path) -> None:
+def test_the_site_loads_no_other_host_and_every_link_works(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         loaded = [target for target in LOADED.findall(text) if target != "#"]

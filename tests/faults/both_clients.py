@@ -1,4 +1,4 @@
-"""Both clients, spoken to alike: ``way.call(topic, "add", "tea")`` blocks, or runs the loop until it is done."""
+"""Both clients, spoken to alike: ``any_client.call(topic, "add", "tea")`` blocks, or runs the loop until it is done."""
 
 from __future__ import annotations
 

@@ -64,14 +64,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def ways(clock: Clock) -> Iterator[Callable[..., AnyClient]]:
+def make_client(clock: Clock) -> Iterator[Callable[..., AnyClient]]:
     """Make clients of either kind; they are closed when the test is over."""
     with ExitStack() as stack:
 
         def make(kind: str, url: str, *, imaginary: bool = True, **options: Any) -> AnyClient:
-            way = AnyClient(kind, url, clock if imaginary else None, **options)
-            stack.callback(way.close)
-            return way
+            any_client = AnyClient(kind, url, clock if imaginary else None, **options)
+            stack.callback(any_client.close)
+            return any_client
 
         yield make
 

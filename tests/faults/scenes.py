@@ -15,38 +15,38 @@ TTR = "60s"
 
 
 @dataclass
-class Scene:
+class Scenario:
     """One verb on a line that breaks. ``say`` performs it there; ``at`` looks from the side."""
 
-    way: AnyClient
+    any_client: AnyClient
     topic: Any
     at: Any
     clock: Clock
     cut: str
 
     def say(self, verb: str, *given: Any, **named: Any) -> Any:
-        return self.way.call(self.topic, verb, *given, **named)
+        return self.any_client.call(self.topic, verb, *given, **named)
 
     @property
     def done(self) -> bool:
         return self.cut in DONE
 
 
-VERBS: dict[str, Callable[[Scene], Iterator[None]]] = {}
+VERBS: dict[str, Callable[[Scenario], Iterator[None]]] = {}
 
 
-def verb(story: Callable[[Scene], Iterator[None]]) -> Callable[[Scene], Iterator[None]]:
+def verb(story: Callable[[Scenario], Iterator[None]]) -> Callable[[Scenario], Iterator[None]]:
     """What is before ``yield`` goes over a sound line, the first script after it meets the fault."""
     VERBS[story.__name__] = story
     return story
 
 
-def counts(scene: Scene) -> tuple[int, int, int, int]:
-    stats = scene.at.stats()
+def counts(scenario: Scenario) -> tuple[int, int, int, int]:
+    stats = scenario.at.stats()
     return stats.delayed, stats.ready, stats.reserved, stats.dead
 
 
-def held(scene: Scene, n: int = 1) -> list[Any]:
-    scene.at.add_many([f"job {i}" for i in range(n)])
-    jobs: list[Any] = scene.say("pop_many", n, ttr=TTR)
+def held(scenario: Scenario, n: int = 1) -> list[Any]:
+    scenario.at.add_many([f"job {i}" for i in range(n)])
+    jobs: list[Any] = scenario.say("pop_many", n, ttr=TTR)
     return jobs

@@ -4,141 +4,141 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.scenes import Scene, counts, held, verb
+from faults.scenes import Scenario, counts, held, verb
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @verb
-def kick(scene: Scene) -> Iterator[None]:
-    (job,) = held(scene)
-    scene.at.bury(job)
+def kick(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    scenario.at.bury(job)
     yield
-    assert scene.say("kick", job.id) == ("ready" if scene.done else "dead")
-    assert counts(scene) == (0, 1, 0, 0)
+    assert scenario.say("kick", job.id) == ("ready" if scenario.done else "dead")
+    assert counts(scenario) == (0, 1, 0, 0)
 
 
 @verb
-def kick_many(scene: Scene) -> Iterator[None]:
-    jobs = held(scene, 3)
-    scene.at.bury_many(jobs)
+def kick_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    scenario.at.bury_many(jobs)
     yield
-    assert len(scene.say("kick_many", [job.id for job in jobs])) == 3
-    assert (counts(scene), scene.at.stats().kicked) == ((0, 3, 0, 0), 3)
+    assert len(scenario.say("kick_many", [job.id for job in jobs])) == 3
+    assert (counts(scenario), scenario.at.stats().kicked) == ((0, 3, 0, 0), 3)
 
 
 @verb
-def delete(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea", id="a")
+def delete(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
     yield
-    assert scene.say("delete", "a") == (None if scene.done else "ready")
-    assert (counts(scene), scene.at.stats().deleted) == ((0, 0, 0, 0), 1)
+    assert scenario.say("delete", "a") == (None if scenario.done else "ready")
+    assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)
 
 
 @verb
-def delete_many(scene: Scene) -> Iterator[None]:
-    ids = [added.id for added in scene.at.add_many([1, 2, 3])]
+def delete_many(scenario: Scenario) -> Iterator[None]:
+    ids = [added.id for added in scenario.at.add_many([1, 2, 3])]
     yield
-    scene.say("delete_many", ids)
-    assert counts(scene) == (0, 0, 0, 0)
+    scenario.say("delete_many", ids)
+    assert counts(scenario) == (0, 0, 0, 0)
 
 
 @verb
-def reschedule(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea", id="a")
+def reschedule(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
     yield
-    assert scene.say("reschedule", "a", delay="1h") == ("delayed" if scene.done else "ready")
-    assert counts(scene) == (1, 0, 0, 0)
+    assert scenario.say("reschedule", "a", delay="1h") == ("delayed" if scenario.done else "ready")
+    assert counts(scenario) == (1, 0, 0, 0)
 
 
 @verb
-def reschedule_many(scene: Scene) -> Iterator[None]:
-    ids = [added.id for added in scene.at.add_many([1, 2, 3], delay="1h")]
+def reschedule_many(scenario: Scenario) -> Iterator[None]:
+    ids = [added.id for added in scenario.at.add_many([1, 2, 3], delay="1h")]
     yield
-    assert scene.say("reschedule_many", ids, delay=0) == (["ready"] * 3 if scene.done else ["delayed"] * 3)
-    assert counts(scene) == (0, 3, 0, 0)
+    assert scenario.say("reschedule_many", ids, delay=0) == (["ready"] * 3 if scenario.done else ["delayed"] * 3)
+    assert counts(scenario) == (0, 3, 0, 0)
 
 
 # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @verb
-def get(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea", id="a")
+def get(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
     yield
-    assert scene.say("get", "a").body == "tea"
+    assert scenario.say("get", "a").body == "tea"
 
 
 @verb
-def get_many(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea", id="a")
+def get_many(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
     yield
-    assert [info and info.body for info in scene.say("get_many", ["a", "b"])] == ["tea", None]
+    assert [info and info.body for info in scenario.say("get_many", ["a", "b"])] == ["tea", None]
 
 
 @verb
-def list_(scene: Scene) -> Iterator[None]:
-    scene.at.add_many([1, 2, 3], delay="1h")
+def list_(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3], delay="1h")
     yield
-    assert [info.body for info in scene.say("list")] == [1, 2, 3]
+    assert [info.body for info in scenario.say("list")] == [1, 2, 3]
 
 
 @verb
-def stats(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea")
+def stats(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
     yield
-    assert scene.say("stats").ready == 1
+    assert scenario.say("stats").ready == 1
 
 
 @verb
-def histogram(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea", delay="1m")
+def histogram(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", delay="1m")
     yield
-    assert sum(scene.say("histogram").counts) == 1
+    assert sum(scenario.say("histogram").counts) == 1
 
 
 @verb
-def check(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea")
+def check(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
     yield
-    assert scene.say("check").ok
+    assert scenario.say("check").ok
 
 
 @verb
-def pause(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea")
+def pause(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
     yield
-    scene.say("pause", "1h")
-    assert scene.at.pop() is None
+    scenario.say("pause", "1h")
+    assert scenario.at.pop() is None
 
 
 @verb
-def resume(scene: Scene) -> Iterator[None]:
-    scene.at.add("tea")
-    scene.at.pause()
+def resume(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    scenario.at.pause()
     yield
-    scene.say("resume")
-    assert scene.at.pop().body == "tea"
+    scenario.say("resume")
+    assert scenario.at.pop().body == "tea"
 
 
 @verb
-def configure(scene: Scene) -> Iterator[None]:
+def configure(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scene.say("configure", max_attempts=3).max_attempts == 3
+    assert scenario.say("configure", max_attempts=3).max_attempts == 3
 
 
 @verb
-def purge(scene: Scene) -> Iterator[None]:
-    scene.at.add_many([1, 2, 3])
+def purge(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3])
     yield
-    assert scene.say("purge") == (0 if scene.done else 3)
-    assert counts(scene) == (0, 0, 0, 0)
+    assert scenario.say("purge") == (0 if scenario.done else 3)
+    assert counts(scenario) == (0, 0, 0, 0)
 
 
 @verb
-def purge_of_a_state(scene: Scene) -> Iterator[None]:
-    scene.at.add_many([1, 2, 3])
-    scene.at.add("tea", delay="1h")
+def purge_of_a_state(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3])
+    scenario.at.add("tea", delay="1h")
     yield
-    scene.say("purge", "ready")
-    assert counts(scene) == (1, 0, 0, 0)
+    scenario.say("purge", "ready")
+    assert counts(scenario) == (1, 0, 0, 0)

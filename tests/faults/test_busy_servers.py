@@ -18,8 +18,8 @@ from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 
 
-def test_a_server_that_still_loads_is_waited_for(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_call_waits_for_a_loading_server(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
     slow = ("--key-load-delay", "0", "--loading-process-events-interval-bytes", "1024", "--aof-use-rdb-preamble", "no")
     server = own_server("--appendonly", "yes", *slow)
@@ -29,8 +29,8 @@ def test_a_server_that_still_loads_is_waited_for(
     server._command[server._command.index("--key-load-delay") + 1] = "1000"
     again = threads.submit(server.restart)
     until(lambda: (not again.done() and resp.read_state(server.address) == "loading") or again.done())
-    way = ways(kind, server.url)  # its very first question meets LOADING
-    assert way.call(way.topic("a"), "stats").ready == 150
+    any_client = make_client(kind, server.url)  # its very first question meets LOADING
+    assert any_client.call(any_client.topic("a"), "stats").ready == 150
     again.result(HANG_S)
 
 
@@ -60,50 +60,52 @@ def busy(own_server: Callable[..., ServerProcess], threads: ThreadPoolExecutor) 
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_busy_server_is_waited_for(
-    first: bool, busy: Callable[[], ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_call_waits_for_a_busy_server(
+    first: bool, busy: Callable[[], ServerProcess], kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
     server = busy()
     if not first:
         server.ask("SCRIPT", "KILL")
-    way = ways(kind, server.url)
+    any_client = make_client(kind, server.url)
     if not first:
-        way.call(way.topic("a"), "stats")
+        any_client.call(any_client.topic("a"), "stats")
         busy()
-    add = threads.submit(way.call, way.topic("a"), "add", "tea")
+    add = threads.submit(any_client.call, any_client.topic("a"), "add", "tea")
     threading.Event().wait(0.15)
     assert not add.done()
     server.ask("SCRIPT", "KILL")
     assert add.result(HANG_S).created
 
 
-def test_a_server_that_stays_busy_is_told_of(busy: Callable[[], ServerProcess], kind: str, ways: Any) -> None:
+def test_a_server_that_stays_busy_raises_unavailable(
+    busy: Callable[[], ServerProcess], kind: str, make_client: Any
+) -> None:
     server = busy()
-    way = ways(kind, server.url, patience=0.15)
+    any_client = make_client(kind, server.url, patience=0.15)
     with pytest.raises(tarry.Unavailable, match="BUSY"):
-        way.call(way.topic("a"), "stats")
+        any_client.call(any_client.topic("a"), "stats")
     server.ask("SCRIPT", "KILL")
-    assert way.call(way.topic("a"), "stats").ready == 0
+    assert any_client.call(any_client.topic("a"), "stats").ready == 0
 
 
 def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, threads: ThreadPoolExecutor) -> None:
-    way = AnyClient(kind, url(), None, patience=20)
+    any_client = AnyClient(kind, url(), None, patience=20)
     try:
-        topic = way.topic("a")
-        way.call(topic, "add", "tea")
+        topic = any_client.topic("a")
+        any_client.call(topic, "add", "tea")
         ask("REPLICAOF", "127.0.0.1", "1")
-        add = threads.submit(way.call, topic, "add", "milk")
+        add = threads.submit(any_client.call, topic, "add", "milk")
         threading.Event().wait(0.1)
         assert not add.done()
         ask("REPLICAOF", "NO", "ONE")
         assert add.result(HANG_S).created
-        assert way.call(topic, "stats").ready == 2
-        assert [way.call(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
+        assert any_client.call(topic, "stats").ready == 2
+        assert [any_client.call(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
     finally:
-        way.close()
+        any_client.close()
 
 
-def test_a_master_that_became_a_replica_is_waited_for(
+def test_a_call_waits_for_a_master_that_became_a_replica(
     server: ServerProcess, kind: str, threads: ThreadPoolExecutor
 ) -> None:
     replica_story(lambda: server.url, server.ask, kind, threads)
@@ -112,7 +114,9 @@ def test_a_master_that_became_a_replica_is_waited_for(
 @pytest.mark.otherserver
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("which", ["redis6", "redis7", "redis8"])
-def test_a_redis_master_that_became_a_replica_is_waited_for(which: str, kind: str, threads: ThreadPoolExecutor) -> None:
+def test_a_call_waits_for_a_redis_master_that_became_a_replica(
+    which: str, kind: str, threads: ThreadPoolExecutor
+) -> None:
     """Redis 6.2 wraps what a command inside a script says; it is understood all the same."""
     with servers.short_folder() as folder, servers.server(servers.binary_of(which, folder)) as server:
         replica_story(lambda: server.url, server.ask, kind, threads)

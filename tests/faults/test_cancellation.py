@@ -122,7 +122,7 @@ async def act_on(act: Act, topic: Any, jobs: list[Any]) -> Any:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", ADDS)
-def test_a_cancelled_add_is_done_or_not_done(
+def test_a_cancelled_add_is_done_completely_or_not_at_all(
     verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
@@ -134,7 +134,7 @@ def test_a_cancelled_add_is_done_or_not_done(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", POPS)
-def test_what_a_cancelled_pop_took_is_back_as_it_was(
+def test_a_cancelled_pop_puts_its_jobs_back_unchanged(
     verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
@@ -149,7 +149,7 @@ def test_what_a_cancelled_pop_took_is_back_as_it_was(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", SETTLES)
-def test_a_cancelled_settling_is_done_or_not_done(
+def test_a_cancelled_settlement_is_done_completely_or_not_at_all(
     verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:

@@ -26,7 +26,7 @@ def all_ready(at: Any, n: int) -> None:
     assert at.check().ok
 
 
-def test_a_waiting_pop_may_be_cancelled_in_any_turn(running: ServerProcess, at: Any) -> None:
+def test_a_waiting_pop_may_be_cancelled_in_any_loop_iteration(running: ServerProcess, at: Any) -> None:
     at.add("tea")
 
     async def story(client: Any) -> None:
@@ -65,7 +65,7 @@ def test_a_waiting_pop_may_be_cancelled_at_every_suspension(moment: str, running
 
 
 @pytest.mark.parametrize("limit", ["timeout", "wait_for"])
-def test_a_pop_that_is_timed_out_loses_nothing(limit: str, running: ServerProcess, at: Any) -> None:
+def test_a_timed_out_pop_loses_no_job(limit: str, running: ServerProcess, at: Any) -> None:
     async def limited(work: Any, seconds: float) -> Any:
         try:
             if limit == "wait_for":
@@ -87,7 +87,7 @@ def test_a_pop_that_is_timed_out_loses_nothing(limit: str, running: ServerProces
     assert at.pop(wait=1).attempt == 1
 
 
-def test_of_a_thousand_waiting_pops_all_but_one_may_be_cancelled(running: ServerProcess, at: Any) -> None:
+def test_all_but_one_of_a_thousand_waiting_pops_may_be_cancelled(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
@@ -103,7 +103,7 @@ def test_of_a_thousand_waiting_pops_all_but_one_may_be_cancelled(running: Server
     real(running.url, story)
 
 
-def test_of_many_pops_each_job_reaches_one_that_was_not_cancelled(running: ServerProcess, at: Any) -> None:
+def test_each_job_reaches_a_pop_that_was_not_cancelled(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         got: list[Any] = []
@@ -130,7 +130,7 @@ def test_of_many_pops_each_job_reaches_one_that_was_not_cancelled(running: Serve
     assert (stats.finished, stats.ready, stats.reserved, stats.delayed) == (80, 0, 0, 0)
 
 
-def test_closing_the_client_tells_those_who_wait(running: ServerProcess, at: Any) -> None:
+def test_closing_the_client_ends_waiting_pops_with_unavailable(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(20)]
@@ -145,7 +145,7 @@ def test_closing_the_client_tells_those_who_wait(running: ServerProcess, at: Any
     assert at.stats().watching == 0
 
 
-def test_closing_in_any_turn_loses_nothing(running: ServerProcess, at: Any) -> None:
+def test_closing_in_any_loop_iteration_loses_no_job(running: ServerProcess, at: Any) -> None:
     at.add_many([1, 2, 3])
 
     async def story(client: Any) -> None:
@@ -164,7 +164,7 @@ def test_closing_in_any_turn_loses_nothing(running: ServerProcess, at: Any) -> N
     all_ready(at, 3)
 
 
-def test_closing_twice_and_from_two_tasks_is_once(running: ServerProcess, at: Any) -> None:
+def test_closing_twice_or_from_several_tasks_closes_once(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         await client.topic(at.name).stats()
         await asyncio.gather(client.close(), client.close(), client.close())

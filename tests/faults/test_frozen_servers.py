@@ -13,60 +13,60 @@ from faults.patience import HANG_S, blocked, until
 from tarry.connections.embedded.process import ServerProcess
 
 
-def test_a_server_that_freezes_for_a_moment_is_waited_for(
-    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_call_waits_for_a_server_that_freezes_briefly(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    way = ways(kind, server.url)
-    way.call(way.topic("a"), "stats")
+    any_client = make_client(kind, server.url)
+    any_client.call(any_client.topic("a"), "stats")
     server.freeze()
-    add = threads.submit(way.call, way.topic("a"), "add", "tea", id="a")
+    add = threads.submit(any_client.call, any_client.topic("a"), "add", "tea", id="a")
     threading.Event().wait(0.1)
     assert not add.done()
     server.resume()
     assert add.result(HANG_S).created
-    assert way.call(way.topic("a"), "stats").repeated == 0
+    assert any_client.call(any_client.topic("a"), "stats").repeated == 0
 
 
-def test_a_server_frozen_for_longer_than_an_answer_may_take_does_nothing_twice(
-    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_server_frozen_beyond_the_socket_timeout_does_nothing_twice(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    way = ways(kind, server.url + "?socket_timeout=0.1", patience=HANG_S)
-    topic = way.topic("a")
-    way.call(topic, "stats")
+    any_client = make_client(kind, server.url + "?socket_timeout=0.1", patience=HANG_S)
+    topic = any_client.topic("a")
+    any_client.call(topic, "stats")
     server.freeze()
-    add = threads.submit(way.call, topic, "add", "tea", id="a")
+    add = threads.submit(any_client.call, topic, "add", "tea", id="a")
     threading.Event().wait(0.4)
     assert not add.done()
     server.resume()
     assert add.result(HANG_S).created
-    assert way.call(topic, "stats").ready == 1
-    assert way.call(topic, "pop").attempt == 1
+    assert any_client.call(topic, "stats").ready == 1
+    assert any_client.call(topic, "pop").attempt == 1
 
 
-def test_a_frozen_server_is_given_up_when_patience_ends(server: ServerProcess, kind: str, ways: Any) -> None:
-    way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.15)
-    topic = way.topic("a")
-    way.call(topic, "stats")
+def test_calls_to_a_frozen_server_fail_when_patience_ends(server: ServerProcess, kind: str, make_client: Any) -> None:
+    any_client = make_client(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.15)
+    topic = any_client.topic("a")
+    any_client.call(topic, "stats")
     server.freeze()
     try:
         with pytest.raises(tarry.Unavailable):
-            way.call(topic, "add", "tea")
+            any_client.call(topic, "add", "tea")
         with pytest.raises(tarry.Unavailable):
-            way.call(topic, "pop", wait=None)
+            any_client.call(topic, "pop", wait=None)
         with pytest.raises(tarry.Unavailable):
-            way.call(topic, "add_many", ["x" * 100_000] * 50)  # more than the line takes while nobody reads
+            any_client.call(topic, "add_many", ["x" * 100_000] * 50)  # more than the line takes while nobody reads
     finally:
         server.resume()
-    assert way.call(topic, "check").ok
+    assert any_client.call(topic, "check").ok
 
 
-def test_who_waits_while_the_server_freezes_is_told_or_served(
-    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_waiting_pop_ends_when_the_server_freezes(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
     """The waiting connection has no time-out of its own; the wait ends all the same."""
-    way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
-    topic = way.topic("a")
-    pop = threads.submit(way.call, topic, "pop", wait=0.5)
+    any_client = make_client(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
+    topic = any_client.topic("a")
+    pop = threads.submit(any_client.call, topic, "pop", wait=0.5)
     until(lambda: blocked(server))
     server.freeze()
     try:
@@ -74,20 +74,20 @@ def test_who_waits_while_the_server_freezes_is_told_or_served(
             pop.result(HANG_S)
     finally:
         server.resume()
-    way.call(topic, "add", "tea")
-    assert way.call(topic, "pop", wait=5).body == "tea"
+    any_client.call(topic, "add", "tea")
+    assert any_client.call(topic, "pop", wait=5).body == "tea"
 
 
-def test_a_wait_that_begins_while_the_server_freezes_ends(
-    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_wait_that_begins_on_a_frozen_server_ends(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
-    topic = way.topic("a")
-    way.call(topic, "stats")
+    any_client = make_client(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
+    topic = any_client.topic("a")
+    any_client.call(topic, "stats")
     server.freeze()
     try:
         with pytest.raises(tarry.Unavailable):
-            threads.submit(way.call, topic, "pop", wait=None).result(HANG_S)
+            threads.submit(any_client.call, topic, "pop", wait=None).result(HANG_S)
     finally:
         server.resume()
-    assert way.call(topic, "pop", wait=0.01) is None
+    assert any_client.call(topic, "pop", wait=0.01) is None

@@ -149,7 +149,7 @@ def test_a_leader_interrupted_at_any_moment_loses_no_job(  # noqa: C901  # three
     assert at.stats().watching == 0
 
 
-def test_closing_the_client_tells_the_threads_that_wait(
+def test_closing_the_client_ends_the_pops_of_waiting_threads(
     running: ServerProcess, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     client = tarry.Client(running.url)
@@ -166,7 +166,7 @@ def test_closing_the_client_tells_the_threads_that_wait(
 
 
 @pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
-def test_a_forked_process_waits_for_itself(most: int, running: ServerProcess, at: Any) -> None:
+def test_a_forked_process_waits_on_its_own_connections(most: int, running: ServerProcess, at: Any) -> None:
     """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""
     script = Path(__file__).with_name("forks.py")
     told = subprocess.run(

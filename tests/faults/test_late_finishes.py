@@ -14,13 +14,13 @@ from tarry.verbs.jobs.settle import FINISH
 
 @pytest.mark.parametrize("cut", ["", *CUTS])
 @pytest.mark.parametrize("by", ["finished", "deleted", "added anew"])
-def test_who_is_late_is_told(
-    by: str, cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+def test_a_late_finish_raises_stale_receipt(
+    by: str, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    way, topic = ways(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, line.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")
-    job = way.call(way.topic(name), "pop", ttr="10s")
+    job = any_client.call(any_client.topic(name), "pop", ttr="10s")
     clock.advance("11s")
     another = topic.pop()
     if by == "finished":
@@ -32,20 +32,20 @@ def test_who_is_late_is_told(
         topic.add("cake", id="a")
     line.arm(*[cut] * bool(cut), at=FINISH.sha)
     with pytest.raises(tarry.StaleReceipt):
-        way.call(way.topic(name), "finish", job)
+        any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().ready == (by == "added anew")
 
 
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != UNSENT])
-def test_who_was_in_time_is_told_so_though_the_first_answer_was_lost(
-    cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+def test_a_finish_in_time_succeeds_even_if_its_answer_was_lost(
+    cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    way, topic = ways(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, line.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")
     topic.pop(ttr="10s")
     clock.advance("11s")
-    job = way.call(way.topic(name), "pop")
+    job = any_client.call(any_client.topic(name), "pop")
     line.arm(cut, cut, at=FINISH.sha)
-    way.call(way.topic(name), "finish", job)
+    any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().finished == 1

@@ -30,7 +30,7 @@ def test_one_client_serves_two_loops_one_after_the_other(running: ServerProcess,
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_one_client_serves_two_loops_even_if_the_first_did_not_close_it(running: ServerProcess, at: Any) -> None:
+def test_one_client_serves_a_second_loop_if_the_first_did_not_close_it(running: ServerProcess, at: Any) -> None:
     client = tarry.AsyncClient(running.url)
 
     async def story(n: int) -> Any:
@@ -63,7 +63,7 @@ def test_a_second_close_waits_for_the_first(running: ServerProcess, at: Any) -> 
     real(running.url, story)
 
 
-def test_two_loops_at_once_are_refused_in_words(running: ServerProcess, at: Any) -> None:
+def test_two_loops_at_once_are_refused_with_a_message(running: ServerProcess, at: Any) -> None:
     client = tarry.AsyncClient(running.url)
 
     async def inner() -> None:
@@ -80,9 +80,7 @@ def test_two_loops_at_once_are_refused_in_words(running: ServerProcess, at: Any)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_loop_that_ends_while_pops_wait_ends(
-    running: ServerProcess, at: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_loop_ends_cleanly_while_pops_wait(running: ServerProcess, at: Any, caplog: pytest.LogCaptureFixture) -> None:
     """``asyncio.run`` cancels all that is left: nothing hangs, nothing complains, nothing is lost."""
     tea = at.add("tea", delay=10)  # somebody has promised to look; and is gone before it is due
 
@@ -101,7 +99,7 @@ def test_a_loop_that_ends_while_pops_wait_ends(
     assert at.pop(wait=30, ttr=1).body == "tea"
 
 
-def test_verbs_of_one_turn_do_not_disturb_each_other(running: ServerProcess, at: Any) -> None:
+def test_calls_of_one_loop_iteration_do_not_disturb_each_other(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         adds = await asyncio.gather(*[topic.add(n, id=f"job-{n}") for n in range(300)])
@@ -126,7 +124,7 @@ def test_verbs_of_one_turn_do_not_disturb_each_other(running: ServerProcess, at:
     assert at.stats().finished == 300
 
 
-def test_an_id_added_twice_in_one_turn_is_where_it_is(running: ServerProcess, at: Any) -> None:
+def test_an_id_added_twice_in_one_loop_iteration_is_added_once(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         await topic.stats()
@@ -142,7 +140,7 @@ def test_an_id_added_twice_in_one_turn_is_where_it_is(running: ServerProcess, at
     real(running.url, story)
 
 
-def test_many_that_are_finished_in_one_turn_fit_into_scripts(running: ServerProcess, at: Any) -> None:
+def test_nine_thousand_finishes_in_one_loop_iteration_fit_into_scripts(running: ServerProcess, at: Any) -> None:
     """Nine thousand ids in one script are more than Lua unpacks."""
     at.add_many(range(9000))
 
@@ -155,7 +153,7 @@ def test_many_that_are_finished_in_one_turn_fit_into_scripts(running: ServerProc
     assert at.stats().finished == 9000
 
 
-def test_a_job_finished_twice_in_one_turn_is_counted_once(running: ServerProcess, at: Any) -> None:
+def test_a_job_finished_twice_in_one_loop_iteration_counts_once(running: ServerProcess, at: Any) -> None:
     at.add("tea")
 
     async def story(client: Any) -> None:

@@ -21,13 +21,13 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("wait", [0, 5])
-def test_a_pop_says_that_nobody_answers(url: str, wait: float) -> None:
+def test_a_pop_without_a_server_raises_unavailable(url: str, wait: float) -> None:
     with tarry.Client(url, patience="50ms") as client, pytest.raises(tarry.Unavailable, match="did not answer"):
         client.pop("letters", wait=wait)
 
 
 @pytest.mark.parametrize("wait", [0, 5])
-def test_an_awaited_pop_says_that_nobody_answers(url: str, wait: float) -> None:
+def test_an_async_pop_without_a_server_raises_unavailable(url: str, wait: float) -> None:
     async def pop() -> Any:
         async with tarry.AsyncClient(url, patience="50ms") as client:
             return await client.pop("letters", wait=wait)
@@ -37,7 +37,7 @@ def test_an_awaited_pop_says_that_nobody_answers(url: str, wait: float) -> None:
 
 
 @pytest.mark.slow
-def test_who_comes_before_the_server_is_served(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_starts_before_the_server_is_served(caplog: pytest.LogCaptureFixture) -> None:
     """A Cluster of one process that starts while the client is already patient."""
     caplog.set_level(logging.ERROR)
     port = servers.free_ports(1)[0]

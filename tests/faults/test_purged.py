@@ -37,7 +37,7 @@ def left(server: Any) -> set[bytes]:
 
 
 @pytest.mark.parametrize("delay", ["9s", "1h"])
-def test_a_purge_takes_the_seats_of_killed_consumers_away(running: ServerProcess, server: Any, delay: str) -> None:
+def test_a_purge_removes_the_seats_of_killed_consumers(running: ServerProcess, server: Any, delay: str) -> None:
     with ExitStack() as stack, tarry.Client(running.url) as client:
         topic = client.topic("orders")
         waiting = [stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)]
@@ -56,7 +56,7 @@ def test_a_purge_takes_the_seats_of_killed_consumers_away(running: ServerProcess
 
 
 @pytest.mark.parametrize("state", ["delayed", None])
-def test_who_waits_while_it_is_purged_is_handed_what_comes_later(
+def test_a_consumer_waiting_during_a_purge_gets_later_jobs(
     running: ServerProcess, server: Any, state: tarry.State | None
 ) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(3) as pool:

@@ -31,14 +31,14 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("said", REFUSALS)
-def test_what_passes_is_told_with_what_to_do(said: str) -> None:
+def test_temporary_refusals_are_explained_with_advice(said: str) -> None:
     fault = fault_of(driver.ResponseError(said))
     assert isinstance(fault, TryLater)
     assert REFUSALS[said] in str(fault)
 
 
 @pytest.mark.parametrize("kind", [driver.BusyLoadingError, driver.ClusterDownError, driver.MasterDownError])
-def test_so_is_what_the_driver_has_taken_the_first_word_from(kind: type[Exception]) -> None:
+def test_temporary_refusals_are_known_by_the_drivers_error_class(kind: type[Exception]) -> None:
     assert isinstance(fault_of(kind("words of the server")), NotNow)
 
 
@@ -48,10 +48,10 @@ def disk() -> Iterator[Disk]:
         yield made
 
 
-def test_a_full_disk_is_told_in_words_and_what_is_asked_patiently_is_done_when_there_is_room(
-    disk: Disk, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_full_disk_is_named_and_a_patient_call_succeeds_once_there_is_room(
+    disk: Disk, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    hurried, patient = ways(kind, disk.server.url, patience=0.2), ways(kind, disk.server.url, patience=60)
+    hurried, patient = make_client(kind, disk.server.url, patience=0.2), make_client(kind, disk.server.url, patience=60)
     patient.call(patient.topic("a"), "add", "before")
     disk.fill()
     with pytest.raises(
@@ -67,14 +67,14 @@ def test_a_full_disk_is_told_in_words_and_what_is_asked_patiently_is_done_when_t
     assert patient.call(patient.topic("a"), "stats").ready == 2
 
 
-def test_a_loop_around_a_waiting_pop_does_not_spin_meanwhile(disk: Disk, kind: str, ways: Any) -> None:
-    way = ways(kind, disk.server.url, patience=0.3)
-    way.call(way.topic("a"), "stats")
+def test_a_loop_around_a_waiting_pop_does_not_spin_on_a_full_disk(disk: Disk, kind: str, make_client: Any) -> None:
+    any_client = make_client(kind, disk.server.url, patience=0.3)
+    any_client.call(any_client.topic("a"), "stats")
     disk.fill()
     before = scripts(disk.server)
     for _ in range(5):
         with pytest.raises(tarry.Unavailable):
-            way.call(way.topic("a"), "pop", wait=5)
+            any_client.call(any_client.topic("a"), "pop", wait=5)
     assert scripts(disk.server) - before < 5 * 10  # pauses of 20 ms, 40, 80, 160: half as long at times
 
 

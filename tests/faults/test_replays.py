@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from faults.proxy import CUTS, SILENT, Proxy
-from faults.scenes import PATIENT, QUIET_S, VERBS, Scene
+from faults.scenes import PATIENT, QUIET_S, VERBS, Scenario
 from faults.scenes_by_id import stats
 from faults.scenes_of_work import add_with_an_id, finish, pop
 from tarry import Unavailable
@@ -23,113 +23,117 @@ from tarry.clients.testing import Clock, TestClient
 # ── on which lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def perform(story: Callable[[Scene], Iterator[None]], scene: Scene, line: Proxy) -> None:
-    scene.say("stats")  # the connection is open
-    steps = story(scene)
+def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, line: Proxy) -> None:
+    scenario.say("stats")  # the connection is open
+    steps = story(scenario)
     next(steps)
     struck = line.struck
-    line.arm(scene.cut)
+    line.arm(scenario.cut)
     assert next(steps, "over") == "over"
     assert line.struck == struck + 1
-    assert scene.at.check().ok
+    assert scenario.at.check().ok
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("story", VERBS.values(), ids=VERBS.keys())
-def test_a_verb_survives_a_cut_line(
-    story: Any, cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+def test_a_verb_survives_a_cut_connection(
+    story: Any, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    way = ways(kind, line.url(), patience=PATIENT)
-    perform(story, Scene(way, way.topic(name), direct.topic(name), clock, cut), line)
+    any_client = make_client(kind, line.url(), patience=PATIENT)
+    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), line)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", SILENT)
 @pytest.mark.parametrize("story", [add_with_an_id, pop, finish, stats], ids=lambda story: story.__name__)
-def test_a_verb_survives_a_line_that_goes_silent(
-    story: Any, cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+def test_a_verb_survives_a_silent_connection(
+    story: Any, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    way = ways(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
-    perform(story, Scene(way, way.topic(name), direct.topic(name), clock, cut), line)
+    any_client = make_client(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
+    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), line)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_very_first_question_may_be_cut_as_well(cut: str, kind: str, ways: Any, line: Proxy, name: str) -> None:
-    way = ways(kind, line.url(), patience=PATIENT)
+def test_the_very_first_request_may_be_cut_too(cut: str, kind: str, make_client: Any, line: Proxy, name: str) -> None:
+    any_client = make_client(kind, line.url(), patience=PATIENT)
     line.arm(cut, cut, at=b"INFO")
-    way.call(way.topic(name), "add", "tea")
-    assert way.call(way.topic(name), "pop").body == "tea"
+    any_client.call(any_client.topic(name), "add", "tea")
+    assert any_client.call(any_client.topic(name), "pop").body == "tea"
     assert line.struck == 2
 
 
-def test_a_cut_line_is_cut_again_and_again(
-    kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+def test_a_verb_survives_repeated_cuts(
+    kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    way = ways(kind, line.url(), patience=PATIENT)
-    topic = way.topic(name)
+    any_client = make_client(kind, line.url(), patience=PATIENT)
+    topic = any_client.topic(name)
     line.arm("lost", "torn", "unsent", "lost")
-    added = way.call(topic, "add", "tea", id="a")
+    added = any_client.call(topic, "add", "tea", id="a")
     assert (added.created, line.struck, direct.topic(name).stats().ready) == (True, 4, 1)
 
 
 # ── when patience ends ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_when_patience_ends_an_error_says_so_in_words(kind: str, ways: Any, line: Proxy, name: str) -> None:
-    way = ways(kind, line.url(), patience=0.15)
-    topic = way.topic(name)
-    way.call(topic, "stats")
+def test_unavailable_is_raised_when_patience_ends(kind: str, make_client: Any, line: Proxy, name: str) -> None:
+    any_client = make_client(kind, line.url(), patience=0.15)
+    topic = any_client.topic(name)
+    any_client.call(topic, "stats")
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable, match=r"did not answer within 0\.\d s: .*safe to repeat") as told:
-        way.call(topic, "add", "tea")
+        any_client.call(topic, "add", "tea")
     assert told.value.__cause__ is not None
     assert isinstance(told.value, ConnectionError)
     line.refusing = False
-    assert way.call(topic, "add", "tea").created
+    assert any_client.call(topic, "add", "tea").created
 
 
-def test_a_waiting_pop_says_so_too(kind: str, ways: Any, line: Proxy, name: str) -> None:
-    way = ways(kind, line.url(), imaginary=False, patience=0.15)
-    topic = way.topic(name)
-    way.call(topic, "stats")
+def test_a_waiting_pop_raises_unavailable_when_patience_ends(
+    kind: str, make_client: Any, line: Proxy, name: str
+) -> None:
+    any_client = make_client(kind, line.url(), imaginary=False, patience=0.15)
+    topic = any_client.topic(name)
+    any_client.call(topic, "stats")
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        way.call(topic, "pop", wait=None)
+        any_client.call(topic, "pop", wait=None)
 
 
-def test_a_silent_server_is_given_up_when_patience_ends(kind: str, ways: Any, line: Proxy, name: str) -> None:
-    way = ways(kind, line.url(socket_timeout=0.1), patience=0.4)
-    topic = way.topic(name)
-    way.call(topic, "stats")
+def test_calls_to_a_silent_server_fail_when_patience_ends(kind: str, make_client: Any, line: Proxy, name: str) -> None:
+    any_client = make_client(kind, line.url(socket_timeout=0.1), patience=0.4)
+    topic = any_client.topic(name)
+    any_client.call(topic, "stats")
     line.arm(*["ignored"] * 9)
     with pytest.raises(Unavailable):
-        way.call(topic, "add", "tea")
+        any_client.call(topic, "add", "tea")
     assert 2 <= line.struck <= 4
 
 
-def test_add_many_tells_how_many_are_certainly_done(
-    kind: str, ways: Any, line: Proxy, direct: TestClient, name: str
+def test_add_many_reports_how_many_are_certainly_added(
+    kind: str, make_client: Any, line: Proxy, direct: TestClient, name: str
 ) -> None:
-    way = ways(kind, line.url(), patience=0.15)
-    topic = way.topic(name)
-    way.call(topic, "add_many", ["warm"])
+    any_client = make_client(kind, line.url(), patience=0.15)
+    topic = any_client.topic(name)
+    any_client.call(topic, "add_many", ["warm"])
     direct.topic(name).purge()
     line.arm("unsent", at=b"job 1500")
     line.arm(*["unsent"] * 50, at=b"job 1500")
     with pytest.raises(Unavailable) as told:
-        way.call(topic, "add_many", [f"job {i}" for i in range(2500)])
+        any_client.call(topic, "add_many", [f"job {i}" for i in range(2500)])
     assert told.value.done == 1000 == direct.topic(name).stats().ready
 
 
-def test_what_has_come_of_a_torn_pipeline_counts(line: Proxy, ways: Any, direct: TestClient, name: str) -> None:
+def test_only_missing_answers_of_a_torn_pipeline_are_requested_again(
+    line: Proxy, make_client: Any, direct: TestClient, name: str
+) -> None:
     """Of a pipeline, only the commands whose answers are missing are asked again: a popped job is in hand."""
     import asyncio
 
-    way = ways("async", line.url(), patience=PATIENT)
-    topic = way.topic(name)
+    any_client = make_client("async", line.url(), patience=PATIENT)
+    topic = any_client.topic(name)
     direct.topic(name).add_many(["x" * 10, "y" * 300_000])
 
     async def story() -> tuple[Any, Any]:
@@ -137,6 +141,6 @@ def test_what_has_come_of_a_torn_pipeline_counts(line: Proxy, ways: Any, direct:
         line.arm("torn")
         return await asyncio.gather(topic.pop(), topic.pop(ttr="2m"))  # of one TTR they would be one command
 
-    first, second = way.loop.run(story())
+    first, second = any_client.loop.run(story())
     assert first.body == "x" * 10
     assert second is None or second.attempt == 1

@@ -24,7 +24,7 @@ def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
 
 
 @LOOPS
-def test_whatever_is_asked_after_a_reset_is_asked_again(line: Proxy, loop: str) -> None:
+def test_calls_are_repeated_after_a_connection_reset(line: Proxy, loop: str) -> None:
     async def story() -> None:
         async with tarry.AsyncClient(f"redis://{line.address}") as client:
             topic = client.topic("a")
@@ -40,7 +40,7 @@ def test_whatever_is_asked_after_a_reset_is_asked_again(line: Proxy, loop: str) 
 
 
 @LOOPS
-def test_who_waits_for_a_topic_or_a_queue_hears_after_resets(line: Proxy, loop: str) -> None:
+def test_consumers_of_topics_and_queues_survive_connection_resets(line: Proxy, loop: str) -> None:
     async def consume(heard: list[Any], take: Callable[[], Any]) -> None:
         while len(heard) < ROUNDS:
             heard += [found] if (found := await take()) is not None else []

@@ -20,32 +20,32 @@ from tarry.connections.embedded.process import ServerProcess
 
 
 @pytest.mark.slow
-def test_every_verb_goes_on_after_a_restart(server: ServerProcess, kind: str, ways: Any) -> None:
+def test_every_verb_works_after_a_server_restart(server: ServerProcess, kind: str, make_client: Any) -> None:
     """Connections are dead and scripts unknown: the call that finds out is made again."""
-    way = ways(kind, server.url)
-    topic = way.topic("a")
-    way.call(topic, "add_many", ["tea", "milk", "salt"])
+    any_client = make_client(kind, server.url)
+    topic = any_client.topic("a")
+    any_client.call(topic, "add_many", ["tea", "milk", "salt"])
     server.restart()
-    tea = way.call(topic, "pop")
+    tea = any_client.call(topic, "pop")
     server.restart()
-    way.call(topic, "finish", tea)
+    any_client.call(topic, "finish", tea)
     server.restart()
-    assert way.call(topic, "add", "rice").created
+    assert any_client.call(topic, "add", "rice").created
     server.restart()
-    milk, salt = way.call(topic, "pop_many", 2)
+    milk, salt = any_client.call(topic, "pop_many", 2)
     server.restart()
-    way.call(topic, "touch", milk)
+    any_client.call(topic, "touch", milk)
     server.restart()
-    way.call(topic, "release", milk, "1h")
+    any_client.call(topic, "release", milk, "1h")
     server.restart()
-    way.call(topic, "bury", salt, "wet")
+    any_client.call(topic, "bury", salt, "wet")
     server.restart()
-    stats = way.call(topic, "stats")
+    stats = any_client.call(topic, "stats")
     assert (stats.ready, stats.delayed, stats.reserved, stats.dead, stats.finished) == (1, 1, 0, 1, 1)
-    assert way.call(topic, "check").ok
+    assert any_client.call(topic, "check").ok
 
 
-def test_ten_idle_connections_that_died_cost_one_try(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
+def test_ten_dead_idle_connections_cost_one_retry(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
     with tarry.Client(server.url) as client:
         topic = client.topic("a")
         meet = threading.Barrier(10)
@@ -67,9 +67,11 @@ def test_ten_idle_connections_that_died_cost_one_try(server: ServerProcess, thre
         assert topic.stats().ready == before + 11
 
 
-def test_who_waits_survives_a_restart(server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor) -> None:
-    way = ways(kind, server.url, imaginary=False)
-    pop = threads.submit(way.call, way.topic("a"), "pop", wait=None)
+def test_a_waiting_pop_survives_a_server_restart(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
+) -> None:
+    any_client = make_client(kind, server.url, imaginary=False)
+    pop = threads.submit(any_client.call, any_client.topic("a"), "pop", wait=None)
     until(lambda: blocked(server))
     server.kill()
     server.restart()
@@ -78,20 +80,20 @@ def test_who_waits_survives_a_restart(server: ServerProcess, kind: str, ways: An
         assert pop.result(HANG_S).body == "tea"
 
 
-def test_scripts_that_are_forgotten_again_and_again_are_sent_again(server: ServerProcess, kind: str, ways: Any) -> None:
-    way = ways(kind, server.url)
-    topic = way.topic("a")
+def test_scripts_are_loaded_again_after_every_flush(server: ServerProcess, kind: str, make_client: Any) -> None:
+    any_client = make_client(kind, server.url)
+    topic = any_client.topic("a")
     for n in range(5):
         server.ask("SCRIPT", "FLUSH")
-        assert way.call(topic, "add", n, id=str(n)).created
+        assert any_client.call(topic, "add", n, id=str(n)).created
         server.ask("SCRIPT", "FLUSH")
-        job = way.call(topic, "pop")
+        job = any_client.call(topic, "pop")
         server.ask("SCRIPT", "FLUSH")
-        way.call(topic, "finish", job)
-    assert way.call(topic, "stats").finished == 5
+        any_client.call(topic, "finish", job)
+    assert any_client.call(topic, "stats").finished == 5
 
 
-def test_calls_of_one_turn_find_their_scripts_forgotten(server: ServerProcess) -> None:
+def test_calls_of_one_loop_iteration_survive_a_script_flush(server: ServerProcess) -> None:
     async def story() -> None:
         async with tarry.AsyncClient(server.url) as client:
             topic = client.topic("a")
@@ -112,7 +114,7 @@ def test_calls_of_one_turn_find_their_scripts_forgotten(server: ServerProcess) -
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("which", ["redis6", "redis7", "redis8", "valkey"])
-def test_a_full_memory_is_told_in_words(which: str) -> None:
+def test_a_full_memory_raises_unavailable_with_a_reason(which: str) -> None:
     with (
         servers.short_folder() as folder,
         servers.server(servers.binary_of(which, folder)) as server,
@@ -134,11 +136,11 @@ def test_a_full_memory_is_told_in_words(which: str) -> None:
         assert topic.check().ok
 
 
-def test_when_everybody_is_hung_up_on_they_come_back(
-    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_clients_reconnect_after_all_connections_are_killed(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    way = ways(kind, server.url)
-    topic = way.topic("a")
+    any_client = make_client(kind, server.url)
+    topic = any_client.topic("a")
     kills, pause = threading.Semaphore(0), threading.Event()
 
     def hang_up() -> None:
@@ -150,37 +152,37 @@ def test_when_everybody_is_hung_up_on_they_come_back(
     hanging = threads.submit(hang_up)
     for n in range(20):
         kills.release(5)  # so many for each, or a slow machine would never get through
-        assert way.call(topic, "add", n, id=str(n)).created
+        assert any_client.call(topic, "add", n, id=str(n)).created
     hanging.result(HANG_S)
-    stats = way.call(topic, "stats")
-    assert (stats.ready, way.call(topic, "check").ok) == (20, True)
+    stats = any_client.call(topic, "stats")
+    assert (stats.ready, any_client.call(topic, "check").ok) == (20, True)
 
 
-def test_a_server_with_too_many_clients_is_asked_again(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
+def test_a_call_is_repeated_while_the_server_has_too_many_clients(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
     server = own_server(maxclients=4)
     with contextlib.ExitStack() as stack:
         lines = [stack.enter_context(resp.RespConnection.connect(server.address)) for _ in range(4)]
         for line in lines:
             line.call("PING")
-        way = ways(kind, server.url, patience=0.15)
+        any_client = make_client(kind, server.url, patience=0.15)
         with pytest.raises(tarry.Unavailable):
-            way.call(way.topic("a"), "add", "tea")
+            any_client.call(any_client.topic("a"), "add", "tea")
         lines[0].close()
         lines[1].close()
-        patient = ways(kind, server.url, patience=20)
+        patient = make_client(kind, server.url, patience=20)
         assert patient.call(patient.topic("a"), "add", "tea").created
 
 
-def test_who_waits_without_room_for_a_waiting_connection_gets_jobs_all_the_same(
-    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+def test_a_waiting_pop_works_without_room_for_a_blocking_connection(
+    own_server: Callable[..., ServerProcess], kind: str, make_client: Any
 ) -> None:
     server = own_server(maxclients=3)
-    way = ways(kind, server.url, imaginary=False)
-    topic = way.topic("a")
-    way.call(topic, "add", "tea", delay=0.2)
+    any_client = make_client(kind, server.url, imaginary=False)
+    topic = any_client.topic("a")
+    any_client.call(topic, "add", "tea", delay=0.2)
     with resp.RespConnection.connect(server.address) as one, resp.RespConnection.connect(server.address) as two:
         one.call("PING")
         two.call("PING")
-        assert way.call(topic, "pop", wait=20).body == "tea"
+        assert any_client.call(topic, "pop", wait=20).body == "tea"

@@ -45,7 +45,7 @@ def warm(client: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("what", "met"), CASES)
-def test_who_waits_is_told_when_the_wait_and_the_patience_are_over(
+def test_a_blocking_wait_on_a_silent_server_ends_after_wait_and_patience(
     frozen: tuple[str, Callable[[], None]], what: str, met: bool
 ) -> None:
     url, freeze = frozen
@@ -60,7 +60,9 @@ def test_who_waits_is_told_when_the_wait_and_the_patience_are_over(
 
 
 @pytest.mark.parametrize(("what", "met"), CASES)
-def test_who_awaits_is_told_as_soon(frozen: tuple[str, Callable[[], None]], what: str, met: bool) -> None:
+def test_an_async_wait_on_a_silent_server_ends_after_wait_and_patience(
+    frozen: tuple[str, Callable[[], None]], what: str, met: bool
+) -> None:
     url, freeze = frozen
 
     async def story() -> None:
@@ -76,7 +78,7 @@ def test_who_awaits_is_told_as_soon(frozen: tuple[str, Callable[[], None]], what
     asyncio.run(story())
 
 
-def test_who_waits_already_is_told_when_the_server_stands_still(frozen: tuple[str, Callable[[], None]]) -> None:
+def test_a_running_wait_ends_when_the_server_freezes(frozen: tuple[str, Callable[[], None]]) -> None:
     url, freeze = frozen
 
     async def story() -> None:
@@ -97,7 +99,7 @@ def test_who_waits_already_is_told_when_the_server_stands_still(frozen: tuple[st
     asyncio.run(story())
 
 
-def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: Callable[..., ServerProcess]) -> None:
+def test_an_answer_that_arrives_while_the_loop_is_blocked_is_not_lost(own_server: Callable[..., ServerProcess]) -> None:
     """A handler that blocks its loop for longer than an answer may take: the server had answered in time."""
     url = own_server().url
 
@@ -118,7 +120,7 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: 
         asyncio.run(story(turns))
 
 
-def test_a_confirmation_has_its_time_though_patience_is_short(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_confirmation_has_its_full_time_despite_short_patience(own_server: Callable[..., ServerProcess]) -> None:
     """It is said within two seconds that no replica has it: not that nobody answered."""
     with tarry.Client(own_server().url, patience="1s") as client:
         client.topic("orders").add("rice", id="rice")

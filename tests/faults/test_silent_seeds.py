@@ -39,78 +39,78 @@ def nodes() -> Iterator[list[ServerProcess]]:
 
 
 @pytest.fixture(scope="module")
-def trio() -> Iterator[Sentinels]:
+def sentinel_group() -> Iterator[Sentinels]:
     with sentinels() as made:
         yield made
 
 
-def is_told(threads: ThreadPoolExecutor, way: AnyClient, *, wait: float) -> None:
+def assert_ends_in_time(threads: ThreadPoolExecutor, any_client: AnyClient, *, wait: float) -> None:
     """Within the guard, which is for a machine that is busy: a second or two is what was asked for."""
     with pytest.raises(tarry.Unavailable, match="did not answer"):
-        threads.submit(way.call, way.topic("orders"), "pop", wait=wait).result(HANG_S)
+        threads.submit(any_client.call, any_client.topic("orders"), "pop", wait=wait).result(HANG_S)
 
 
 @pytest.mark.parametrize("made_of", URLS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_waits_is_told_though_nobody_says_where_the_servers_are(
+def test_a_wait_ends_in_time_when_no_seed_node_answers(
     threads: ThreadPoolExecutor, silent: list[str], kind: str, made_of: str
 ) -> None:
-    way = AnyClient(kind, URLS[made_of].format(hosts=",".join(silent)), None, patience=1)
+    any_client = AnyClient(kind, URLS[made_of].format(hosts=",".join(silent)), None, patience=1)
     try:
-        is_told(threads, way, wait=0.5)
+        assert_ends_in_time(threads, any_client, wait=0.5)
     finally:
-        way.close()
+        any_client.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_knows_the_sentinels_is_told_when_they_and_their_master_freeze(
-    threads: ThreadPoolExecutor, trio: Sentinels, silent: list[str], kind: str
+def test_a_wait_ends_in_time_when_sentinels_and_master_freeze(
+    threads: ThreadPoolExecutor, sentinel_group: Sentinels, silent: list[str], kind: str
 ) -> None:
-    url = f"redis+sentinel://{trio.hosts},{','.join(silent)}/{MASTER}?socket_timeout=0.9"
-    way = AnyClient(kind, url, None, patience=2)
-    way.call(way.topic("orders"), "stats")
-    frozen = [*trio.watchers, *trio.data]
+    url = f"redis+sentinel://{sentinel_group.hosts},{','.join(silent)}/{MASTER}?socket_timeout=0.9"
+    any_client = AnyClient(kind, url, None, patience=2)
+    any_client.call(any_client.topic("orders"), "stats")
+    frozen = [*sentinel_group.watchers, *sentinel_group.data]
     try:
         for one in frozen:
             one.freeze()
-        is_told(threads, way, wait=0.5)
+        assert_ends_in_time(threads, any_client, wait=0.5)
     finally:
         for one in frozen:
             one.resume()
-        way.close()
+        any_client.close()
 
 
-def test_who_knows_the_cluster_and_who_does_not_is_told_when_it_freezes(
+def test_waits_end_in_time_when_a_cluster_freezes(
     threads: ThreadPoolExecutor, nodes: list[ServerProcess], silent: list[str]
 ) -> None:
     real = [f"{host}:{port}" for host, port in servers.cluster_addresses(nodes)]
     known, unknown = ",".join(real), ",".join([*real, *silent])
-    ways = [
+    any_clients = [
         AnyClient(kind, f"redis+cluster://{hosts}?socket_timeout=0.3", None, patience=2)
         for kind in KINDS
         for hosts in (known, unknown)
     ]
-    for way in ways[::2]:
-        way.call(way.topic("orders"), "stats")
+    for any_client in any_clients[::2]:
+        any_client.call(any_client.topic("orders"), "stats")
     try:
         for one in nodes:
             one.freeze()
-        for told in [threads.submit(is_told, threads, way, wait=0.5) for way in ways]:
+        for told in [threads.submit(assert_ends_in_time, threads, any_client, wait=0.5) for any_client in any_clients]:
             told.result()
     finally:
         for one in nodes:
             one.resume()
-        for way in ways:
-            way.close()
+        for any_client in any_clients:
+            any_client.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_last_who_is_asked_has_time_left_to_say_it_and_so_has_the_master(
-    trio: Sentinels, silent: list[str], kind: str
+def test_silent_sentinels_leave_time_for_the_last_one_and_the_master(
+    sentinel_group: Sentinels, silent: list[str], kind: str
 ) -> None:
-    hosts = ",".join([*silent[:3], *trio.hosts.split(",")])
-    way = AnyClient(kind, f"redis+sentinel://{hosts}/{MASTER}", None, patience=4)
+    hosts = ",".join([*silent[:3], *sentinel_group.hosts.split(",")])
+    any_client = AnyClient(kind, f"redis+sentinel://{hosts}/{MASTER}", None, patience=4)
     try:
-        assert way.call(way.topic("found"), "add", "tea").created
+        assert any_client.call(any_client.topic("found"), "add", "tea").created
     finally:
-        way.close()
+        any_client.close()

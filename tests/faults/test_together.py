@@ -26,10 +26,10 @@ def at(direct: TestClient, name: str) -> Any:
 
 
 @pytest.fixture
-def told(kind: str, ways: Any, line: Proxy, at: Any) -> Callable[..., Any]:
+def told(kind: str, make_client: Any, line: Proxy, at: Any) -> Callable[..., Any]:
     """Says a verb over the line, which is open."""
     at.stats()
-    way = ways(kind, line.url(), patience=PATIENT)
+    way = make_client(kind, line.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "add_many", ["warm"])
     way.call(topic, "purge")
@@ -52,7 +52,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_eight_partitions_are_one_exchange(verb: str, told: Any, line: Proxy, at: Any) -> None:
+def test_eight_partitions_need_one_round_trip(verb: str, told: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
     told(verb, *VERBS[verb])  # the scripts are known from now on
     before = line.sent
@@ -60,7 +60,7 @@ def test_eight_partitions_are_one_exchange(verb: str, told: Any, line: Proxy, at
     assert line.sent == before + 1
 
 
-def test_settling_is_one_exchange_and_handing_out_is_not(told: Any, line: Proxy, at: Any) -> None:
+def test_settling_needs_one_round_trip_and_popping_needs_several(told: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
     told("finish_many", told("pop_many", 100))
     before = line.sent
@@ -71,7 +71,7 @@ def test_settling_is_one_exchange_and_handing_out_is_not(told: Any, line: Proxy,
     assert line.sent == before + 1
 
 
-def test_a_walk_through_the_partitions_goes_in_step(told: Any, line: Proxy, at: Any) -> None:
+def test_partitions_are_scanned_in_parallel_steps(told: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
     assert told("check").ok
     before = line.sent
@@ -87,7 +87,7 @@ def test_a_walk_through_the_partitions_goes_in_step(told: Any, line: Proxy, at: 
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_line_that_breaks_in_the_middle_costs_nothing(cut: str, told: Any, line: Proxy, at: Any) -> None:
+def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, told: Any, line: Proxy, at: Any) -> None:
     line.arm(cut)
     added = told("add_many", [*MANY, *range(50)])
     assert [one.id for one in added[:200]] == [job.id for job in MANY]
@@ -109,16 +109,18 @@ def test_a_line_that_breaks_in_the_middle_costs_nothing(cut: str, told: Any, lin
     assert at.check().ok
 
 
-def test_it_may_break_again_and_again(told: Any, line: Proxy, at: Any) -> None:
+def test_a_batch_survives_repeated_connection_cuts(told: Any, line: Proxy, at: Any) -> None:
     line.arm("lost", "torn", "unsent", "lost")
     assert all(one.created for one in told("add_many", MANY))
     assert (line.struck, at.stats().ready) == (4, 200)
 
 
 @pytest.mark.parametrize("cut", ["ignored", "swallowed"])
-def test_a_silent_line_is_asked_again(cut: str, kind: str, ways: Any, line: Proxy, at: Any) -> None:
+def test_a_batch_is_repeated_on_a_silent_connection(
+    cut: str, kind: str, make_client: Any, line: Proxy, at: Any
+) -> None:
     at.stats()
-    way = ways(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
+    way = make_client(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     line.arm(cut)
@@ -126,10 +128,10 @@ def test_a_silent_line_is_asked_again(cut: str, kind: str, ways: Any, line: Prox
     assert at.stats().ready == 200
 
 
-def test_all_of_them_have_one_patience(ways: Any, line: Proxy, at: Any) -> None:
+def test_all_partitions_share_one_patience(make_client: Any, line: Proxy, at: Any) -> None:
     """Eight partitions are not tried for eight times as long."""
     at.stats()
-    way = ways("sync", line.url(), patience=0.15)
+    way = make_client("sync", line.url(), patience=0.15)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     line.refusing = True
@@ -142,7 +144,7 @@ def test_all_of_them_have_one_patience(ways: Any, line: Proxy, at: Any) -> None:
     assert way.call(topic, "stats").ready == 0
 
 
-def test_scripts_that_a_server_has_forgotten_are_said_again(told: Any, running: Any, at: Any) -> None:
+def test_flushed_scripts_are_loaded_again_for_all_partitions(told: Any, running: Any, at: Any) -> None:
     told("add_many", MANY)
     running.ask("SCRIPT", "FLUSH")
     assert told("stats").ready == 200
@@ -153,7 +155,7 @@ def test_scripts_that_a_server_has_forgotten_are_said_again(told: Any, running: 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_receipts_that_hold_are_settled_and_the_first_refusal_names_all(told: Any, at: Any) -> None:
+def test_all_valid_receipts_are_settled_and_the_error_names_all_stale_ones(told: Any, at: Any) -> None:
     told("add_many", MANY)
     jobs = []
     while some := told("pop_many", 100):
@@ -168,7 +170,7 @@ def test_all_receipts_that_hold_are_settled_and_the_first_refusal_names_all(told
     assert at.stats().finished == 200
 
 
-def test_a_job_that_is_there_is_refused_and_what_was_added_is_counted(told: Any, at: Any) -> None:
+def test_an_existing_id_is_refused_and_added_jobs_are_counted(told: Any, at: Any) -> None:
     at.add("old", id="7")
     with pytest.raises(JobExists) as refused:
         told("add_many", MANY)
@@ -177,10 +179,10 @@ def test_a_job_that_is_there_is_refused_and_what_was_added_is_counted(told: Any,
     assert at.stats().ready == refused.value.done + 1
 
 
-def test_what_is_certainly_added_is_counted_when_patience_ends(kind: str, ways: Any, line: Proxy, at: Any) -> None:
+def test_certainly_added_jobs_are_counted_when_patience_ends(kind: str, make_client: Any, line: Proxy, at: Any) -> None:
     """The second thousand of a partition does not arrive; all that came before it did."""
     at.stats()
-    way = ways(kind, line.url(), patience=0.15)
+    way = make_client(kind, line.url(), patience=0.15)
     topic = way.topic(at.name)
     jobs = [NewJob(f"job {n}.", id=f"{n}") for n in range(9000)]
     first = [job for job in jobs if partition_of_id(job.id, PARTS) == 0]
@@ -220,7 +222,9 @@ def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, line: Proxy, a
     asyncio.run(story())
 
 
-def test_who_is_interrupted_leaves_no_answer_for_the_next(line: Proxy, ways: Any, at: Any, monkeypatch: Any) -> None:
+def test_an_interrupted_call_leaves_no_answer_for_the_next(
+    line: Proxy, make_client: Any, at: Any, monkeypatch: Any
+) -> None:
     """Ctrl-C while answers are read: they are not taken for those of the next verb."""
     from tarry.connections import blocking
 
@@ -228,7 +232,7 @@ def test_who_is_interrupted_leaves_no_answer_for_the_next(line: Proxy, ways: Any
         pass
 
     at.add_many(MANY)
-    way = ways("sync", line.url(), patience=PATIENT)
+    way = make_client("sync", line.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     reads, read_one = [0], blocking._read
@@ -245,10 +249,12 @@ def test_who_is_interrupted_leaves_no_answer_for_the_next(line: Proxy, ways: Any
     assert (reads[0], topic.stats().ready) == (4, 200)
 
 
-def test_of_a_torn_answer_what_has_come_counts(kind: str, ways: Any, line: Proxy, at: Any) -> None:
+def test_only_partitions_with_missing_answers_are_asked_again(
+    kind: str, make_client: Any, line: Proxy, at: Any
+) -> None:
     """Only the partitions whose answers are missing are asked again: those find nothing more to delete."""
     at.add_many(MANY)
-    way = ways(kind, line.url(), patience=PATIENT)
+    way = make_client(kind, line.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     way.call(topic, "resume")

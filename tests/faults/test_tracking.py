@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.blocked import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
-from faults.tracking import hears, told, until_it_hears
+from faults.tracking import hears, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
@@ -23,7 +23,7 @@ OTHERS = [pytest.param(f"{kind}_url", marks=pytest.mark.otherserver) for kind in
 
 
 @pytest.mark.parametrize("server", ["valkey_url", *OTHERS])
-def test_a_token_is_heard_on_every_server(
+def test_client_tracking_reports_tokens_on_every_server(
     server: str, request: pytest.FixtureRequest, name: str, woken: list[bytes | None]
 ) -> None:
     url = request.getfixturevalue(server)
@@ -43,7 +43,7 @@ def test_a_token_is_heard_on_every_server(
     async def story(client: Any) -> None:
         topic = client.topic(name)
         pop = asyncio.ensure_future(topic.pop(wait=HANG_S))
-        await until_it_hears(client)
+        await until_tracking(client)
         await topic.add("tea")
         assert (await pop).body == "tea"
 
@@ -51,12 +51,12 @@ def test_a_token_is_heard_on_every_server(
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: ServerProcess, at: Any) -> None:
+def test_a_thousand_waiting_pops_share_one_tracking_connection(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
-        await until_it_hears(client)
-        assert (len(told(running)), blocked(running)) == (1, [])
+        await until_tracking(client)
+        assert (len(tracking_connections(running)), blocked(running)) == (1, [])
         for n in range(10):
             await topic.add_many(range(100 * n, 100 * n + 100))
         assert [job.body for job in await asyncio.gather(*tasks)] == list(range(1000))
@@ -65,7 +65,7 @@ def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: ServerPr
     assert at.stats().watching == 0
 
 
-def test_threads_that_hear_are_served_in_the_order_in_which_they_came(running: ServerProcess, at: Any) -> None:
+def test_threads_on_a_tracking_connection_are_served_in_order(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(8) as pool:
         pops = []
         for n in range(8):
@@ -77,45 +77,47 @@ def test_threads_that_hear_are_served_in_the_order_in_which_they_came(running: S
             job = pops[n].result(HANG_S)
             assert job is not None
             assert job.body == n
-    until(lambda: not told(running))
+    until(lambda: not tracking_connections(running))
     assert at.stats().watching == 0
 
 
 @pytest.mark.parametrize("fault", [*CUTS, *SILENT])
 @pytest.mark.parametrize("command", [b"LLEN", b"LPOP", b"TRACKING"])
-def test_no_fault_makes_who_hears_deaf(command: bytes, fault: str, kind: str, ways: Any, line: Proxy, at: Any) -> None:
-    way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
+def test_tracking_survives_every_fault(
+    command: bytes, fault: str, kind: str, make_client: Any, line: Proxy, at: Any
+) -> None:
+    any_client = make_client(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm(fault, at=command)
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         if command != b"LPOP":
             until(lambda: line.struck)
         else:
-            until(lambda: hears(way.client))
+            until(lambda: hears(any_client.client))
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"
     assert line.struck
     assert at.stats().watching == 0
 
 
-def test_a_killed_hearing_connection_is_replaced(
-    running: ServerProcess, at: Any, kind: str, ways: Any, woken: list[bytes | None]
+def test_a_killed_tracking_connection_is_replaced(
+    running: ServerProcess, at: Any, kind: str, make_client: Any, woken: list[bytes | None]
 ) -> None:
-    way = ways(kind, running.url, imaginary=False)
+    any_client = make_client(kind, running.url, imaginary=False)
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         for _ in range(5):
-            until(lambda: told(running) and hears(way.client))
-            for id in told(running):
+            until(lambda: tracking_connections(running) and hears(any_client.client))
+            for id in tracking_connections(running):
                 running.ask("CLIENT", "KILL", "ID", id)
-        until(lambda: told(running) and hears(way.client))
+        until(lambda: tracking_connections(running) and hears(any_client.client))
         at.add("tea")
         assert pop.result(HANG_S).body == "tea"
     keys = topic_keys("default", at.name)
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_a_flushed_server_is_looked_into(running: ServerProcess, at: Any, woken: list[bytes | None]) -> None:
+def test_a_flush_triggers_a_check_for_tokens(running: ServerProcess, at: Any, woken: list[bytes | None]) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
         until(lambda: hears(client))
@@ -129,7 +131,7 @@ def test_a_flushed_server_is_looked_into(running: ServerProcess, at: Any, woken:
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_something_else_where_the_token_lies_is_told_to_who_waits(running: ServerProcess, at: Any) -> None:
+def test_a_wake_key_of_another_type_raises_server_unfit(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
         until(lambda: hears(client))
@@ -141,11 +143,11 @@ def test_something_else_where_the_token_lies_is_told_to_who_waits(running: Serve
             pop.result()
 
 
-def test_where_the_server_may_not_tell_of_changes_who_waits_learns_why(
-    running: ServerProcess, at: Any, kind: str, ways: Any
+def test_a_wait_without_tracking_permission_raises_server_unfit(
+    running: ServerProcess, at: Any, kind: str, make_client: Any
 ) -> None:
     running.ask("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-client|tracking")
-    way = ways(kind, running.url.replace("unix://", "unix://deaf:x@"), imaginary=False)
+    any_client = make_client(kind, running.url.replace("unix://", "unix://deaf:x@"), imaginary=False)
     with pytest.raises(ServerUnfit, match=r"ACL.*tracking"):
-        way.call(way.topic(at.name), "pop", wait=HANG_S)
+        any_client.call(any_client.topic(at.name), "pop", wait=HANG_S)
     assert at.stats().watching == 0

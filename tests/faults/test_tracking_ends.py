@@ -16,7 +16,7 @@ import pytest
 import tarry
 from faults.blocked import async_story, waiting
 from faults.test_interrupted import Interrupted
-from faults.tracking import hears, told, until_it_hears
+from faults.tracking import hears, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 
@@ -38,7 +38,7 @@ with tarry.Client(sys.argv[1]) as client:
 """
 
 
-def test_two_processes_that_hear_the_same_token_take_it_once(
+def test_two_processes_that_track_one_token_take_it_once(
     running: ServerProcess, at: Any, woken: list[bytes | None]
 ) -> None:
     child = subprocess.Popen(
@@ -57,7 +57,7 @@ def test_two_processes_that_hear_the_same_token_take_it_once(
 
         thread = threading.Thread(target=work)
         thread.start()
-        until(lambda: len(told(running)) == 2)
+        until(lambda: len(tracking_connections(running)) == 2)
         for n in range(20):
             at.add(n)
             until(lambda n=n: at.stats().finished == n + 1)  # type: ignore[misc]
@@ -82,7 +82,7 @@ def interrupt() -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("followers", [0, 3])
-def test_when_a_leader_that_hears_is_interrupted_followers_take_over(
+def test_followers_take_over_when_a_tracking_leader_is_interrupted(
     followers: int, interrupt: Callable[[], None], running: ServerProcess, at: Any
 ) -> None:
     pops: list[Any] = []
@@ -101,11 +101,11 @@ def test_when_a_leader_that_hears_is_interrupted_followers_take_over(
         conductor.result(HANG_S)
         at.add_many(range(followers))
         assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(followers))
-        until(lambda: not told(running))
+        until(lambda: not tracking_connections(running))
         assert at.stats().watching == 0
 
 
-def test_closing_the_client_tells_those_who_hear(running: ServerProcess, at: Any, kind: str) -> None:
+def test_closing_the_client_ends_pops_on_a_tracking_connection(running: ServerProcess, at: Any, kind: str) -> None:
     if kind == "sync":
         client = tarry.Client(running.url)
         with ThreadPoolExecutor(8) as pool:
@@ -120,17 +120,17 @@ def test_closing_the_client_tells_those_who_hear(running: ServerProcess, at: Any
         async def story() -> None:
             client = tarry.AsyncClient(running.url)
             pops = [asyncio.ensure_future(client.topic(at.name).pop(wait=None)) for _ in range(8)]
-            await until_it_hears(client)
+            await until_tracking(client)
             await client.close()
             for answer in await asyncio.gather(*pops, return_exceptions=True):
                 assert isinstance(answer, tarry.Unavailable)
 
         asyncio.run(story())
-    until(lambda: not told(running))
+    until(lambda: not tracking_connections(running))
     assert at.stats().watching == 0
 
 
-def test_a_cancelled_pop_that_heard_hands_back_its_seat(running: ServerProcess, at: Any) -> None:
+def test_a_cancelled_tracking_pop_gives_its_seat_back(running: ServerProcess, at: Any) -> None:
     at.add("tea", delay="5s")
 
     async def story(client: Any) -> None:

@@ -15,7 +15,7 @@ from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
-def test_a_thousand_waiting_pops_are_one_blocked_connection(running: ServerProcess, at: Any) -> None:
+def test_a_thousand_waiting_pops_share_one_blocked_connection(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
@@ -31,7 +31,7 @@ def test_a_thousand_waiting_pops_are_one_blocked_connection(running: ServerProce
     assert at.stats().watching == 0
 
 
-def test_a_hundred_threads_are_one_blocked_connection(
+def test_a_hundred_threads_share_one_blocked_connection(
     running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     topic = client.topic(at.name)
@@ -47,7 +47,7 @@ def test_a_hundred_threads_are_one_blocked_connection(
     assert at.stats().watching == 0
 
 
-def test_threads_are_served_in_the_order_in_which_they_came(
+def test_waiting_threads_are_served_in_order(
     running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     topic, pops = client.topic(at.name), []
@@ -80,7 +80,7 @@ def test_sixteen_threads_use_one_client(client: tarry.Client, at: Any, threads: 
     assert (stats.finished, stats.ready, stats.reserved, stats.watching) == (640, 0, 0, 0)
 
 
-def test_a_wait_for_several_topics_takes_the_first_that_has_something(
+def test_a_wait_for_several_topics_takes_the_first_ready_job(
     client: tarry.Client, at: Any, name: str, threads: ThreadPoolExecutor, running: ServerProcess
 ) -> None:
     names = [f"{name}-{n}" for n in range(3)]
@@ -104,7 +104,7 @@ def test_a_topic_named_twice_is_waited_for_once(client: tarry.Client, at: Any) -
     assert (job.body, at.stats().ready, at.stats().reserved) == ("tea", 1, 1)
 
 
-def test_two_who_wait_with_different_ttrs_get_a_job_each(running: ServerProcess, at: Any) -> None:
+def test_two_waiting_pops_with_different_ttrs_get_a_job_each(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         for _ in range(10):
@@ -121,7 +121,9 @@ def test_two_who_wait_with_different_ttrs_get_a_job_each(running: ServerProcess,
     assert at.stats().watching == 0
 
 
-def test_a_job_of_another_process_wakes_who_waits(running: ServerProcess, at: Any, threads: ThreadPoolExecutor) -> None:
+def test_a_job_added_by_another_process_wakes_a_waiting_pop(
+    running: ServerProcess, at: Any, threads: ThreadPoolExecutor
+) -> None:
     with tarry.Client(running.url) as client:
         pop = threads.submit(client.topic(at.name).pop, wait=None)
         until(lambda: blocked(running))
@@ -133,7 +135,7 @@ def test_a_job_of_another_process_wakes_who_waits(running: ServerProcess, at: An
         assert job.lateness.total_seconds() >= 0
 
 
-def test_a_pop_never_answers_nothing_when_something_is_ready(client: tarry.Client, at: Any) -> None:
+def test_a_pop_never_returns_none_when_a_job_is_ready(client: tarry.Client, at: Any) -> None:
     """The job is due exactly when, or a moment before, the wait is over."""
     topic = client.topic(at.name)
     for n in range(60):
@@ -145,7 +147,7 @@ def test_a_pop_never_answers_nothing_when_something_is_ready(client: tarry.Clien
         topic.finish(job)
 
 
-def test_an_awaited_pop_never_answers_nothing_when_something_is_ready(running: ServerProcess, at: Any) -> None:
+def test_an_async_pop_never_returns_none_when_a_job_is_ready(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
 
@@ -164,7 +166,7 @@ def test_an_awaited_pop_never_answers_nothing_when_something_is_ready(running: S
     assert at.stats().finished == 80
 
 
-def test_a_token_that_comes_as_the_wait_ends_calls_somebody_else(
+def test_a_token_that_arrives_as_a_wait_ends_wakes_another_consumer(
     running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     """Short waits that end while jobs come: whatever they do not take, one who waits for ever gets at once."""
@@ -188,9 +190,7 @@ def test_a_token_that_comes_as_the_wait_ends_calls_somebody_else(
     assert at.stats().reserved == 60
 
 
-def test_seats_are_handed_back_when_nobody_waits_any_more(
-    running: ServerProcess, client: tarry.Client, at: Any
-) -> None:
+def test_seats_are_given_back_when_no_pop_waits(running: ServerProcess, client: tarry.Client, at: Any) -> None:
     at.add("tea", delay="5s")
     assert client.topic(at.name).pop(wait=0.02) is None
     assert (at.stats().watching, blocked(running)) == (0, [])
@@ -202,7 +202,7 @@ def test_seats_are_handed_back_when_nobody_waits_any_more(
     assert at.stats().watching == 0
 
 
-def test_who_waits_does_not_poll(running: ServerProcess, at: Any) -> None:
+def test_a_waiting_pop_does_not_poll(running: ServerProcess, at: Any) -> None:
     at.add("tea", delay="1d")
     before = calls(running)
 

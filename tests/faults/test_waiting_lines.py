@@ -18,7 +18,7 @@ from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
-def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any, kind: str, ways: Any) -> None:
+def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any, kind: str, make_client: Any) -> None:
     async def awaited(client: Any) -> None:
         topic = client.topic(at.name)
         pops = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(5)]
@@ -42,7 +42,9 @@ def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any
         assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(5))  # type: ignore[union-attr]
 
 
-def test_an_unblock_that_races_a_token_loses_nothing(running: ServerProcess, client: tarry.Client, at: Any) -> None:
+def test_a_client_unblock_that_races_a_token_loses_no_job(
+    running: ServerProcess, client: tarry.Client, at: Any
+) -> None:
     topic, stop = client.topic(at.name), threading.Event()
 
     def meddle() -> None:
@@ -64,22 +66,22 @@ def test_an_unblock_that_races_a_token_loses_nothing(running: ServerProcess, cli
         meddler.join()
 
 
-def test_a_waiting_line_that_went_silent_is_replaced(
-    line: Proxy, at: Any, kind: str, ways: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_silent_waiting_connection_is_replaced(
+    line: Proxy, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
     monkeypatch.setattr(blocking_blpop.BlpopConnection, "wait_s", 1)
     monkeypatch.setattr(awaited.BlpopConnection, "wait_s", 1)
-    way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
+    any_client = make_client(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm("ignored", at=b"BLPOP")
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         until(lambda: line.struck)
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"
 
 
-def test_who_waits_can_be_poked_while_the_waiting_line_is_refused(line: Proxy, running: ServerProcess, at: Any) -> None:
+def test_a_waiting_pop_gets_jobs_while_every_blpop_is_cut(line: Proxy, running: ServerProcess, at: Any) -> None:
     """Every BLPOP is cut: jobs are handed out all the same, and nobody spins."""
     before = calls(running)
     line.arm(*["unsent"] * 500, at=b"BLPOP")

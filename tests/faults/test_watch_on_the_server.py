@@ -124,19 +124,19 @@ def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient
 
 @examples(60)
 @given(data=st.data())
-def test_one_consumer_killed_makes_a_job_at_most_g_late(world_client: TestClient, data: Any) -> None:
+def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient, data: Any) -> None:
     with_one_killed(world_client, data)
 
 
 @examples(60)
 @given(data=st.data())
-def test_anything_worse_makes_a_job_at_most_r_late(world_client: TestClient, data: Any) -> None:
+def test_worse_faults_make_a_job_at_most_r_late(world_client: TestClient, data: Any) -> None:
     with_anything(world_client, data)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("story", [without_faults, with_one_killed, with_anything])
-def test_the_same_in_many_more_orders(world_client: TestClient, story: Any) -> None:
+def test_the_watch_holds_in_many_more_orders(world_client: TestClient, story: Any) -> None:
     @examples(1500)
     @given(data=st.data())
     def many(data: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tarry.connections.embedded.process import ServerProcess
 
 
-def told(running: ServerProcess) -> list[str]:
+def tracking_connections(running: ServerProcess) -> list[str]:
     """The ids of connections that hear."""
     listed = running.ask("CLIENT", "LIST")
     assert isinstance(listed, bytes)
@@ -26,6 +26,6 @@ def hears(client: Any, many: int = 1) -> bool:
     )
 
 
-async def until_it_hears(client: Any) -> None:
+async def until_tracking(client: Any) -> None:
     while not hears(client):  # noqa: ASYNC110  # it tells nobody
         await asyncio.sleep(0.002)

@@ -114,7 +114,7 @@ def relaying(app: Celery) -> Iterator[Relay]:
     [{}, {"task_serializer": "pickle"}, {"task_compression": "gzip"}, {"task_protocol": 1}],
     ids=["json", "pickle", "compressed", "protocol 1"],
 )
-def test_a_message_arrives_as_it_was_sent_but_for_its_eta(
+def test_a_message_arrives_unchanged_except_for_its_eta(
     redis: ServerProcess, name: str, client: tarry.Client, settings: dict[str, Any]
 ) -> None:
     plain = Celery("shop", broker=broker(redis), set_as_current=False)
@@ -149,12 +149,12 @@ def test_a_message_arrives_as_it_was_sent_but_for_its_eta(
     assert found == expected
 
 
-def test_what_has_no_eta_goes_to_the_broker_at_once(app: Celery, redis: ServerProcess, name: str) -> None:
+def test_a_task_without_an_eta_is_published_at_once(app: Celery, redis: ServerProcess, name: str) -> None:
     app.send_task("shop.close", [7])
     assert len(published(redis, name)) == 1
 
 
-def test_signals_and_headers_of_the_sender_are_those_of_the_send(
+def test_signals_and_headers_are_those_of_the_send(
     app: Celery, redis: ServerProcess, name: str, client: tarry.Client
 ) -> None:
     seen: list[Any] = []
@@ -175,7 +175,7 @@ def test_signals_and_headers_of_the_sender_are_those_of_the_send(
     assert seen == [message["headers"]["tarry_eta"]]
 
 
-def test_a_queue_of_the_caller_s_own_is_declared_and_reached(
+def test_a_queue_given_by_the_caller_is_declared_and_used(
     app: Celery, redis: ServerProcess, name: str, client: tarry.Client
 ) -> None:
     exchange = Exchange(f"{name}-x", type="topic")
@@ -188,7 +188,7 @@ def test_a_queue_of_the_caller_s_own_is_declared_and_reached(
 
 
 @pytest.mark.parametrize(("expires", "left"), [(7200, 7200), (0.001, None)])
-def test_an_expiration_is_counted_when_the_message_is_published(
+def test_an_expiration_is_computed_at_publish_time(
     app: Celery, redis: ServerProcess, name: str, client: tarry.Client, expires: float, left: float | None
 ) -> None:
     app.send_task("shop.close", [7], countdown=3600, task_id="7", expires=expires)
@@ -220,7 +220,7 @@ def test_with_quorum_queues_a_task_waits_once(redis: ServerProcess, name: str, c
 # ── the same id twice ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_retry_is_kept_while_a_relay_holds_the_message_before(
+def test_a_retry_is_kept_while_a_relay_holds_the_previous_message(
     app: Celery, redis: ServerProcess, name: str, client: tarry.Client
 ) -> None:
     topic = client.topic("celery")
@@ -254,7 +254,7 @@ def test_two_messages_with_one_id_are_both_delivered(
 # ── revoke and reschedule ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_waiting_task_that_is_revoked_is_gone_and_get_raises(app: Celery, client: tarry.Client) -> None:
+def test_a_revoked_waiting_task_is_removed_and_get_raises(app: Celery, client: tarry.Client) -> None:
     told: list[Any] = []
 
     def revoked(sender: Any, request: Any, **rest: Any) -> None:
@@ -273,7 +273,7 @@ def test_a_waiting_task_that_is_revoked_is_gone_and_get_raises(app: Celery, clie
     assert result.state == "REVOKED"
 
 
-def test_revoking_tells_the_workers_all_the_same(app: Celery, redis: ServerProcess, name: str) -> None:
+def test_revoke_still_notifies_the_workers(app: Celery, redis: ServerProcess, name: str) -> None:
     with Redis(unix_socket_path=str(redis.address)) as listener, listener.pubsub() as workers:
         workers.psubscribe(f"*{name}.pidbox*")
         workers.get_message(timeout=60)
@@ -283,7 +283,7 @@ def test_revoking_tells_the_workers_all_the_same(app: Celery, redis: ServerProce
     assert (told["method"], told["arguments"]["task_id"]) == ("revoke", ["7", "8"])
 
 
-def test_a_waiting_task_is_rescheduled(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
+def test_a_waiting_task_can_be_rescheduled(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
     app.send_task("shop.close", [7], countdown=3600, task_id="7")
     sooner = datetime.now(timezone.utc) + timedelta(milliseconds=1)
     control: Any = app.control
@@ -301,7 +301,7 @@ def test_a_waiting_task_is_rescheduled(app: Celery, redis: ServerProcess, name: 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_message_that_cannot_be_published_does_not_keep_back_the_others(
+def test_an_unpublishable_message_does_not_block_others(
     app: Celery, redis: ServerProcess, name: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = client.topic("celery")
@@ -316,7 +316,7 @@ def test_a_message_that_cannot_be_published_does_not_keep_back_the_others(
     assert len(published(redis, name)) == 1
 
 
-def test_while_the_broker_is_away_tasks_wait_and_none_is_lost(
+def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(
     redis: ServerProcess, name: str, client: tarry.Client, own_server: Callable[..., ServerProcess]
 ) -> None:
     away = own_server("--appendonly", "yes")
@@ -336,7 +336,7 @@ def test_while_the_broker_is_away_tasks_wait_and_none_is_lost(
     app.close()
 
 
-def test_an_app_without_tarry_is_refused_in_words() -> None:
+def test_an_app_without_tarry_is_refused_with_a_message() -> None:
     with pytest.raises(BadInput, match=r"call tarry\.celery\.install"):
         tarry.celery.waiting_tasks(Celery("other", set_as_current=False))
 
@@ -401,7 +401,7 @@ WORKER = ("-A", "celery_shop", "worker", "--loglevel", "WARNING", "-c", "2", "--
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_tasks_with_a_countdown_run_once_and_a_worker_that_is_killed_costs_none(
+def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
     start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str, pool: str
 ) -> None:
     from celery import chain, chord
@@ -435,7 +435,7 @@ def test_tasks_with_a_countdown_run_once_and_a_worker_that_is_killed_costs_none(
     assert len(etas) >= 20
 
 
-def test_a_relay_that_is_killed_loses_nothing_and_repeats_one_message_at_most(
+def test_a_killed_relay_loses_nothing_and_repeats_one_message_at_most(
     start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str
 ) -> None:
     count, kills = 300, 2

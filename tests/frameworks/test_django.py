@@ -52,7 +52,9 @@ def manage(project: Path, client: tarry.Client, tarry_url: str) -> Iterator[Mana
         process.stderr.close()
 
 
-def test_the_project_s_own_tests(project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_of_the_django_example_pass(
+    project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(project)
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
     words = (
@@ -73,7 +75,7 @@ def test_the_project_s_own_tests(project: Path, pytester: pytest.Pytester, monke
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_the_command_works_until_sigterm(client: tarry.Client, manage: Manage, processes: str) -> None:
+def test_the_django_command_works_until_sigterm(client: tarry.Client, manage: Manage, processes: str) -> None:
     assert manage("migrate", "--run-syncdb", "--verbosity", "0").wait() == 0
     topic = client.topic("tasks")
     topic.add_many([{"task": name, "args": {"order_id": 7}} for name in ("close", "remind")])
@@ -88,7 +90,7 @@ def test_the_command_works_until_sigterm(client: tarry.Client, manage: Manage, p
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_job_that_does_not_end_in_its_grace_is_given_back(
+def test_a_job_that_exceeds_the_grace_period_is_given_back(
     client: tarry.Client, project: Path, manage: Manage, processes: str
 ) -> None:
     with (project / "shop" / "jobs.py").open("a") as file:
@@ -114,7 +116,7 @@ def test_a_job_that_does_not_end_in_its_grace_is_given_back(
         ('{"URL": "http://x"}', "TARRY: url: the scheme 'http' is unknown"),
     ],
 )
-def test_wrong_settings_are_told_when_django_starts(project: Path, manage: Manage, setting: str, told: str) -> None:
+def test_wrong_settings_are_reported_when_django_starts(project: Path, manage: Manage, setting: str, told: str) -> None:
     with (project / "shop" / "settings.py").open("a") as file:
         file.write(f"\nTARRY = {setting}\n")
     done = manage("check")
@@ -132,7 +134,7 @@ def test_wrong_settings_are_told_when_django_starts(project: Path, manage: Manag
         (["--log", "xml"], 2, "invalid choice"),
     ],
 )
-def test_wrong_words_end_it_with_2(manage: Manage, words: list[str], code: int, told: str) -> None:
+def test_wrong_usage_exits_with_2(manage: Manage, words: list[str], code: int, told: str) -> None:
     done = manage("tarry_worker", *words)
     _, said = done.communicate()
     assert (done.returncode, told in said) == (code, True), said

@@ -45,7 +45,7 @@ def state(http: TestClient | httpx.Client, number: int) -> str:
     return str(http.get(f"/orders/{number}").json()["state"])
 
 
-def test_orders_are_closed_while_the_application_runs(
+def test_a_worker_runs_with_the_fastapi_application(
     shop: ModuleType, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The two requests of article 004: what was sent last is due first."""
@@ -66,7 +66,7 @@ def test_orders_are_closed_while_the_application_runs(
     assert client.topic("tasks").stats().ready == 1, "nobody listens any more"
 
 
-def test_the_same_in_imaginary_time(shop: ModuleType, tarry_clock: TestClock) -> None:
+def test_a_fastapi_worker_runs_in_imaginary_time(shop: ModuleType, tarry_clock: TestClock) -> None:
     tarry_clock.attach(shop.worker)
     with TestClient(shop.app) as http:
         for number in (7, 8):
@@ -79,7 +79,7 @@ def test_the_same_in_imaginary_time(shop: ModuleType, tarry_clock: TestClock) ->
     assert tarry_clock.client.topic("tasks").stats().deleted == 1
 
 
-def test_what_tarry_refuses_is_the_caller_s_fault(shop: ModuleType, tarry_clock: TestClock) -> None:
+def test_bad_input_becomes_a_422_response(shop: ModuleType, tarry_clock: TestClock) -> None:
     tarry_clock.attach(shop.worker)
     with TestClient(shop.app) as http:
         answer = http.post("/orders/7", params={"delay": "soon"})
@@ -87,7 +87,7 @@ def test_what_tarry_refuses_is_the_caller_s_fault(shop: ModuleType, tarry_clock:
         assert state(http, 7) == "unknown"
 
 
-def test_under_uvicorn_sigterm_stops_the_listener_too(client: tarry.Client, tarry_url: str, tmp_path: Path) -> None:
+def test_sigterm_to_uvicorn_stops_the_worker_too(client: tarry.Client, tarry_url: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "uvicorn", "stopping:app", "--uds", str(tmp_path / "http")]
     (tmp_path / "stopping.py").write_text(
         "import asyncio\n"

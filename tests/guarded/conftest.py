@@ -63,7 +63,7 @@ def _over_http(item: Any) -> bool:
 
 
 @pytest.fixture(params=["sync", "async", *HTTP])
-def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
+def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
     face, _, over = request.param.partition(" over ")
     if over:
         url = request.getfixturevalue("served").url
@@ -79,11 +79,11 @@ def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers
 
 
 @pytest.fixture(params=GUARDS)
-def guard_of(request: pytest.FixtureRequest, party: LockUsers) -> Iterator[Callable[..., Any]]:
+def guard_of(request: pytest.FixtureRequest, lock_users: LockUsers) -> Iterator[Callable[..., Any]]:
     """Makes the guard of a queue, for a client."""
     kept: list[LockUsers] = []
     if request.param == "zookeeper":
-        kept.append(LockUsers(party.face, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
+        kept.append(LockUsers(lock_users.face, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
 
     def make(client: Any, name: str) -> Any:
         if request.param == "redis":
@@ -91,7 +91,7 @@ def guard_of(request: pytest.FixtureRequest, party: LockUsers) -> Iterator[Calla
         if request.param == "zookeeper":
             return kept[0].client().lock("guard of " + name)
         if request.param == "everyone":
-            return Everyone() if party.face == "sync" else EveryoneAwaited()
+            return Everyone() if lock_users.face == "sync" else EveryoneAwaited()
         return None
 
     yield make

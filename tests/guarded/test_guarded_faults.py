@@ -28,67 +28,71 @@ def line(valkey_url: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture(params=["script", "plain"])
-def guard(request: pytest.FixtureRequest, party: LockUsers) -> Any:
+def guard(request: pytest.FixtureRequest, lock_users: LockUsers) -> Any:
     if request.param == "script":
         return None
-    return Everyone() if party.face == "sync" else EveryoneAwaited()
+    return Everyone() if lock_users.face == "sync" else EveryoneAwaited()
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
-    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.call(queue.size)
+def test_a_push_with_a_cut_connection_is_stored_once(
+    line: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
+) -> None:
+    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+    user.call(queue.size)
     line.arm(cut, at=b"body of tea")
-    hand.call(queue.push, [("body of tea", 0)])
+    user.call(queue.push, [("body of tea", 0)])
     assert line.struck == 1
-    assert [item.value for item in hand.call(queue.poll, count=10)] == ["body of tea"]
+    assert [item.value for item in user.call(queue.poll, count=10)] == ["body of tea"]
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
-    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.call(queue.push, [(f"tea {i}", 0) for i in range(5)])
-    assert [item.value for item in hand.call(queue.poll)] == ["tea 0"]
+def test_a_poll_with_a_cut_connection_loses_nothing(
+    line: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
+) -> None:
+    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+    user.call(queue.push, [(f"tea {i}", 0) for i in range(5)])
+    assert [item.value for item in user.call(queue.poll)] == ["tea 0"]
     line.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
-    assert [item.value for item in hand.call(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
+    assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
     assert line.struck == 1
-    assert [item.value for item in hand.call(queue.poll, count=3)] == ["tea 4"]
+    assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 4"]
 
 
-def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: LockUsers, name: str, guard: Any) -> None:
-    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.call(queue.push, [(i, 0) for i in range(40)])
+def test_polls_with_repeated_cuts_lose_nothing(line: Proxy, lock_users: LockUsers, name: str, guard: Any) -> None:
+    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+    user.call(queue.push, [(i, 0) for i in range(40)])
     got: list[int] = []
     for _ in range(4):
         line.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
-        got += [item.value for item in hand.call(queue.poll, count=10)]
+        got += [item.value for item in user.call(queue.poll, count=10)]
     assert got == list(range(40))
     assert line.struck >= 4  # with plain commands the second try only looks
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_server_without_scripts(
+def test_a_guarded_queue_works_without_scripts(
     own_server: Callable[..., ServerProcess], zookeeper: ZooKeeper, name: str, face: str
 ) -> None:
     words = [word for command in ("EVAL", "EVALSHA", "SCRIPT") for word in ("--rename-command", command, "")]
-    party = LockUsers(face, redis_client(own_server(*words).url))
-    keepers = LockUsers(face, zookeeper_client(zookeeper.hosts))
+    lock_users = LockUsers(face, redis_client(own_server(*words).url))
+    zookeeper_users = LockUsers(face, zookeeper_client(zookeeper.hosts))
     try:
-        hand, client = party.hand(), party.client()
-        queue = client.guarded_queue(name, guard=keepers.client().lock(name))
-        hand.call(queue.push, [("a", 0), ("b", 0.1)])
-        assert [item.value for item in hand.call(queue.poll)] == ["a"]
-        assert [item.value for item in hand.call(queue.poll, wait=20)] == ["b"]
-        assert hand.call(queue.size) == 0
+        user, client = lock_users.user(), lock_users.client()
+        queue = client.guarded_queue(name, guard=zookeeper_users.client().lock(name))
+        user.call(queue.push, [("a", 0), ("b", 0.1)])
+        assert [item.value for item in user.call(queue.poll)] == ["a"]
+        assert [item.value for item in user.call(queue.poll, wait=20)] == ["b"]
+        assert user.call(queue.size) == 0
         with pytest.raises(ServerUnfit, match="it runs no scripts"):
-            hand.call(client.guarded_queue(name).push, [("c", 0)])
+            user.call(client.guarded_queue(name).push, [("c", 0)])
     finally:
-        party.close()
-        keepers.close()
+        lock_users.close()
+        zookeeper_users.close()
 
 
 @pytest.mark.parametrize("face", ["async"])
-def test_a_cancelled_poll_gives_back_what_it_took(valkey_url: str, name: str, face: str, guard: Any) -> None:
+def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, face: str, guard: Any) -> None:
     import asyncio
 
     import tarry
@@ -117,7 +121,7 @@ def test_a_cancelled_poll_gives_back_what_it_took(valkey_url: str, name: str, fa
     asyncio.run(story())
 
 
-def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey_url: str, raw: Any, name: str) -> None:
+def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(valkey_url: str, raw: Any, name: str) -> None:
     """The line that nobody needs any more is about to end: whoever comes then is heard on it, or on another."""
     import asyncio
 
@@ -146,7 +150,7 @@ def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey
 @pytest.mark.otherserver
 @pytest.mark.parametrize("face", ["sync", "async"])
 @pytest.mark.parametrize("layout", ["tarry", "article"])
-def test_on_a_cluster_and_on_redis(
+def test_guarded_queues_work_on_a_cluster_and_on_redis(
     cluster_nodes: list[tuple[str, int]],
     redis6_url: str,
     redis7_url: str,
@@ -157,16 +161,16 @@ def test_on_a_cluster_and_on_redis(
 ) -> None:
     everywhere = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     for url in (everywhere, redis6_url, redis7_url, redis8_url):
-        party = LockUsers(face, redis_client(url))
+        lock_users = LockUsers(face, redis_client(url))
         try:
-            hand, client = party.hand(), party.client()
+            user, client = lock_users.user(), lock_users.client()
             for keeper in (None, client.lock("guard of " + name)):
                 queue = client.guarded_queue(name, guard=keeper, layout=layout)
-                hand.call(queue.push, [("a", 0), ("b", 0.05)])
-                got = hand.call(queue.poll, wait=5)
+                user.call(queue.push, [("a", 0), ("b", 0.05)])
+                got = user.call(queue.poll, wait=5)
                 while len(got) < 2:
-                    got += hand.call(queue.poll, wait=5)
+                    got += user.call(queue.poll, wait=5)
                 assert [item.value for item in got] == ["a", "b"]
         finally:
-            party.close()
+            lock_users.close()
             time.sleep(0)

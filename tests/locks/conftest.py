@@ -1,4 +1,4 @@
-"""Locks as both clients have them; ``party`` is sync or async."""
+"""Locks as both clients have them; ``lock_users`` is sync or async."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def redis_client(url: str) -> Callable[..., Any]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
+def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
     """Those who lock on Redis."""
     made = LockUsers(request.param, redis_client(valkey_url))
     yield made
@@ -56,7 +56,7 @@ def zookeeper_client(hosts: str) -> Callable[..., Any]:
 
 
 @pytest.fixture(params=["sync on redis", "async on redis", "sync on zookeeper", "async on zookeeper"])
-def keepers(request: pytest.FixtureRequest) -> Iterator[LockUsers]:
+def any_lock_users(request: pytest.FixtureRequest) -> Iterator[LockUsers]:
     """Those who lock, wherever locks are kept."""
     face, _, place = str(request.param).partition(" on ")
     if place == "redis":
@@ -68,7 +68,7 @@ def keepers(request: pytest.FixtureRequest) -> Iterator[LockUsers]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def ensemble(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[LockUsers]:
+def zookeeper_users(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[LockUsers]:
     """Those who lock on ZooKeeper."""
     made = LockUsers(request.param, zookeeper_client(zookeeper.hosts))
     yield made
@@ -76,7 +76,7 @@ def ensemble(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[LockUse
 
 
 @pytest.fixture
-def hold() -> Iterator[Callable[..., HolderProcess]]:
+def start_holder() -> Iterator[Callable[..., HolderProcess]]:
     made: list[HolderProcess] = []
 
     def start(*words: str) -> HolderProcess:

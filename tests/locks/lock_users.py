@@ -1,7 +1,7 @@
-"""Those who want locks, alike for both faces: a hand is a thread, or a task in an event loop that runs in a thread.
+"""Those who want locks, alike for both faces: a user is a thread, or a task in an event loop that runs in a thread.
 
-hand.call(lock.acquire, wait=0)          in its thread, or awaited in its task
-hand.begin(lock.acquire)               the same, answered later: a future
+user.call(lock.acquire, wait=0)          in its thread, or awaited in its task
+user.begin(lock.acquire)               the same, answered later: a future
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ class LockUsers:
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
             self._thread.start()
 
-    def hand(self) -> Any:
-        hand = LockUser() if self._loop is None else AsyncLockUser(self._loop)
-        self._hands.append(hand)
-        return hand
+    def user(self) -> Any:
+        user = LockUser() if self._loop is None else AsyncLockUser(self._loop)
+        self._hands.append(user)
+        return user
 
     def client(self, *given: Any, **options: Any) -> Any:
         client = self._make(self.face, *given, **options)
@@ -130,16 +130,16 @@ class LockUsers:
         return client
 
     def close(self) -> None:
-        last = self.hand()
+        last = self.user()
         for client in self._clients:
             try:
                 last.call(client.close)
             except TarryError:
                 pass  # its server is gone
-        for hand in self._hands:
-            hand.end()
-        for hand in self._hands:
-            hand.ended.wait(LONG_S)
+        for user in self._hands:
+            user.end()
+        for user in self._hands:
+            user.ended.wait(LONG_S)
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop).result(LONG_S)
             self._loop.call_soon_threadsafe(self._loop.stop)

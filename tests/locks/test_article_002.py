@@ -44,7 +44,7 @@ def locks(request: pytest.FixtureRequest) -> Iterator[list[Any]]:
         one.destroy()
 
 
-def test_lock_once(locks: list[Any], name: str) -> None:
+def test_lock_once_locks_and_unlock_releases(locks: list[Any], name: str) -> None:
     mine, other = locks
     assert mine.lock_once(name)
     assert not mine.lock_once(name)
@@ -55,7 +55,7 @@ def test_lock_once(locks: list[Any], name: str) -> None:
     assert other.unlock(name)
 
 
-def test_lock_once_waits_a_second_by_default(locks: list[Any], name: str) -> None:
+def test_lock_once_waits_one_second_by_default(locks: list[Any], name: str) -> None:
     mine, other = locks
     assert mine.lock_once(name)
     began = time.monotonic()
@@ -64,7 +64,7 @@ def test_lock_once_waits_a_second_by_default(locks: list[Any], name: str) -> Non
     mine.unlock(name)
 
 
-def test_a_lock_that_nobody_unlocks_is_free_when_its_time_is_over(locks: list[Any], name: str) -> None:
+def test_an_unreleased_lock_is_free_after_its_lease(locks: list[Any], name: str) -> None:
     """What the article's janitor thread was for."""
     mine, other = locks
     assert mine.lock_once(name, 1000, 300)
@@ -73,13 +73,13 @@ def test_a_lock_that_nobody_unlocks_is_free_when_its_time_is_over(locks: list[An
     assert other.unlock(name)
 
 
-def test_it_is_held_for_two_seconds_by_default(locks: list[Any], name: str) -> None:
+def test_a_lock_once_lasts_two_seconds_by_default(locks: list[Any], name: str) -> None:
     assert locks[0].lock_once(name)
     left = locks[0].client.lock(name)._locks().table.hold_of(name, threading.current_thread()).until - time.monotonic()
     assert 1 < left <= 2
 
 
 @pytest.mark.parametrize(("key", "wait"), [("", 0), ("a", -1)])
-def test_what_the_article_refuses_is_refused(locks: list[Any], key: str, wait: int) -> None:
+def test_arguments_that_the_article_refuses_are_refused(locks: list[Any], key: str, wait: int) -> None:
     with pytest.raises(BadInput):
         locks[0].lock_once(key, wait)

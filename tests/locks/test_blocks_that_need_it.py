@@ -43,7 +43,7 @@ def outlive_guarded(lock: Any, fault: Exception | None = None) -> None:
 
 
 @pytest.mark.parametrize("block", [outlive, outlive_guarded])
-def test_a_block_that_outlived_its_lock_is_told_at_its_end(make: Callable[..., Any], name: str, block: Any) -> None:
+def test_a_block_that_outlives_its_lock_raises_lock_lost(make: Callable[..., Any], name: str, block: Any) -> None:
     with make(awaited=False) as client:
         with pytest.raises(LockLost, match="its lease ended"):
             block(client.lock(name, lease=0.05))
@@ -52,7 +52,7 @@ def test_a_block_that_outlived_its_lock_is_told_at_its_end(make: Callable[..., A
 
 
 @pytest.mark.parametrize("block", [outlive, outlive_guarded])
-def test_the_blocks_own_exception_comes_through(make: Callable[..., Any], name: str, block: Any) -> None:
+def test_the_exception_of_the_block_is_not_replaced(make: Callable[..., Any], name: str, block: Any) -> None:
     with make(awaited=False) as client:
         with pytest.raises(ZeroDivisionError):
             block(client.lock(name, lease=0.05), ZeroDivisionError())
@@ -89,7 +89,7 @@ def test_a_guarded_block_is_cancelled_when_its_lock_is_lost(make: Callable[..., 
     asyncio.run(story())
 
 
-def test_a_guarded_block_that_is_cancelled_by_another_stays_cancelled(make: Callable[..., Any], name: str) -> None:
+def test_a_guarded_block_cancelled_from_outside_stays_cancelled(make: Callable[..., Any], name: str) -> None:
     async def story() -> None:
         async with make(awaited=True) as client:
             begun = asyncio.Event()
@@ -130,7 +130,7 @@ def test_a_cancelled_acquire_leaves_nothing_behind(make: Callable[..., Any], nam
     asyncio.run(story())
 
 
-def test_who_waits_and_is_cancelled_is_passed_over(make: Callable[..., Any], name: str) -> None:
+def test_a_cancelled_waiter_is_skipped(make: Callable[..., Any], name: str) -> None:
     async def story() -> None:
         async with make(awaited=True) as client, make(awaited=True) as other:
             grant = await client.lock(name).acquire()
@@ -156,7 +156,7 @@ def test_who_waits_and_is_cancelled_is_passed_over(make: Callable[..., Any], nam
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("server", ["redis6_url", "redis7_url", "redis8_url"])
-def test_on_other_servers(request: pytest.FixtureRequest, server: str, name: str) -> None:
+def test_locks_work_on_other_servers(request: pytest.FixtureRequest, server: str, name: str) -> None:
     url = request.getfixturevalue(server)
     with tarry.Client(url) as one, tarry.Client(url) as other:
         with one.lock(name) as grant, one.lock(name):

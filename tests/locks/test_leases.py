@@ -17,27 +17,27 @@ SOON = 0.05
 
 
 @pytest.fixture
-def one(keepers: LockUsers) -> Any:
-    return keepers.client()
+def one(any_lock_users: LockUsers) -> Any:
+    return any_lock_users.client()
 
 
 @pytest.fixture
-def other(keepers: LockUsers) -> Any:
-    return keepers.client()
+def other(any_lock_users: LockUsers) -> Any:
+    return any_lock_users.client()
 
 
-def test_one_has_it_and_the_other_has_not(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire)
-    assert hand.call(other.lock(name).acquire, wait=0) is None
-    hand.call(grant.release)
-    second = hand.call(other.lock(name).acquire, wait=0)
+def test_a_lock_has_one_holder(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire)
+    assert user.call(other.lock(name).acquire, wait=0) is None
+    user.call(grant.release)
+    second = user.call(other.lock(name).acquire, wait=0)
     assert second.token > grant.token
-    hand.call(second.release)
+    user.call(second.release)
 
 
-def test_two_threads_or_tasks_of_a_client_exclude_each_other(keepers: LockUsers, one: Any, name: str) -> None:
-    first, second = keepers.hand(), keepers.hand()
+def test_two_threads_or_tasks_of_a_client_exclude_each_other(any_lock_users: LockUsers, one: Any, name: str) -> None:
+    first, second = any_lock_users.user(), any_lock_users.user()
     grant = first.call(one.lock(name).acquire)
     assert second.call(one.lock(name).acquire, wait=0) is None
     assert second.call(one.lock(name).acquire, wait=SOON) is None
@@ -45,38 +45,38 @@ def test_two_threads_or_tasks_of_a_client_exclude_each_other(keepers: LockUsers,
     assert second.call(one.lock(name).acquire, wait=0) is not None
 
 
-def test_its_holder_takes_it_again_by_any_lock_object_of_the_name(
-    keepers: LockUsers, one: Any, other: Any, name: str
+def test_a_lock_is_reentrant_across_lock_objects_of_one_name(
+    any_lock_users: LockUsers, one: Any, other: Any, name: str
 ) -> None:
-    hand, stranger = keepers.hand(), keepers.hand()
-    outer = hand.call(one.lock(name).acquire)
-    inner = hand.call(one.lock(name).acquire, wait=0)
+    user, stranger = any_lock_users.user(), any_lock_users.user()
+    outer = user.call(one.lock(name).acquire)
+    inner = user.call(one.lock(name).acquire, wait=0)
     assert inner.token == outer.token
-    assert hand.call(one.lock(name).held)
-    hand.call(inner.release)
-    hand.call(inner.release)  # twice is once
+    assert user.call(one.lock(name).held)
+    user.call(inner.release)
+    user.call(inner.release)  # twice is once
     assert stranger.call(other.lock(name).acquire, wait=0) is None
-    hand.call(outer.release)
-    assert not hand.call(one.lock(name).held)
+    user.call(outer.release)
+    assert not user.call(one.lock(name).held)
     assert stranger.call(other.lock(name).acquire, wait=0) is not None
 
 
-def test_a_block_holds_it_and_gives_it_back(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand = keepers.hand()
+def test_a_with_block_acquires_and_releases(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    user = any_lock_users.user()
     lock = one.lock(name)
-    grant = hand.enter(lock)
-    inner = hand.enter(lock)
+    grant = user.enter(lock)
+    inner = user.enter(lock)
     assert inner.token == grant.token
-    hand.leave(lock)
+    user.leave(lock)
     with pytest.raises(NotAcquired, match=f"The lock {name} is not free within 0.05 s"):
-        hand.enter(other.lock(name, wait=SOON))
-    hand.leave(lock)
+        user.enter(other.lock(name, wait=SOON))
+    user.leave(lock)
     with pytest.raises(NotAcquired, match="is not held by this thread or task"):
-        hand.call(lock.release)
+        user.call(lock.release)
 
 
-def test_who_waits_gets_it_when_it_is_given_back(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    first, second, third = keepers.hand(), keepers.hand(), keepers.hand()
+def test_a_waiter_gets_the_lock_when_it_is_released(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    first, second, third = any_lock_users.user(), any_lock_users.user(), any_lock_users.user()
     grant = first.call(one.lock(name).acquire)
     local, remote = second.begin(one.lock(name).acquire), third.begin(other.lock(name).acquire)
     assert not local.done()
@@ -84,9 +84,9 @@ def test_who_waits_gets_it_when_it_is_given_back(keepers: LockUsers, one: Any, o
     first.call(grant.release)
     tokens = []
     for _ in range(2):
-        done, hand = next((f, h) for f, h in _done((local, second), (remote, third)))
+        done, user = next((f, h) for f, h in _done((local, second), (remote, third)))
         tokens.append(done.result().token)
-        hand.call(done.result().release)
+        user.call(done.result().release)
         (local, second), (remote, third) = ((remote, third),) * 2 if done is local else ((local, second),) * 2
     assert grant.token < tokens[0] < tokens[1]
 
@@ -95,8 +95,8 @@ def _done(*pairs: Any) -> Any:
     return until(lambda: [pair for pair in pairs if pair[0].done()], "somebody gets it")
 
 
-def test_only_its_holder_gives_it_back(keepers: LockUsers, one: Any, name: str) -> None:
-    first, second = keepers.hand(), keepers.hand()
+def test_only_the_holder_can_release(any_lock_users: LockUsers, one: Any, name: str) -> None:
+    first, second = any_lock_users.user(), any_lock_users.user()
     grant = first.call(one.lock(name).acquire)
     with pytest.raises(NotAcquired, match="it must be released there"):
         second.call(grant.release)
@@ -106,119 +106,125 @@ def test_only_its_holder_gives_it_back(keepers: LockUsers, one: Any, name: str) 
     first.call(one.lock(name).release)
 
 
-def test_a_lease_ends_by_itself_and_its_owner_learns_it(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand, stranger = keepers.hand(), keepers.hand()
-    grant = hand.call(one.lock(name).acquire, lease=0.2)
+def test_a_lease_expires_and_its_holder_is_notified(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    user, stranger = any_lock_users.user(), any_lock_users.user()
+    grant = user.call(one.lock(name).acquire, lease=0.2)
     told = threading.Event()
     grant.on_lost(told.set)
     assert timedelta(0) < grant.remaining <= timedelta(seconds=0.2)
     waiting = stranger.begin(other.lock(name).acquire, wait=5)
-    assert hand.call(grant.lost.wait, 5)
+    assert user.call(grant.lost.wait, 5)
     assert told.wait(5)
     assert grant.remaining == timedelta(0)
     assert waiting.result(5).token > grant.token
     for refused in (grant.check, grant.release):
         with pytest.raises(LockLost, match=f"The lock {name} is no longer held: its lease ended"):
-            hand.call(refused)
+            user.call(refused)
     stranger.call(waiting.result().release)
 
 
-def test_a_loss_is_told_to_who_asks_late(keepers: LockUsers, one: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire, lease=0.05)
-    assert hand.call(grant.lost.wait, 5)
+def test_a_late_on_lost_callback_is_called(any_lock_users: LockUsers, one: Any, name: str) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire, lease=0.05)
+    assert user.call(grant.lost.wait, 5)
     told = threading.Event()
-    hand.call(grant.on_lost, told.set)
+    user.call(grant.on_lost, told.set)
     assert told.wait(5)
 
 
-def test_without_a_lease_it_stays(keepers: LockUsers, one: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire)
+def test_a_lock_without_a_lease_stays_held(any_lock_users: LockUsers, one: Any, name: str) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire)
     assert grant.remaining > timedelta(seconds=25)
-    assert not hand.call(grant.lost.wait, 0.01)
+    assert not user.call(grant.lost.wait, 0.01)
     assert not grant.lost.is_set()
-    hand.call(grant.release)
+    user.call(grant.release)
     assert grant.remaining == timedelta(0)
 
 
-def test_taking_it_again_for_longer_lengthens_the_lease(keepers: LockUsers, one: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire, lease=0.3)
-    again = hand.call(one.lock(name).acquire, lease=30)
+def test_reacquiring_with_a_longer_lease_extends_it(any_lock_users: LockUsers, one: Any, name: str) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire, lease=0.3)
+    again = user.call(one.lock(name).acquire, lease=30)
     assert grant.remaining > timedelta(seconds=25)
-    shorter = hand.call(one.lock(name).acquire, lease=0.01)
+    shorter = user.call(one.lock(name).acquire, lease=0.01)
     assert grant.remaining > timedelta(seconds=25)
     for held in (shorter, again):
-        hand.call(held.release)
-    hand.call(grant.check)
-    hand.call(grant.release)
+        user.call(held.release)
+    user.call(grant.check)
+    user.call(grant.release)
 
 
-def test_an_operator_takes_it_away_and_its_owner_learns_it(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire)
-    assert hand.call(other.lock(name).force_release)
-    assert not hand.call(other.lock(name).force_release)
+def test_a_force_release_raises_lock_lost_at_the_holder(
+    any_lock_users: LockUsers, one: Any, other: Any, name: str
+) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire)
+    assert user.call(other.lock(name).force_release)
+    assert not user.call(other.lock(name).force_release)
     with pytest.raises(LockLost, match=r"it was taken away|its node was deleted"):  # by its answer, or by its watch
-        hand.call(grant.check)
-    assert hand.call(grant.lost.wait, 5)
-    again = hand.call(one.lock(name).acquire, wait=0)
+        user.call(grant.check)
+    assert user.call(grant.lost.wait, 5)
+    again = user.call(one.lock(name).acquire, wait=0)
     assert again.token > grant.token
     with pytest.raises(LockLost):
-        hand.call(grant.release)
-    hand.call(again.check)
+        user.call(grant.release)
+    user.call(again.check)
 
 
-def test_taking_again_what_was_taken_away_is_taking_anew(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand = keepers.hand()
-    grant = hand.call(one.lock(name).acquire)
-    hand.call(other.lock(name).force_release)
-    again = hand.call(one.lock(name).acquire, wait=1)
+def test_reacquiring_after_a_force_release_is_a_new_grant(
+    any_lock_users: LockUsers, one: Any, other: Any, name: str
+) -> None:
+    user = any_lock_users.user()
+    grant = user.call(one.lock(name).acquire)
+    user.call(other.lock(name).force_release)
+    again = user.call(one.lock(name).acquire, wait=1)
     assert again.token > grant.token
     assert grant.lost.is_set()
-    hand.call(again.release)
+    user.call(again.release)
 
 
-def test_its_state_is_told(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
-    hand = keepers.hand()
-    state = hand.call(one.lock(name).state)
+def test_state_shows_holder_token_and_depth(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    user = any_lock_users.user()
+    state = user.call(one.lock(name).state)
     assert (state.name, state.held, state.holder, state.depth) == (name, False, None, 0)
-    grant = hand.call(one.lock(name).acquire, lease=60)
-    hand.call(one.lock(name).acquire)
-    state = hand.call(other.lock(name).state)
+    grant = user.call(one.lock(name).acquire, lease=60)
+    user.call(one.lock(name).acquire)
+    state = user.call(other.lock(name).state)
     assert state.held
     assert state.holder
     assert state.token == grant.token
 
 
-def test_a_closed_client_gives_back_what_it_held(keepers: LockUsers, other: Any, name: str) -> None:
-    hand = keepers.hand()
-    client = keepers.client()
-    grant = hand.call(client.lock(name).acquire)
-    hand.call(client.close)
+def test_a_closed_client_releases_its_locks(any_lock_users: LockUsers, other: Any, name: str) -> None:
+    user = any_lock_users.user()
+    client = any_lock_users.client()
+    grant = user.call(client.lock(name).acquire)
+    user.call(client.close)
     assert grant.lost.is_set()
-    assert hand.call(other.lock(name).acquire, wait=5) is not None
+    assert user.call(other.lock(name).acquire, wait=5) is not None
 
 
-def test_a_lock_that_nobody_can_give_back_is_given_back(
-    keepers: LockUsers, one: Any, other: Any, name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_lock_of_an_ended_thread_or_task_is_released(
+    any_lock_users: LockUsers, one: Any, other: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread or task has ended, and left no grant."""
     for face in ("blocking", "awaited"):
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
-    gone, hand = keepers.hand(), keepers.hand()
+    gone, user = any_lock_users.user(), any_lock_users.user()
 
     def forget(grant: Any) -> bool:
         return grant is not None
 
     assert forget(gone.call(one.lock(name).acquire))
     gone.end()
-    assert hand.call(other.lock(name).acquire, wait=20) is not None
+    assert user.call(other.lock(name).acquire, wait=20) is not None
 
 
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
-def test_sixteen_count_an_unprotected_counter(keepers: LockUsers, one: Any, other: Any, name: str, rounds: int) -> None:
+def test_sixteen_threads_or_tasks_count_under_one_lock(
+    any_lock_users: LockUsers, one: Any, other: Any, name: str, rounds: int
+) -> None:
     count = 0
     tokens: list[int] = []
 
@@ -239,9 +245,9 @@ def test_sixteen_count_an_unprotected_counter(keepers: LockUsers, one: Any, othe
             async with lock as grant:
                 step(grant)
 
-    chosen = work if keepers.face == "sync" else work_async
-    hands = [keepers.hand() for _ in range(16)]
-    for done in [hand.begin(chosen, (one, other)[i % 2].lock(name)) for i, hand in enumerate(hands)]:
+    chosen = work if any_lock_users.face == "sync" else work_async
+    hands = [any_lock_users.user() for _ in range(16)]
+    for done in [user.begin(chosen, (one, other)[i % 2].lock(name)) for i, user in enumerate(hands)]:
         done.result(60)
     assert count == 16 * rounds
     assert tokens == sorted(set(tokens))
@@ -250,9 +256,9 @@ def test_sixteen_count_an_unprotected_counter(keepers: LockUsers, one: Any, othe
 @pytest.mark.parametrize(
     ("options", "what"), [({"lease": 0}, "lease"), ({"lease": -1}, "lease"), ({"wait": -1}, "wait")]
 )
-def test_what_cannot_be_is_refused(keepers: LockUsers, one: Any, name: str, options: Any, what: str) -> None:
-    hand = keepers.hand()
+def test_invalid_options_are_refused(any_lock_users: LockUsers, one: Any, name: str, options: Any, what: str) -> None:
+    user = any_lock_users.user()
     with pytest.raises(BadInput, match=what):
-        hand.call(one.lock(name).acquire, **options)
+        user.call(one.lock(name).acquire, **options)
     with pytest.raises(BadInput, match="lock"):
-        hand.call(one.lock("").acquire)
+        user.call(one.lock("").acquire)

@@ -46,32 +46,34 @@ def said(channel: Any) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def perform(hand: Any, client: Any, row: dict[str, Any]) -> Any:
+def perform(user: Any, client: Any, row: dict[str, Any]) -> Any:
     verb, name, *numbers = row["do"].split()
     lock = client.lock(name)
     if verb == "lock.lock":
-        return hand.call(lock.acquire, **({"lease": int(numbers[0]) / 1000} if numbers else {}))
+        return user.call(lock.acquire, **({"lease": int(numbers[0]) / 1000} if numbers else {}))
     if verb == "lock.tryLock":
         wait, lease = (int(numbers[0]) / 1000, int(numbers[1]) / 1000) if numbers else (0, None)
-        return hand.call(lock.acquire, wait=wait, lease=lease)
+        return user.call(lock.acquire, wait=wait, lease=lease)
     if verb == "lock.unlock" and "error" not in str(row["reply"]):
-        return hand.call(lock.release)
+        return user.call(lock.release)
     if verb == "lock.forceUnlock":
-        return hand.call(lock.force_release)
+        return user.call(lock.force_release)
     return None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", ["3.16.8", "3.52.0"])
-def test_the_same_deeds_leave_the_same_keys(party: LockUsers, raw: Any, channel: Any, version: str, name: str) -> None:
+def test_our_locks_leave_the_keys_that_redisson_leaves(
+    lock_users: LockUsers, raw: Any, channel: Any, version: str, name: str
+) -> None:
     told = story(version, name)
     assert len(told) > 8
-    hand, client = party.hand(), party.client()
+    user, client = lock_users.user(), lock_users.client()
     channel.psubscribe("redisson_lock*")
     said(channel)
     for row in told:
-        perform(hand, client, row)
+        perform(user, client, row)
         for key, was in row["keys_changed"].items():
             fields = raw.hgetall(key)
             assert [HOLDER.fullmatch(field) is not None for field in fields] == [True]
@@ -89,20 +91,20 @@ HELD = [row for row in rows("locks") if any(kept["type"] == "hash" for kept in r
 
 
 @pytest.mark.parametrize("row", HELD[::3], ids=lambda row: f"{row['version']}-{row['do'].split()[0]}")
-def test_what_java_holds_is_held(party: LockUsers, raw: Any, row: dict[str, Any]) -> None:
+def test_a_lock_held_by_java_is_respected(lock_users: LockUsers, raw: Any, row: dict[str, Any]) -> None:
     """Its read and write locks too; its words wake who waits."""
     name, kept = next((key, kept) for key, kept in row["keys_changed"].items() if kept["type"] == "hash")
     fields = {bytes.fromhex(f["field"]["hex"]): bytes.fromhex(f["value"]["hex"]) for f in kept["fields"]}
     raw.hset(name, mapping=fields)
     raw.pexpire(name, kept["pttl"])
-    hand, client = party.hand(), party.client()
+    user, client = lock_users.user(), lock_users.client()
     lock = client.lock(name)
-    assert hand.call(lock.acquire, wait=0) is None
-    state = hand.call(lock.state)
+    assert user.call(lock.acquire, wait=0) is None
+    state = user.call(lock.state)
     assert state.holder.encode() in fields
     assert state.depth == int(fields[state.holder.encode()])
     assert raw.hgetall(name) == fields
-    waiting = hand.begin(lock.acquire, wait=20)
+    waiting = user.begin(lock.acquire, wait=20)
     heard = f"redisson_lock__channel:{name if '{' in name else '{' + name + '}'}"
     until(lambda: raw.pubsub_numsub(heard)[0][1])
     raw.delete(name)
@@ -110,44 +112,44 @@ def test_what_java_holds_is_held(party: LockUsers, raw: Any, row: dict[str, Any]
     assert waiting.result(5) is not None
 
 
-def test_what_java_holds_may_end_without_a_word(party: LockUsers, raw: Any, name: str) -> None:
+def test_a_java_lock_may_expire_without_a_message(lock_users: LockUsers, raw: Any, name: str) -> None:
     raw.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
     raw.pexpire(name, 200)
-    hand, client = party.hand(), party.client()
-    assert hand.call(client.lock(name).acquire, wait=20) is not None
+    user, client = lock_users.user(), lock_users.client()
+    assert user.call(client.lock(name).acquire, wait=20) is not None
 
 
-def test_java_that_waits_is_told(party: LockUsers, raw: Any, channel: Any) -> None:
+def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers, raw: Any, channel: Any) -> None:
     row = next(row for row in rows("locks") if row["note"] and row["note"].startswith("thread t2"))
     heard = next(words[1] for words in row["other"] if words[0] == "UNSUBSCRIBE")
-    hand, client = party.hand(), party.client()
-    grant = hand.call(client.lock(row["do"].split()[1]).acquire)
+    user, client = lock_users.user(), lock_users.client()
+    grant = user.call(client.lock(row["do"].split()[1]).acquire)
     channel.subscribe(heard)
     said(channel)
-    hand.call(grant.release)
+    user.call(grant.release)
     assert said(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
 
 
-def test_tokens_go_on_where_javas_fenced_lock_is(party: LockUsers, raw: Any) -> None:
-    hand, client = party.hand(), party.client()
+def test_tokens_continue_those_of_javas_fenced_lock(lock_users: LockUsers, raw: Any) -> None:
+    user, client = lock_users.user(), lock_users.client()
     raw.set("redisson_lock_token:{vec:fencedlock}", 3)
-    first = hand.call(client.lock("vec:fencedlock").acquire)
+    first = user.call(client.lock("vec:fencedlock").acquire)
     assert first.token > 3
     assert raw.ttl("redisson_lock_token:{vec:fencedlock}") == -1
-    hand.call(first.release)
+    user.call(first.release)
     assert raw.incr("redisson_lock_token:{vec:fencedlock}") == first.token + 1  # Java's next
-    assert hand.call(client.lock("vec:fencedlock").acquire).token > first.token + 1
+    assert user.call(client.lock("vec:fencedlock").acquire).token > first.token + 1
 
 
-def test_a_token_is_kept_for_a_week(party: LockUsers, raw: Any, name: str) -> None:
-    hand, client = party.hand(), party.client()
-    grant = hand.call(client.lock(name).acquire)
+def test_a_token_is_kept_for_a_week(lock_users: LockUsers, raw: Any, name: str) -> None:
+    user, client = lock_users.user(), lock_users.client()
+    grant = user.call(client.lock(name).acquire)
     key = f"redisson_lock_token:{{{name}}}"
     assert int(raw.get(key)) == grant.token
     assert 6.9 * 86400 < raw.ttl(key) <= 7 * 86400
 
 
-def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
+def test_a_name_that_cannot_work_in_a_cluster_is_refused_there() -> None:
     from tarry.errors import BadInput
     from tarry.verbs.locks.lock_scripts import keys_of
 
@@ -156,8 +158,8 @@ def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
         keys_of("a{b", cluster=True)
 
 
-def test_a_name_mapper_names_locks_as_in_java(party: LockUsers, raw: Any, name: str) -> None:
-    hand, client = party.hand(), party.client(name_mapper="shop:")
-    hand.call(client.lock(name).acquire)
+def test_a_name_mapper_names_locks_as_in_java(lock_users: LockUsers, raw: Any, name: str) -> None:
+    user, client = lock_users.user(), lock_users.client(name_mapper="shop:")
+    user.call(client.lock(name).acquire)
     assert raw.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
-    assert hand.call(client.lock(name).state).name == name
+    assert user.call(client.lock(name).state).name == name

@@ -31,89 +31,91 @@ def line(valkey_url: str) -> Iterator[Proxy]:
 
 
 @pytest.mark.slow
-def test_a_killed_holder_is_followed_when_its_lease_ends(
-    hold: Callable[..., HolderProcess], party: LockUsers, valkey_url: str, name: str
+def test_a_killed_holders_lock_is_free_when_its_lease_ends(
+    start_holder: Callable[..., HolderProcess], lock_users: LockUsers, valkey_url: str, name: str
 ) -> None:
-    holder = hold("redis", valkey_url, name, "0.5")
+    holder = start_holder("redis", valkey_url, name, "0.5")
     holder.signal(signal.SIGKILL)
-    grant = party.hand().call(party.client().lock(name).acquire, wait=10)
+    grant = lock_users.user().call(lock_users.client().lock(name).acquire, wait=10)
     assert grant.token > holder.token
 
 
-def test_a_frozen_holder_is_refused_when_it_thaws(
-    hold: Callable[..., HolderProcess], party: LockUsers, valkey_url: str, name: str
+def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
+    start_holder: Callable[..., HolderProcess], lock_users: LockUsers, valkey_url: str, name: str
 ) -> None:
-    holder = hold("redis", valkey_url, name, "0.4")
+    holder = start_holder("redis", valkey_url, name, "0.4")
     holder.signal(signal.SIGSTOP)
-    hand = party.hand()
-    grant = hand.call(party.client().lock(name).acquire, wait=10)
+    user = lock_users.user()
+    grant = user.call(lock_users.client().lock(name).acquire, wait=10)
     assert grant.token > holder.token
     holder.signal(signal.SIGCONT)
     assert holder.hear() == "lost True"
     assert holder.say("check") == "lock_lost"
     assert holder.say("release") == "lock_lost"
-    hand.call(grant.check)
-    hand.call(grant.release)
+    user.call(grant.check)
+    user.call(grant.release)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_an_acquire_whose_line_is_cut_is_made_up_for(
-    party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+def test_an_acquire_is_repeated_after_a_cut_connection(
+    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
 ) -> None:
-    hand, client = party.hand(), party.client(line.url())
-    hand.call(client.lock("before " + name).state)
+    user, client = lock_users.user(), lock_users.client(line.url())
+    user.call(client.lock("before " + name).state)
     line.arm(cut, at=b"30000")
-    grant = hand.call(client.lock(name).acquire)
+    grant = user.call(client.lock(name).acquire)
     assert line.struck == 1
     assert list(raw.hgetall(name).values()) == [b"1"]
-    hand.call(grant.check)
-    hand.call(grant.release)
+    user.call(grant.check)
+    user.call(grant.release)
     assert not raw.exists(name)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_release_whose_line_is_cut_is_made_up_for(
-    party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+def test_a_release_is_repeated_after_a_cut_connection(
+    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
 ) -> None:
-    hand, client = party.hand(), party.client(line.url())
-    grant = hand.call(client.lock(name).acquire)
-    hand.call(client.lock(name).acquire)
+    user, client = lock_users.user(), lock_users.client(line.url())
+    grant = user.call(client.lock(name).acquire)
+    user.call(client.lock(name).acquire)
     line.arm(cut, cut)
-    hand.call(client.lock(name).release)
-    hand.call(grant.check)
-    hand.call(grant.release)
+    user.call(client.lock(name).release)
+    user.call(grant.check)
+    user.call(grant.release)
     assert line.struck == 2
     assert not raw.exists(name)
 
 
 @pytest.mark.parametrize("cut", DONE)
-def test_a_lost_answer_leaves_no_phantom(party: LockUsers, raw: Any, line: Proxy, name: str, cut: str) -> None:
+def test_an_acquire_with_a_lost_answer_leaves_no_lock_behind(
+    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+) -> None:
     """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
-    hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
-    hand.call(client.lock("before " + name).acquire)
+    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.3), patience=0.01)
+    user.call(client.lock("before " + name).acquire)
     line.arm(cut, UNSENT, at=b"30000")
     with pytest.raises(Unavailable):
-        hand.call(client.lock(name).acquire)
-    assert party.hand().call(party.client().lock(name).acquire, wait=10) is not None
+        user.call(client.lock(name).acquire)
+    assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
 
 @pytest.mark.slow
-def test_a_release_that_fails_is_made_up_for_later(party: LockUsers, raw: Any, line: Proxy, name: str) -> None:
-    hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
-    grant = hand.call(client.lock(name).acquire)
+def test_a_failed_release_is_completed_later(lock_users: LockUsers, raw: Any, line: Proxy, name: str) -> None:
+    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.3), patience=0.01)
+    grant = user.call(client.lock(name).acquire)
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        hand.call(grant.release)
+        user.call(grant.release)
     assert raw.exists(name)
     line.refusing = False
-    assert party.hand().call(party.client().lock(name).acquire, wait=10) is not None
+    assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
 
-def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: LockUsers, name: str) -> None:
-    first, second = party.hand(), party.hand()
-    grant = first.call(party.client().lock(name).acquire)
-    waiting = second.begin(party.client(line.url()).lock(name).acquire)
+def test_a_connection_cut_while_waiting_is_reopened(line: Proxy, lock_users: LockUsers, name: str) -> None:
+    first, second = lock_users.user(), lock_users.user()
+    grant = first.call(lock_users.client().lock(name).acquire)
+    waiting = second.begin(lock_users.client(line.url()).lock(name).acquire)
     until(lambda: line.met >= 2)  # the second line listens
     line.cut_all()
     until(lambda: line.met >= 3)
@@ -121,83 +123,81 @@ def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: LockUsers, na
     assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
 
 
-def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(
-    party: LockUsers, line: Proxy, name: str
-) -> None:
-    hand = party.hand()
-    client = party.client(line.url(), patience=1)
-    grant = hand.call(client.lock(name).acquire)
+def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockUsers, line: Proxy, name: str) -> None:
+    user = lock_users.user()
+    client = lock_users.client(line.url(), patience=1)
+    grant = user.call(client.lock(name).acquire)
     line.cut_all()
-    hand.call(grant.check)
+    user.call(grant.check)
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        hand.call(grant.check)
+        user.call(grant.check)
     assert not grant.lost.is_set()
     line.refusing = False
-    hand.call(grant.release)
+    user.call(grant.release)
 
 
-def test_the_watchdog_renews_all_in_one_pipeline(
-    party: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+def test_the_watchdog_renews_all_locks_in_one_pipeline(
+    lock_users: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for face in ("blocking", "awaited"):
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.1)
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
-    hand, client = party.hand(), party.client()
-    grants = [hand.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
+    user, client = lock_users.user(), lock_users.client()
+    grants = [user.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):
         raw.pexpire(f"{name} {i}", 5000)
     until(lambda: min(raw.pttl(f"{name} {i}") for i in range(20)) > 20_000)
     raw.delete(f"{name} 7")
-    assert hand.call(grants[7].lost.wait, 10)
+    assert user.call(grants[7].lost.wait, 10)
     assert [grant.lost.is_set() for grant in grants].count(True) == 1
 
 
-def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
-    party: LockUsers, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_watchdog_without_answers_reports_the_loss_in_time(
+    lock_users: LockUsers, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 400)
-    hand, client = party.hand(), party.client(line.url(socket_timeout=0.2), patience=0.01)
+    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.2), patience=0.01)
     grant = None
     while grant is None:  # a busy machine may not answer in 0.2 s
         with suppress(Unavailable):
-            grant = hand.call(client.lock(name).acquire)
+            grant = user.call(client.lock(name).acquire)
     line.refusing = True
     line.cut_all()
-    assert hand.call(grant.lost.wait, 5)
+    assert user.call(grant.lost.wait, 5)
     line.refusing = False
     with pytest.raises(LockLost):
-        hand.call(grant.check)
+        user.call(grant.check)
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_restarted_server_that_forgot_the_lock_is_noticed(
+def test_a_server_restart_without_data_is_noticed(
     own_server: Callable[..., ServerProcess], name: str, face: str
 ) -> None:
     server = own_server()
-    party = LockUsers(face, redis_client(server.url))
+    lock_users = LockUsers(face, redis_client(server.url))
     try:
-        hand, other, client = party.hand(), party.hand(), party.client()
-        grant = hand.call(client.lock(name).acquire)
-        waiting = other.begin(party.client().lock(name).acquire, wait=20)
-        until(lambda: hand.call(client.lock(name).state).waiting)
+        user, other, client = lock_users.user(), lock_users.user(), lock_users.client()
+        grant = user.call(client.lock(name).acquire)
+        waiting = other.begin(lock_users.client().lock(name).acquire, wait=20)
+        until(lambda: user.call(client.lock(name).state).waiting)
         server.ask("FLUSHALL")
         server.restart()
         assert waiting.result(9).token > grant.token  # who waits is told that it may have missed a word
         other.call(waiting.result().release)
         with pytest.raises(LockLost):
-            hand.call(grant.check)
-        assert hand.call(client.lock(name).acquire).token > grant.token
+            user.call(grant.check)
+        assert user.call(client.lock(name).acquire).token > grant.token
     finally:
-        party.close()
+        lock_users.close()
 
 
-def test_two_hundred_wait_and_each_is_served_once(party: LockUsers, raw: Any, name: str) -> None:
-    clients = [party.client() for _ in range(4)]
-    first = party.hand()
+def test_two_hundred_waiters_each_get_the_lock_once(lock_users: LockUsers, raw: Any, name: str) -> None:
+    clients = [lock_users.client() for _ in range(4)]
+    first = lock_users.user()
     grant = first.call(clients[0].lock(name).acquire)
-    hands = [party.hand() for _ in range(200)]
+    hands = [lock_users.user() for _ in range(200)]
     served: list[int] = []
 
     def work(lock: Any) -> None:
@@ -208,8 +208,8 @@ def test_two_hundred_wait_and_each_is_served_once(party: LockUsers, raw: Any, na
         async with lock as held:
             served.append(held.token)
 
-    chosen = work if party.face == "sync" else work_async
-    waiting = [hand.begin(chosen, clients[i % 4].lock(name)) for i, hand in enumerate(hands)]
+    chosen = work if lock_users.face == "sync" else work_async
+    waiting = [user.begin(chosen, clients[i % 4].lock(name)) for i, user in enumerate(hands)]
     channel = f"redisson_lock__channel:{{{name}}}"
     until(lambda: raw.pubsub_numsub(channel)[0][1] == 4)  # three wait; the holder's own are behind him, who listens too
     until(lambda: calls(raw) == (time.sleep(0.1) or calls(raw)))  # and has asked once since
@@ -231,7 +231,7 @@ def calls(raw: Any) -> int:
     return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval", "subscribe"))
 
 
-def test_a_forked_child_does_not_hold_what_its_parent_does(valkey_url: str, name: str) -> None:
+def test_a_forked_child_does_not_hold_its_parents_lock(valkey_url: str, name: str) -> None:
     code = f"""
 import os, tarry
 client = tarry.Client({valkey_url!r})
@@ -256,12 +256,12 @@ print("released", flush=True)
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_locks_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, face: str) -> None:
+def test_locks_work_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, face: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
-    party = LockUsers(face, redis_client(url))
+    lock_users = LockUsers(face, redis_client(url))
     try:
-        first, second = party.hand(), party.hand()
-        one, other = party.client(), party.client()
+        first, second = lock_users.user(), lock_users.user()
+        one, other = lock_users.client(), lock_users.client()
         for i in range(6):
             grant = first.call(one.lock(f"{name} {i}").acquire)
             waiting = second.begin(other.lock(f"{name} {i}").acquire, wait=9)
@@ -270,4 +270,4 @@ def test_locks_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, fac
             assert waiting.result(9).token > grant.token
             second.call(waiting.result().release)
     finally:
-        party.close()
+        lock_users.close()

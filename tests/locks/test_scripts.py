@@ -31,12 +31,12 @@ NAMES = sorted(
 )
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_touches_declared_keys_only_and_keeps_large_numbers_whole(name: str) -> None:
+def test_a_script_uses_declared_keys_only_and_keeps_large_numbers_exact(name: str) -> None:
     text = BOUND[name].source.decode()
     parts = PARTS[name.partition("/")[0]]
     assert f"local {', '.join(parts)} = unpack(KEYS)" in text
@@ -46,7 +46,7 @@ def test_a_script_touches_declared_keys_only_and_keeps_large_numbers_whole(name:
     assert not re.search(r"\.\. *(now|due|mine)\b", text)
 
 
-def test_with_a_full_memory_what_is_held_is_given_back(own_server: Callable[..., ServerProcess], name: str) -> None:
+def test_locks_can_be_released_when_memory_is_full(own_server: Callable[..., ServerProcess], name: str) -> None:
     server = own_server()
     with tarry.Client(server.url, patience=0.1) as client:
         grant = client.lock(name).acquire()
@@ -66,7 +66,7 @@ def test_with_a_full_memory_what_is_held_is_given_back(own_server: Callable[...,
             pass
 
 
-def test_a_key_of_another_kind_is_left_alone(valkey_url: str, raw: Any, name: str) -> None:
+def test_a_key_of_another_type_is_left_alone(valkey_url: str, raw: Any, name: str) -> None:
     raw.set(name, "precious")
     with tarry.Client(valkey_url, patience=0.1) as client:
         with pytest.raises(ServerUnfit, match="WRONGTYPE"):
@@ -77,7 +77,7 @@ def test_a_key_of_another_kind_is_left_alone(valkey_url: str, raw: Any, name: st
     assert raw.get(name) == b"precious"
 
 
-def test_a_name_that_a_guarded_queue_cannot_have_is_refused(valkey_url: str) -> None:
+def test_an_invalid_guarded_queue_name_is_refused(valkey_url: str) -> None:
     with tarry.Client(valkey_url) as client:
         for layout in ("tarry", "article"):
             with pytest.raises(tarry.BadInput, match="queue"):

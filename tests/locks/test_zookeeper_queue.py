@@ -13,16 +13,16 @@ from until import until
 from zookeepers import ZooKeeper
 
 
-def test_those_who_wait_are_served_in_order_and_watch_only_the_one_before(
-    ensemble: LockUsers, zookeeper: ZooKeeper, kazoo: Any, name: str
+def test_waiters_are_served_in_order_and_watch_only_their_predecessor(
+    zookeeper_users: LockUsers, zookeeper: ZooKeeper, kazoo: Any, name: str
 ) -> None:
-    first = ensemble.hand()
-    grant = first.call(ensemble.client().lock(name).acquire)
+    first = zookeeper_users.user()
+    grant = first.call(zookeeper_users.client().lock(name).acquire)
     hands, waiting = [], []
     served: list[int] = []
     for i in range(6):
-        hands.append(ensemble.hand())
-        waiting.append(hands[i].begin(ensemble.client().lock(name).acquire, wait=30))
+        hands.append(zookeeper_users.user())
+        waiting.append(hands[i].begin(zookeeper_users.client().lock(name).acquire, wait=30))
         until(lambda want=i + 2: len(nodes(kazoo, name)) == want)
     paths = [f"/tests/{name}/{node}" for node in nodes(kazoo, name)]
 
@@ -49,8 +49,8 @@ def _below(lines: list[str], at: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_two_hundred_wait_and_each_is_served_once(ensemble: LockUsers, kazoo: Any, name: str) -> None:
-    clients = [ensemble.client() for _ in range(10)]
+def test_two_hundred_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
+    clients = [zookeeper_users.client() for _ in range(10)]
     served: list[int] = []
 
     def work(lock: Any) -> None:
@@ -61,41 +61,41 @@ def test_two_hundred_wait_and_each_is_served_once(ensemble: LockUsers, kazoo: An
         async with lock as held:
             served.append(held.token)
 
-    chosen = work if ensemble.face == "sync" else work_async
-    hands = [ensemble.hand() for _ in range(200)]
-    for done in [hand.begin(chosen, clients[i % 10].lock(name)) for i, hand in enumerate(hands)]:
+    chosen = work if zookeeper_users.face == "sync" else work_async
+    hands = [zookeeper_users.user() for _ in range(200)]
+    for done in [user.begin(chosen, clients[i % 10].lock(name)) for i, user in enumerate(hands)]:
         done.result(60)
     assert len(served) == 200
     assert served == sorted(set(served))
     assert nodes(kazoo, name) == []
 
 
-def test_one_deadline_holds_for_the_whole_acquire(ensemble: LockUsers, kazoo: Any, name: str) -> None:
+def test_one_deadline_covers_the_whole_acquire(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
     """kazoo's own Lock begins it anew with each one before it."""
-    first, second, third = ensemble.hand(), ensemble.hand(), ensemble.hand()
-    grant = first.call(ensemble.client().lock(name).acquire)
-    short = second.begin(ensemble.client().lock(name).acquire, wait=0.4)
+    first, second, third = zookeeper_users.user(), zookeeper_users.user(), zookeeper_users.user()
+    grant = first.call(zookeeper_users.client().lock(name).acquire)
+    short = second.begin(zookeeper_users.client().lock(name).acquire, wait=0.4)
     until(lambda: len(nodes(kazoo, name)) == 2)
     began = time.monotonic()
-    assert third.call(ensemble.client().lock(name).acquire, wait=0.6) is None
+    assert third.call(zookeeper_users.client().lock(name).acquire, wait=0.6) is None
     assert time.monotonic() - began < 20 * 0.6
     assert short.result() is None
     assert len(nodes(kazoo, name)) == 1
     first.call(grant.check)
 
 
-def test_closing_the_client_gives_every_lock_back(ensemble: LockUsers, kazoo: Any, name: str) -> None:
-    hand, client = ensemble.hand(), ensemble.client()
-    grants = [hand.call(client.lock(f"{name}/{i}").acquire) for i in range(3)]
-    hand.call(client.close)
+def test_closing_the_client_releases_every_lock(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
+    user, client = zookeeper_users.user(), zookeeper_users.client()
+    grants = [user.call(client.lock(f"{name}/{i}").acquire) for i in range(3)]
+    user.call(client.close)
     assert all(grant.lost.is_set() for grant in grants)
     assert [nodes(kazoo, f"{name}/{i}") for i in range(3)] == [[], [], []]
-    assert hand.call(client.lock(name).acquire, wait=5)  # another session
+    assert user.call(client.lock(name).acquire, wait=5)  # another session
 
 
 @pytest.mark.parametrize("bad", ["", "a//b", "/a", "a/", "a/../b", "a/x-lock-0000000001"])
-def test_names_that_are_no_path_are_refused(ensemble: LockUsers, bad: str) -> None:
+def test_names_that_are_not_valid_paths_are_refused(zookeeper_users: LockUsers, bad: str) -> None:
     from tarry.errors import BadInput
 
     with pytest.raises(BadInput, match="lock"):
-        ensemble.hand().call(ensemble.client().lock(bad).acquire)
+        zookeeper_users.user().call(zookeeper_users.client().lock(bad).acquire)

@@ -11,7 +11,7 @@ from mapcache.conftest import Maps
 from tarry.clients.testing import Clock, TestClient
 
 
-async def test_pop_takes_an_entry_out_once(maps: Maps, name: str) -> None:
+async def test_pop_removes_an_entry_once(maps: Maps, name: str) -> None:
     cache = maps.map(name)
     await cache.put("tea", "4")
     assert await cache.pop("tea") == "4"
@@ -22,7 +22,7 @@ async def test_pop_takes_an_entry_out_once(maps: Maps, name: str) -> None:
     assert await cache.pop("tea", None) is None
 
 
-async def test_pop_finds_nothing_that_has_expired(maps: Maps, clock: Clock, name: str) -> None:
+async def test_pop_ignores_expired_entries(maps: Maps, clock: Clock, name: str) -> None:
     cache = maps.map(name)
     await cache.put("tea", "4", ttl="1m")
     clock.advance("2m")
@@ -30,7 +30,7 @@ async def test_pop_finds_nothing_that_has_expired(maps: Maps, clock: Clock, name
         await cache.pop("tea")
 
 
-async def test_setdefault_puts_where_there_is_none(maps: Maps, clock: Clock, name: str) -> None:
+async def test_setdefault_puts_a_missing_entry(maps: Maps, clock: Clock, name: str) -> None:
     cache = maps.map(name)
     assert await cache.setdefault("tea", "4") == "4"
     assert await cache.setdefault("tea", "5") == "4"
@@ -42,7 +42,7 @@ async def test_setdefault_puts_where_there_is_none(maps: Maps, clock: Clock, nam
 
 
 @pytest.mark.parametrize("given", [{"tea": "4", "milk": "1"}, [("tea", "0"), ("tea", "4"), ("milk", "1")], iter([])])
-async def test_update_puts_many_of_a_mapping_or_of_pairs(maps: Maps, name: str, given: Any) -> None:
+async def test_update_takes_a_mapping_or_pairs(maps: Maps, name: str, given: Any) -> None:
     cache = maps.map(name)
     await cache.put("milk", "0")
     await cache.update(given)
@@ -51,7 +51,7 @@ async def test_update_puts_many_of_a_mapping_or_of_pairs(maps: Maps, name: str, 
     assert len(found) == await cache.size()
 
 
-async def test_nothing_is_written_of_what_cannot_be_an_entry(maps: Maps, name: str) -> None:
+async def test_invalid_entries_write_nothing(maps: Maps, name: str) -> None:
     cache = maps.map(name)
     with pytest.raises(tarry.BadInput):
         await cache.update({"tea": "4", "milk": None})
@@ -60,7 +60,7 @@ async def test_nothing_is_written_of_what_cannot_be_an_entry(maps: Maps, name: s
     assert await cache.size() == 0
 
 
-def test_a_blocking_one_is_used_as_a_dictionary(valkey_url: str, clock: Clock, name: str) -> None:
+def test_a_blocking_map_works_like_a_dictionary(valkey_url: str, clock: Clock, name: str) -> None:
     client = TestClient(valkey_url, clock)
     cache = client.map_cache(name, codec="string", policy=None)
     cache.update({"tea": "4", "milk": "1"})

@@ -14,13 +14,13 @@ from tarry.verbs.redisson.entries import EntryEvent, unpack_event
 Heard = Callable[[], list[tuple[str, bytes]]]
 
 
-async def test_m1_one_call_takes_out_everything_that_has_expired(cache: Any, clock: Clock) -> None:
+async def test_m1_one_call_evicts_everything_that_has_expired(cache: Any, clock: Clock) -> None:
     await cache.put_all({f"k{i}": "" for i in range(2500)}, ttl=1)
     clock.advance(1)
     assert await cache.evict() == 2500 > 4 * int(MOST)
 
 
-async def test_m2_every_evicted_entry_is_told_of_once_whoever_listens(cache: Any, clock: Clock, heard: Heard) -> None:
+async def test_m2_every_evicted_entry_is_published_once(cache: Any, clock: Clock, heard: Heard) -> None:
     await cache.put_all({f"t{i}": "x" for i in range(700)}, ttl=1)
     await cache.put_all({f"i{i}": "y" for i in range(700)}, max_idle=1)
     await cache.put_all({f"b{i}": "z" for i in range(700)}, max_idle=1, ttl=1)
@@ -35,7 +35,7 @@ async def test_m2_every_evicted_entry_is_told_of_once_whoever_listens(cache: Any
     assert await cache.evict() == 0
 
 
-async def test_m4_twenty_thousand_at_once_go_in_steps(cache: Any, clock: Clock, server: Any) -> None:
+async def test_m4_twenty_thousand_entries_are_evicted_in_steps(cache: Any, clock: Clock, server: Any) -> None:
     await cache.put_all({f"k{i}": "" for i in range(20_000)}, ttl=1)
     clock.advance(1)
     before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
@@ -44,7 +44,7 @@ async def test_m4_twenty_thousand_at_once_go_in_steps(cache: Any, clock: Clock, 
     assert steps >= 20_000 / int(MOST)
 
 
-async def test_m5_entries_from_before_the_maximum_size_count(cache: Any, clock: Clock, server: Any, name: str) -> None:
+async def test_m5_entries_older_than_the_maximum_size_count(cache: Any, clock: Clock, server: Any, name: str) -> None:
     await cache.put_all({"a": "1", "b": "2", "c": "3"})
     await cache.set_max_size(2)
     assert await cache.size() == 2
@@ -53,7 +53,7 @@ async def test_m5_entries_from_before_the_maximum_size_count(cache: Any, clock: 
     assert server.hlen(name) == 2
 
 
-async def test_m5_what_is_gone_is_not_counted_any_more(cache: Any, clock: Clock, server: Any, name: str) -> None:
+async def test_m5_evicted_entries_leave_no_access_records(cache: Any, clock: Clock, server: Any, name: str) -> None:
     await cache.set_max_size(100)
     await cache.put_all({f"k{i}": "" for i in range(10)}, ttl=1)
     await cache.set_max_size(0)
@@ -62,7 +62,7 @@ async def test_m5_what_is_gone_is_not_counted_any_more(cache: Any, clock: Clock,
     assert not server.exists(f"redisson__map_cache__last_access__set:{{{name}}}")
 
 
-async def test_m6_a_put_if_absent_leaves_a_living_entry_alone(cache: Any, clock: Clock) -> None:
+async def test_m6_a_put_if_absent_leaves_an_existing_entry_alone(cache: Any, clock: Clock) -> None:
     await cache.put("for ever", "1")
     await cache.put("an hour", "2", ttl="1h")
     for key in ("for ever", "an hour"):
@@ -73,7 +73,7 @@ async def test_m6_a_put_if_absent_leaves_a_living_entry_alone(cache: Any, clock:
     assert await cache.get_all(["for ever", "an hour"]) == {"for ever": "1", "an hour": "2"}
 
 
-async def test_m6_a_what_java_spoiled_that_way_is_mended(cache: Any, clock: Clock, server: Any, name: str) -> None:
+async def test_m6_a_idle_times_spoiled_by_java_are_repaired(cache: Any, clock: Clock, server: Any, name: str) -> None:
     await cache.put("tea", "green")
     idles = f"redisson__idle__set:{{{name}}}"
     server.zadd(idles, {"tea": clock.us // 1000})
@@ -84,7 +84,7 @@ async def test_m6_a_what_java_spoiled_that_way_is_mended(cache: Any, clock: Cloc
     assert not server.exists(idles)
 
 
-async def test_m6_b_an_update_of_a_full_map_costs_nobody_his_place(cache: Any, clock: Clock) -> None:
+async def test_m6_b_updating_a_full_map_evicts_nothing(cache: Any, clock: Clock) -> None:
     await cache.set_max_size(2)
     await cache.put("a", "1", ttl=60)
     await cache.put("b", "2", ttl=60)
@@ -95,7 +95,7 @@ async def test_m6_b_an_update_of_a_full_map_costs_nobody_his_place(cache: Any, c
         assert await cache.get(key) == "new"
 
 
-async def test_m6_c_a_sum_over_an_expired_entry_begins_anew_and_is_seen(cache: Any, clock: Clock) -> None:
+async def test_m6_c_a_sum_over_an_expired_entry_starts_again_and_is_visible(cache: Any, clock: Clock) -> None:
     await cache.put("n", "40", ttl=1)
     clock.advance(2)
     assert await cache.add_and_get("n", 2) == 2
@@ -103,7 +103,7 @@ async def test_m6_c_a_sum_over_an_expired_entry_begins_anew_and_is_seen(cache: A
     assert await cache.remaining_ttl("n") == timedelta.max
 
 
-async def test_m6_d_put_if_absent_over_an_expired_entry_is_seen(cache: Any, clock: Clock) -> None:
+async def test_m6_d_put_if_absent_over_an_expired_entry_is_visible(cache: Any, clock: Clock) -> None:
     for put in (cache.put_if_absent, cache.fast_put_if_absent):
         await cache.put("tea", "green", ttl=1, max_idle=1)
         clock.advance(2)
@@ -113,7 +113,7 @@ async def test_m6_d_put_if_absent_over_an_expired_entry_is_seen(cache: Any, cloc
         await cache.remove("tea")
 
 
-async def test_m6_e_all_puts_treat_the_time_alike(cache: Any) -> None:
+async def test_m6_e_all_puts_treat_the_ttl_alike(cache: Any) -> None:
     async def put_all(key: str, value: str, **options: Any) -> None:
         await cache.put_all({key: value}, **options)
 
@@ -126,16 +126,14 @@ async def test_m6_e_all_puts_treat_the_time_alike(cache: Any) -> None:
         assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
 
 
-async def test_m6_f_an_end_that_is_only_set_once_does_not_end_the_map_at_once(
-    cache: Any, server: Any, name: str
-) -> None:
+async def test_m6_f_expire_if_not_set_does_not_expire_the_map_at_once(cache: Any, server: Any, name: str) -> None:
     await cache.put("tea", "green")
     assert await cache.expire("10m", if_not_set=True) is True
     assert await cache.get("tea") == "green"
     assert 599_000 < server.pttl(name) <= 600_000
 
 
-async def test_events_are_told_as_redisson_tells_them(cache: Any, clock: Clock, heard: Heard) -> None:
+async def test_events_are_published_as_redisson_does(cache: Any, clock: Clock, heard: Heard) -> None:
     await cache.put("a", "1", ttl=5)
     await cache.replace("a", "2")
     await cache.remove("a")
@@ -156,7 +154,7 @@ async def test_events_are_told_as_redisson_tells_them(cache: Any, clock: Clock, 
     ]
 
 
-async def test_without_listeners_only_what_expires_is_told_of(
+async def test_without_listeners_only_expirations_are_published(
     cache: Any, clock: Clock, heard: Heard, server: Any, name: str
 ) -> None:
     server.hdel(f"{{{name}}}:redisson_options", "has-listeners")

@@ -23,12 +23,12 @@ NAMES = sorted(
 GIVEN = {"set", "seats", "channel"}  # a part's own name for a key that it was given
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
         assert key in {*MAP_PARTS, *GIVEN, "memo", "lease", "latch"}, f"{command} {key}"
@@ -36,7 +36,7 @@ def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_fits_a_screen(name: str) -> None:
+def test_a_script_fits_on_a_screen(name: str) -> None:
     own = files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
     assert len(own.splitlines()) <= 50
     assert own.count("\n--") >= 2, "it says what it does and what it answers"

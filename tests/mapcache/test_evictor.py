@@ -39,7 +39,7 @@ def clients(valkey_url: str) -> Iterator[Callable[[], tarry.Client]]:
         yield lambda: stack.enter_context(tarry.Client(valkey_url))
 
 
-def test_expired_entries_go_by_themselves_once_and_soon(clients: Any, name: str, server: Any) -> None:
+def test_expired_entries_are_evicted_automatically_once_and_soon(clients: Any, name: str, server: Any) -> None:
     maps = [clients().map_cache(name, codec="string") for _ in range(5)]
     told: list[MapEvent[str, str]] = []
     maps[0].listen(told.append, "expired")
@@ -51,7 +51,7 @@ def test_expired_entries_go_by_themselves_once_and_soon(clients: Any, name: str,
     assert sorted(int(event.key) for event in told) == list(range(100))
 
 
-def test_many_maps_have_one_loop(clients: Any, name: str) -> None:
+def test_many_maps_share_one_evictor_thread(clients: Any, name: str) -> None:
     client = clients()
     threads = Threads()
     maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(50)]
@@ -62,7 +62,7 @@ def test_many_maps_have_one_loop(clients: Any, name: str) -> None:
         until(lambda each=each: each.stats().expired + each.stats().size == 0, "evicted")
 
 
-def test_a_lost_handle_leaves_nothing_behind(clients: Any, name: str, server: Any) -> None:
+def test_a_garbage_collected_handle_leaves_nothing_behind(clients: Any, name: str, server: Any) -> None:
     client = clients()
     threads = Threads()
     cache = client.map_cache(name, codec="string")
@@ -79,7 +79,7 @@ def test_a_lost_handle_leaves_nothing_behind(clients: Any, name: str, server: An
     until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb begins anew")
 
 
-def test_cut_connections_end_no_eviction(clients: Any, name: str, server: Any) -> None:
+def test_eviction_survives_cut_connections(clients: Any, name: str, server: Any) -> None:
     cache = clients().map_cache(name, codec="string")
     cache.put("a", "1")
     until(lambda: server.zcard(f"tarry:{{{name}}}:evictors"), "it is kept")
@@ -90,7 +90,7 @@ def test_cut_connections_end_no_eviction(clients: Any, name: str, server: Any) -
     until(lambda: server.hlen(name) == 1, "evicted")
 
 
-def test_a_handle_without_a_policy_keeps_nothing(clients: Any, name: str, server: Any) -> None:
+def test_a_handle_without_a_policy_does_not_evict(clients: Any, name: str, server: Any) -> None:
     client = clients()
     threads = Threads()
     client.map_cache(name, codec="string", policy=None).put("a", "1", ttl="1ms")
@@ -98,7 +98,7 @@ def test_a_handle_without_a_policy_keeps_nothing(clients: Any, name: str, server
     assert server.hlen(name) == 1
 
 
-def test_redissons_rule_takes_the_latch(clients: Any, name: str, server: Any) -> None:
+def test_the_adaptive_policy_takes_redissons_latch(clients: Any, name: str, server: Any) -> None:
     cache = clients().map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, amount=2))
     cache.put_all({str(i): "x" for i in range(5)}, ttl="1ms")
     until(lambda: server.hlen(name) == 3, "two are gone, as many as may be")
@@ -108,7 +108,7 @@ def test_redissons_rule_takes_the_latch(clients: Any, name: str, server: Any) ->
 
 
 @pytest.mark.slow
-def test_an_empty_map_is_let_go_if_that_is_wanted(clients: Any, name: str) -> None:
+def test_remove_empty_stops_eviction_of_an_empty_map(clients: Any, name: str) -> None:
     client = clients()
     threads = Threads()
     cache = client.map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, remove_empty=True))
@@ -118,7 +118,7 @@ def test_an_empty_map_is_let_go_if_that_is_wanted(clients: Any, name: str) -> No
     until(lambda: cache.stats().expired == 0 and cache.stats().size == 0, "it is kept again")
 
 
-def test_in_imaginary_time_nothing_evicts_by_itself(valkey_url: str, name: str, server: Any) -> None:
+def test_nothing_is_evicted_automatically_in_imaginary_time(valkey_url: str, name: str, server: Any) -> None:
     threads = Threads()
     with TestClient(valkey_url, Clock()) as client:
         cache = client.map_cache(name, codec="string")
@@ -131,7 +131,7 @@ def test_in_imaginary_time_nothing_evicts_by_itself(valkey_url: str, name: str, 
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_followed(clients: Any, name: str, server: Any, valkey_url: str) -> None:
+def test_the_deputy_replaces_a_killed_evictor_process(clients: Any, name: str, server: Any, valkey_url: str) -> None:
     code = f"import tarry, time; m = tarry.Client({valkey_url!r}).map_cache({name!r}); m.size(); print(1, flush=True); time.sleep(99)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
@@ -148,7 +148,7 @@ def test_a_killed_process_is_followed(clients: Any, name: str, server: Any, valk
     until(lambda: server.hlen(name) == 0, "evicted by the deputy")
 
 
-async def test_an_awaiting_client_evicts_and_lets_go(valkey_url: str, name: str, server: Any) -> None:
+async def test_an_async_client_evicts_and_gives_its_seats_back(valkey_url: str, name: str, server: Any) -> None:
     async def awaited(true: Callable[[], Any], what: str) -> None:
         await asyncio.to_thread(until, true, what)
 
@@ -166,7 +166,7 @@ async def test_an_awaiting_client_evicts_and_lets_go(valkey_url: str, name: str,
     assert not server.exists(f"tarry:{{{name}}}:evictors")
 
 
-def test_what_waits_is_drained_in_bounded_steps(maps: Maps, name: str, clock: Clock) -> None:
+def test_expired_entries_are_evicted_in_bounded_steps(maps: Maps, name: str, clock: Clock) -> None:
     """No step of it holds the server up: each does what one may, and says that there is more."""
     if isinstance(maps.client, TestClient):
         cache = maps.client.map_cache(name, codec="string", policy=None)

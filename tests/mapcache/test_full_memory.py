@@ -24,7 +24,7 @@ def full(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[Any, Clock]
         yield cache, clock
 
 
-def test_writing_is_refused_and_changes_nothing(full: tuple[Any, Clock]) -> None:
+def test_writes_are_refused_and_change_nothing(full: tuple[Any, Clock]) -> None:
     cache, _ = full
     for ask in (
         lambda: cache.put("k1", "8"),
@@ -41,7 +41,7 @@ def test_writing_is_refused_and_changes_nothing(full: tuple[Any, Clock]) -> None
     assert dict(cache.items()) == {f"k{i}": "7" for i in range(20)}
 
 
-def test_reading_and_removing_work(full: tuple[Any, Clock]) -> None:
+def test_reads_and_removals_work(full: tuple[Any, Clock]) -> None:
     cache, _ = full
     assert cache.get("k1") == "7"
     assert "k2" in cache
@@ -54,7 +54,7 @@ def test_reading_and_removing_work(full: tuple[Any, Clock]) -> None:
     assert cache.clear() is True
 
 
-def test_evicting_works(full: tuple[Any, Clock]) -> None:
+def test_eviction_works(full: tuple[Any, Clock]) -> None:
     cache, clock = full
     clock.advance(5)
     assert cache.evict() == 20

@@ -25,7 +25,7 @@ def cut(server: Any) -> int:
     return len(ids)
 
 
-async def test_events_come_across_two_clients_of_both_kinds(valkey_url: str, name: str) -> None:
+async def test_events_reach_blocking_and_async_clients(valkey_url: str, name: str) -> None:
     blocking: queue.Queue[MapEvent[Any, Any]] = queue.Queue()
     awaiting: asyncio.Queue[MapEvent[Any, Any]] = asyncio.Queue()
 
@@ -57,7 +57,7 @@ async def test_events_come_across_two_clients_of_both_kinds(valkey_url: str, nam
     assert heard == seen[1:3]
 
 
-def test_a_failing_handler_ends_nothing(valkey_url: str, name: str, caplog: Any) -> None:
+def test_a_failing_handler_does_not_end_the_subscription(valkey_url: str, name: str, caplog: Any) -> None:
     seen: queue.Queue[str] = queue.Queue()
 
     def handler(event: MapEvent[str, str]) -> None:
@@ -90,7 +90,7 @@ def test_a_handler_may_use_the_map(valkey_url: str, name: str) -> None:
             assert over.wait(30)
 
 
-def test_a_stopped_handler_hears_no_more_and_the_others_do(valkey_url: str, name: str, server: Any) -> None:
+def test_a_stopped_handler_receives_no_events_and_others_still_do(valkey_url: str, name: str, server: Any) -> None:
     first: queue.Queue[str] = queue.Queue()
     second: queue.Queue[str] = queue.Queue()
     with tarry.Client(valkey_url) as client:
@@ -109,7 +109,7 @@ def test_a_stopped_handler_hears_no_more_and_the_others_do(valkey_url: str, name
         until(lambda: server.pubsub_numsub(channel) == [(channel.encode(), 0)], "nobody listens")
 
 
-def test_a_cut_line_is_called_again(valkey_url: str, name: str, server: Any) -> None:
+def test_a_cut_subscription_is_reopened(valkey_url: str, name: str, server: Any) -> None:
     seen: queue.Queue[str] = queue.Queue()
     with tarry.Client(valkey_url) as client:
         cache = client.map_cache(name, codec="string", policy=None)
@@ -121,7 +121,7 @@ def test_a_cut_line_is_called_again(valkey_url: str, name: str, server: Any) -> 
             assert seen.get(timeout=30) == "a"
 
 
-async def test_a_cut_line_of_an_awaiting_client_is_called_again(valkey_url: str, name: str, server: Any) -> None:
+async def test_a_cut_subscription_of_an_async_client_is_reopened(valkey_url: str, name: str, server: Any) -> None:
     seen: asyncio.Queue[str] = asyncio.Queue()
     async with tarry.AsyncClient(valkey_url) as client:
         cache = client.map_cache(name, codec="string", policy=None)
@@ -135,7 +135,7 @@ async def test_a_cut_line_of_an_awaiting_client_is_called_again(valkey_url: str,
                 assert await seen.get() == "a"
 
 
-def test_foreign_bytes_on_a_channel_are_passed_over(valkey_url: str, name: str, server: Any) -> None:
+def test_foreign_messages_on_a_channel_are_skipped(valkey_url: str, name: str, server: Any) -> None:
     seen: queue.Queue[str] = queue.Queue()
     with tarry.Client(valkey_url) as client:
         cache = client.map_cache(name, codec="string", policy=None)
@@ -146,7 +146,7 @@ def test_foreign_bytes_on_a_channel_are_passed_over(valkey_url: str, name: str, 
             assert seen.get(timeout=30) == "a"
 
 
-async def test_a_listener_that_is_stopped_at_once_has_heard_nothing(cache: Any) -> None:
+async def test_a_listener_stopped_at_once_receives_nothing(cache: Any) -> None:
     seen: list[Any] = []
     listener = await cache.listen(seen.append)
     stopped = listener.stop()
@@ -158,7 +158,9 @@ async def test_a_listener_that_is_stopped_at_once_has_heard_nothing(cache: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
-def test_who_may_not_listen_is_told_and_does_not_try_all_the_time(own_server: Any, name: str, awaited: bool) -> None:
+def test_a_forbidden_subscription_raises_and_is_not_retried_constantly(
+    own_server: Any, name: str, awaited: bool
+) -> None:
     running = own_server(port=True)
     running.ask("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
     host, port = running.address
@@ -178,7 +180,7 @@ def test_who_may_not_listen_is_told_and_does_not_try_all_the_time(own_server: An
         assert int(raw.info("stats")["total_connections_received"]) < 20
 
 
-def test_who_lets_go_while_the_line_is_made_ends_it(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsubscribing_while_connecting_closes_the_connection(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tarry.clients.blocking.pubsub_connection.PING_AFTER_S", 1000.0)  # nothing else would wake it
     calls, let_go, connect = threading.Event(), threading.Event(), Server.connect
 

@@ -21,7 +21,7 @@ def lease_of(name: str, key: str) -> str:
 
 
 @BACKENDS
-def test_one_loads_and_all_get_it(url: str, name: str, backend: Any, server: Any) -> None:
+def test_one_thread_loads_for_all(url: str, name: str, backend: Any, server: Any) -> None:
     loads: list[str] = []
     begun, go = threading.Event(), threading.Event()
 
@@ -33,7 +33,7 @@ def test_one_loads_and_all_get_it(url: str, name: str, backend: Any, server: Any
 
     with tarry.Client(url) as one, tarry.Client(url) as two, ThreadPoolExecutor(8) as pool:
         maps = [client.map_cache(name, codec="string", backend=backend) for client in (one, two)]
-        wishes = [pool.submit(maps[i % 2].compute_if_absent, "tea", loader, ttl="1h") for i in range(8)]
+        futures = [pool.submit(maps[i % 2].compute_if_absent, "tea", loader, ttl="1h") for i in range(8)]
         assert begun.wait(30)
         hints = f"tarry:{{{name}}}:hints"
         until(lambda: server.pubsub_numsub(hints)[0][1] == 2, "both clients listen")
@@ -41,7 +41,7 @@ def test_one_loads_and_all_get_it(url: str, name: str, backend: Any, server: Any
         threading.Event().wait(0.3)
         assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before < 30, "who waits does not ask"
         go.set()
-        assert [wish.result(30) for wish in wishes] == ["green"] * 8
+        assert [future.result(30) for future in futures] == ["green"] * 8
         assert loads == ["tea"]
         left = maps[0].remaining_ttl("tea")
         assert left is not None
@@ -49,7 +49,7 @@ def test_one_loads_and_all_get_it(url: str, name: str, backend: Any, server: Any
         assert not server.exists(lease_of(name, "tea"))
 
 
-async def test_one_task_loads_and_all_get_it(valkey_url: str, name: str) -> None:
+async def test_one_task_loads_for_all(valkey_url: str, name: str) -> None:
     loads: list[str] = []
 
     async def loader(key: str) -> str:
@@ -63,7 +63,7 @@ async def test_one_task_loads_and_all_get_it(valkey_url: str, name: str) -> None
     assert loads == ["tea"]
 
 
-def test_a_loader_that_fails_lets_the_next_one_load(valkey_url: str, name: str) -> None:
+def test_a_failed_loader_lets_the_next_one_load(valkey_url: str, name: str) -> None:
     begun, turns = threading.Event(), iter([ValueError("no tea"), None, "green"])
 
     def loader(key: str) -> str | None:
@@ -76,26 +76,26 @@ def test_a_loader_that_fails_lets_the_next_one_load(valkey_url: str, name: str) 
 
     with tarry.Client(valkey_url) as client, ThreadPoolExecutor(3) as pool:
         cache = client.map_cache(name, codec="string", policy=None)
-        wishes = [pool.submit(cache.compute_if_absent, "tea", loader) for _ in range(3)]
-        outcomes = sorted(str(wish.exception(30) or wish.result()) for wish in wishes)
+        futures = [pool.submit(cache.compute_if_absent, "tea", loader) for _ in range(3)]
+        outcomes = sorted(str(future.exception(30) or future.result()) for future in futures)
         assert outcomes == ["None", "green", "no tea"]
         assert cache.get("tea") == "green"
 
 
 @BACKENDS
-def test_a_dead_loader_holds_nobody_up_beyond_its_lease(url: str, name: str, server: Any, backend: Any) -> None:
+def test_a_dead_loader_blocks_others_only_during_its_lease(url: str, name: str, server: Any, backend: Any) -> None:
     server.set(lease_of(name, "tea"), "tarry:dead", px=300)
     with tarry.Client(url) as client:
         cache = client.map_cache(name, codec="string", backend=backend, policy=None)
         assert cache.compute_if_absent("tea", lambda _: "green") == "green"
 
 
-def test_who_waits_for_java_hears_java(valkey_url: str, name: str, server: Any) -> None:
+def test_a_waiting_loader_is_notified_by_java(valkey_url: str, name: str, server: Any) -> None:
     server.set(lease_of(name, "tea"), "0123456789abcdef", px=600_000)
     options = f"{{{name}}}:redisson_options"
     with tarry.Client(valkey_url) as client, ThreadPoolExecutor(1) as pool:
         cache = client.map_cache(name, codec="string", policy=None)
-        wish = pool.submit(cache.compute_if_absent, "tea", lambda _: "never")
+        future = pool.submit(cache.compute_if_absent, "tea", lambda _: "never")
         until(lambda: server.hexists(options, "has-listeners"), "Java is asked to tell")
         until(lambda: server.pubsub_numsub(f"redisson_map_cache_created:{{{name}}}")[0][1], "it listens")
         message = struct.pack("<Q", 3) + b"tea" + struct.pack("<Q", 5) + b"black"
@@ -104,11 +104,11 @@ def test_who_waits_for_java_hears_java(valkey_url: str, name: str, server: Any) 
             java.hset(name, "tea", struct.pack("<dQ", 0, 5) + b"black")
             java.publish(f"redisson_map_cache_created:{{{name}}}", message)
             java.execute()
-        assert wish.result(30) == "black"
+        assert future.result(30) == "black"
 
 
 @BACKENDS
-def test_what_was_loaded_while_another_wrote_is_not_put(url: str, name: str, backend: Any) -> None:
+def test_a_loaded_value_does_not_overwrite_a_newer_one(url: str, name: str, backend: Any) -> None:
     with tarry.Client(url) as client:
         cache = client.map_cache(name, codec="string", backend=backend, policy=None)
 
@@ -126,7 +126,7 @@ def test_what_was_loaded_while_another_wrote_is_not_put(url: str, name: str, bac
         assert cache.get("b") is None
 
 
-async def test_a_cancelled_loader_gives_its_lease_back(valkey_url: str, name: str, server: Any) -> None:
+async def test_a_cancelled_loader_releases_its_lease(valkey_url: str, name: str, server: Any) -> None:
     async def loader(key: str) -> str:
         await asyncio.sleep(60)
         return "late"
@@ -139,7 +139,7 @@ async def test_a_cancelled_loader_gives_its_lease_back(valkey_url: str, name: st
         assert not server.exists(lease_of(name, "tea"))
 
 
-async def test_who_is_cancelled_before_loading_gives_the_lease_back(valkey_url: str, name: str, server: Any) -> None:
+async def test_a_call_cancelled_before_loading_releases_its_lease(valkey_url: str, name: str, server: Any) -> None:
     def scripts() -> int:
         return int(server.info("commandstats")["cmdstat_evalsha"]["calls"])
 
@@ -148,14 +148,14 @@ async def test_who_is_cancelled_before_loading_gives_the_lease_back(valkey_url: 
         await cache.get("tea")  # it is connected
         before = scripts()
         server.client_pause(100)
-        wish = asyncio.ensure_future(cache.compute_if_absent("tea", lambda _: asyncio.sleep(60, "late")))
+        future = asyncio.ensure_future(cache.compute_if_absent("tea", lambda _: asyncio.sleep(60, "late")))
         await asyncio.sleep(0.03)  # it is sent, and not answered
-        wish.cancel()
-        await asyncio.wait({wish})
+        future.cancel()
+        await asyncio.wait({future})
         await asyncio.to_thread(until, lambda: scripts() >= before + 2, "taken, and given back")
         assert not server.exists(lease_of(name, "tea"))
 
 
-def test_a_lease_is_a_time(valkey_url: str, name: str) -> None:
+def test_an_invalid_lease_is_refused(valkey_url: str, name: str) -> None:
     with tarry.Client(valkey_url) as client, pytest.raises(BadInput, match="lease"):
         client.map_cache(name, policy=None).compute_if_absent("a", lambda _: "x", lease=0)

@@ -12,7 +12,7 @@ from tarry.clients.testing import Clock
 from tarry.errors import BadInput
 
 
-async def test_an_entry_lives_for_its_time(cache: Any, clock: Clock) -> None:
+async def test_an_entry_lives_for_its_ttl(cache: Any, clock: Clock) -> None:
     assert await cache.put("tea", "green", ttl="10s") is None
     clock.advance("9.999s")
     assert await cache.get("tea") == "green"
@@ -25,7 +25,7 @@ async def test_an_entry_lives_for_its_time(cache: Any, clock: Clock) -> None:
     assert await cache.size() == 0
 
 
-async def test_an_idle_entry_ends_and_a_used_one_goes_on(cache: Any, clock: Clock) -> None:
+async def test_an_idle_entry_expires_and_a_used_one_stays(cache: Any, clock: Clock) -> None:
     await cache.put("tea", "green", max_idle=10)
     for _ in range(3):
         clock.advance(9)
@@ -36,7 +36,7 @@ async def test_an_idle_entry_ends_and_a_used_one_goes_on(cache: Any, clock: Cloc
     assert await cache.get("tea") is None
 
 
-async def test_the_shorter_of_both_times_counts(cache: Any, clock: Clock) -> None:
+async def test_the_shorter_of_ttl_and_idle_time_counts(cache: Any, clock: Clock) -> None:
     await cache.put("tea", "green", ttl=15, max_idle=10)
     assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
     clock.advance(9)
@@ -44,7 +44,7 @@ async def test_the_shorter_of_both_times_counts(cache: Any, clock: Clock) -> Non
     assert await cache.remaining_ttl("tea") == timedelta(seconds=6)
 
 
-async def test_a_look_at_the_time_to_live_alone_is_no_use(cache: Any, clock: Clock) -> None:
+async def test_get_with_ttl_only_does_not_count_as_use(cache: Any, clock: Clock) -> None:
     await cache.put("tea", "green", ttl=30, max_idle=10)
     clock.advance(9)
     assert await cache.get_with_ttl_only("tea") == "green"
@@ -55,7 +55,7 @@ async def test_a_look_at_the_time_to_live_alone_is_no_use(cache: Any, clock: Clo
     assert await cache.get_with_ttl_only("tea") is None
 
 
-async def test_who_puts_says_what_becomes_of_the_time(cache: Any, clock: Clock) -> None:
+async def test_a_put_sets_keeps_or_clears_the_ttl(cache: Any, clock: Clock) -> None:
     for put in (cache.put, cache.fast_put):
         await put("tea", "green", ttl=10, max_idle=8)
         await put("tea", "black", keep_ttl=True)
@@ -71,7 +71,7 @@ async def test_who_puts_says_what_becomes_of_the_time(cache: Any, clock: Clock) 
     assert await cache.get_all(["tea", "coffee", "milk"]) == {"tea": "black", "coffee": "black"}
 
 
-async def test_puts_answer_what_was_there(cache: Any) -> None:
+async def test_puts_return_the_previous_value(cache: Any) -> None:
     assert await cache.put("tea", "green") is None
     assert await cache.put("tea", "black") == "green"
     assert await cache.fast_put("tea", "white") is False
@@ -83,7 +83,7 @@ async def test_puts_answer_what_was_there(cache: Any) -> None:
     assert await cache.get("tea") == "white"
 
 
-async def test_a_replaced_entry_keeps_its_time(cache: Any, clock: Clock) -> None:
+async def test_a_replaced_entry_keeps_its_ttl(cache: Any, clock: Clock) -> None:
     assert await cache.replace("tea", "green") is None
     assert not await cache.contains("tea")
     await cache.put("tea", "green", ttl=20, max_idle=10)
@@ -96,7 +96,7 @@ async def test_a_replaced_entry_keeps_its_time(cache: Any, clock: Clock) -> None
     assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
 
 
-async def test_removing_answers_what_was_there(cache: Any) -> None:
+async def test_removals_return_the_previous_value(cache: Any) -> None:
     await cache.put_all({"a": "1", "b": "2", "c": "3"})
     assert await cache.remove("a") == "1"
     assert await cache.remove("a") is None
@@ -135,14 +135,14 @@ async def test_sums_stay_exact(maps: Maps, name: str) -> None:
         await numbers.add_and_get("n", 2**64)
 
 
-async def test_a_sum_keeps_the_time_that_its_entry_has(cache: Any, clock: Clock) -> None:
+async def test_add_and_get_keeps_the_ttl(cache: Any, clock: Clock) -> None:
     await cache.put("n", "1", ttl=10, max_idle=8)
     clock.advance(7)
     assert await cache.add_and_get("n", 1) == 2
     assert await cache.remaining_ttl("n") == timedelta(seconds=3)
 
 
-async def test_an_entry_gets_another_time(cache: Any, clock: Clock) -> None:
+async def test_expire_entry_changes_the_ttl(cache: Any, clock: Clock) -> None:
     assert await cache.expire_entry("tea", ttl=5) is False
     await cache.put("tea", "green")
     assert await cache.expire_entry("tea", ttl=10, max_idle=5) is True
@@ -157,7 +157,7 @@ async def test_an_entry_gets_another_time(cache: Any, clock: Clock) -> None:
     assert await cache.size() == 0
 
 
-async def test_iterators_show_nothing_that_has_expired(maps: Maps, cache: Any, clock: Clock) -> None:
+async def test_iterators_skip_expired_entries(maps: Maps, cache: Any, clock: Clock) -> None:
     async def walk(what: str) -> list[Any]:
         made = getattr(cache, what)()
         return await maps.walk(await made if hasattr(cache, "plain") else made)
@@ -176,7 +176,7 @@ async def test_iterators_show_nothing_that_has_expired(maps: Maps, cache: Any, c
     assert await walk("items") == []
 
 
-async def test_the_size_is_exact_whatever_waits_for_the_evictor(cache: Any, clock: Clock) -> None:
+async def test_the_size_excludes_expired_entries(cache: Any, clock: Clock) -> None:
     await cache.put_all({f"both{i}": "" for i in range(900)}, ttl=10, max_idle=5)
     await cache.put_all({f"stays{i}": "" for i in range(30)})
     clock.advance(7)
@@ -186,7 +186,7 @@ async def test_the_size_is_exact_whatever_waits_for_the_evictor(cache: Any, cloc
     assert await cache.size() == 30
 
 
-async def test_stats_tell_without_touching(cache: Any, clock: Clock, server: Any, name: str) -> None:
+async def test_stats_do_not_count_as_use(cache: Any, clock: Clock, server: Any, name: str) -> None:
     await cache.put("tea", "green", ttl=10)
     await cache.put("milk", "cold", max_idle=20)
     await cache.put("water", "hot")
@@ -200,7 +200,7 @@ async def test_stats_tell_without_touching(cache: Any, clock: Clock, server: Any
     assert server.hgetall(name) == before
 
 
-async def test_a_map_as_a_whole_ends_together(cache: Any, server: Any, name: str) -> None:
+async def test_expire_applies_to_the_whole_map(cache: Any, server: Any, name: str) -> None:
     assert await cache.expire(600) is False
     await cache.put("tea", "green", ttl=5)
     assert await cache.expire("10m") is True

@@ -7,7 +7,7 @@ from typing import Any
 from tarry.clients.testing import Clock
 
 
-async def test_clearing_leaves_the_maximum_size(cache: Any) -> None:
+async def test_clear_keeps_the_maximum_size(cache: Any) -> None:
     assert await cache.clear() is False
     await cache.set_max_size(2)
     await cache.put("tea", "green", ttl=5)
@@ -16,7 +16,7 @@ async def test_clearing_leaves_the_maximum_size(cache: Any) -> None:
     assert (await cache.stats()).max_size == 2
 
 
-async def test_what_was_used_the_longest_ago_goes_first(cache: Any, clock: Clock) -> None:
+async def test_lru_evicts_the_least_recently_used_entry(cache: Any, clock: Clock) -> None:
     await cache.set_max_size(2)
     await cache.put("a", "1")
     clock.advance("1ms")
@@ -28,7 +28,7 @@ async def test_what_was_used_the_longest_ago_goes_first(cache: Any, clock: Clock
     assert await cache.get_all("abc") == {"a": "1", "c": "3"}
 
 
-async def test_what_was_used_the_least_goes_first(cache: Any) -> None:
+async def test_lfu_evicts_the_least_frequently_used_entry(cache: Any) -> None:
     assert await cache.try_set_max_size(2, mode="LFU") is True
     await cache.put("a", "1")
     await cache.put("b", "2")
@@ -39,7 +39,7 @@ async def test_what_was_used_the_least_goes_first(cache: Any) -> None:
     assert await cache.get_all("abc") == {"a": "1", "c": "3"}
 
 
-async def test_a_maximum_size_is_tried_once(cache: Any) -> None:
+async def test_try_set_max_size_sets_it_only_once(cache: Any) -> None:
     assert await cache.try_set_max_size(2) is True
     assert await cache.try_set_max_size(3) is False
     assert (await cache.stats()).max_size == 2
@@ -47,7 +47,7 @@ async def test_a_maximum_size_is_tried_once(cache: Any) -> None:
     assert (await cache.stats()).max_size is None
 
 
-async def test_what_has_expired_goes_before_what_lives(cache: Any, clock: Clock) -> None:
+async def test_expired_entries_are_evicted_first(cache: Any, clock: Clock) -> None:
     await cache.set_max_size(2)
     await cache.put("old", "1")
     await cache.put("gone", "2", ttl=1)

@@ -252,7 +252,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_a_map_cache_is_a_dictionary_with_expiry(valkey_url: str) -> None:
+def test_a_map_cache_behaves_like_a_dictionary_with_expiry(valkey_url: str) -> None:
     Machine.url = valkey_url
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Machine,
@@ -263,7 +263,7 @@ def test_a_map_cache_is_a_dictionary_with_expiry(valkey_url: str) -> None:
 
 
 @pytest.mark.long
-def test_it_is_one_for_longer(valkey_url: str) -> None:
+def test_a_map_cache_matches_the_model_in_long_runs(valkey_url: str) -> None:
     Machine.url = valkey_url
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Machine,

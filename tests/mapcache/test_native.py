@@ -19,7 +19,7 @@ def cache(maps: Maps, name: str) -> Any:
     return maps.map(name, backend="native", policy="deadline")
 
 
-async def test_its_layout_is_redissons_native_one(cache: Any, server: Any, name: str) -> None:
+async def test_the_layout_is_that_of_redissons_native_maps(cache: Any, server: Any, name: str) -> None:
     await cache.put("tea", "green", ttl="10m")
     await cache.put("milk", "cold")
     assert server.hgetall(name) == {b"tea": b"green", b"milk": b"cold"}
@@ -28,7 +28,7 @@ async def test_its_layout_is_redissons_native_one(cache: Any, server: Any, name:
     assert server.keys(f"*{name}*") == [name.encode()]
 
 
-async def test_its_verbs(cache: Any, maps: Maps, server: Any, name: str) -> None:
+async def test_every_verb_of_a_native_map_works(cache: Any, maps: Maps, server: Any, name: str) -> None:
     assert await cache.put("tea", "green", ttl="10m") is None
     assert await cache.put("tea", "black", keep_ttl=True) == "green"
     assert timedelta(minutes=9) < await cache.remaining_ttl("tea") <= timedelta(minutes=10)
@@ -64,13 +64,13 @@ async def test_its_verbs(cache: Any, maps: Maps, server: Any, name: str) -> None
     assert server.keys(f"{name}") == []
 
 
-async def test_a_field_expires(cache: Any, server: Any, name: str) -> None:
+async def test_a_field_of_a_native_map_expires(cache: Any, server: Any, name: str) -> None:
     await cache.put("tea", "green", ttl="20ms")
     until(lambda: not server.hexists(name, "tea"), "the server has taken it out")
     assert await cache.get("tea") is None
 
 
-async def test_a_sum_keeps_its_time(cache: Any) -> None:
+async def test_add_and_get_keeps_the_ttl(cache: Any) -> None:
     await cache.put("n", "1", ttl="10m")
     assert await cache.add_and_get("n", 1.5) == 2.5
     assert timedelta(minutes=9) < await cache.remaining_ttl("n") <= timedelta(minutes=10)
@@ -79,7 +79,7 @@ async def test_a_sum_keeps_its_time(cache: Any) -> None:
         await cache.add_and_get("t", 1)
 
 
-async def test_what_it_has_not_is_refused(cache: Any) -> None:
+async def test_unsupported_verbs_are_refused(cache: Any) -> None:
     for refused in (
         lambda: cache.put("a", "1", max_idle=5),
         lambda: cache.set_max_size(5),

@@ -50,12 +50,12 @@ async def awaiting_story(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["redis8_url", "redis7_url", "redis6_url"])
-def test_on_redis(url: str, request: pytest.FixtureRequest, name: str) -> None:
+def test_map_caches_work_on_redis(url: str, request: pytest.FixtureRequest, name: str) -> None:
     blocking_story(request.getfixturevalue(url), name)
     asyncio.run(awaiting_story(request.getfixturevalue(url), f"{name}-a"))
 
 
-def test_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str) -> None:
+def test_everything_works_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     for number in range(4):  # in several slots
         blocking_story(url, f"{name}-{number}")
@@ -64,7 +64,7 @@ def test_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str) -> None:
         client.map_cache("a{b")
 
 
-def test_sharded_channels_reach_who_listens_as_java_does(cluster_nodes: list[tuple[str, int]], name: str) -> None:
+def test_events_reach_sharded_subscribers_like_javas(cluster_nodes: list[tuple[str, int]], name: str) -> None:
     import redis
 
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
@@ -80,7 +80,7 @@ def test_sharded_channels_reach_who_listens_as_java_does(cluster_nodes: list[tup
         listener.close()
 
 
-def test_native_needs_a_server_whose_fields_expire(redis7_url: str, name: str) -> None:
+def test_native_maps_need_a_server_with_field_expiry(redis7_url: str, name: str) -> None:
     with tarry.Client(redis7_url) as client:
         cache = client.map_cache(name, codec="string", backend="native")
         with pytest.raises(ServerUnfit, match="Valkey 9 or Redis"):

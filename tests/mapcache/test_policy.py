@@ -40,11 +40,11 @@ SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1
         (EvictionPace(80, (0, 0)), None, EvictionPace(80, (0, 0))),
     ],
 )
-def test_the_rule(pace: EvictionPace, found: int | None, then: EvictionPace) -> None:
+def test_the_next_delay_follows_redissons_rule(pace: EvictionPace, found: int | None, then: EvictionPace) -> None:
     assert next_pace(ARTICLE, pace, found) == then
 
 
-def test_an_idle_map_is_looked_at_ever_more_seldom() -> None:
+def test_an_idle_map_is_checked_less_and_less_often() -> None:
     pace, delays = ARTICLE.begin(), []
     for _ in range(18):
         pace = next_pace(ARTICLE, pace, 0)
@@ -52,7 +52,7 @@ def test_an_idle_map_is_looked_at_ever_more_seldom() -> None:
     assert delays == SLOWER
 
 
-def test_minimum_maximum_and_amount_are_options() -> None:
+def test_minimum_maximum_and_amount_can_be_configured() -> None:
     rule = AdaptivePolicy(minimum="1s", maximum="3s", amount=10)
     assert rule.begin() == EvictionPace(1, ())
     assert next_pace(rule, EvictionPace(2, (0, 0)), 0).delay_s == 3
@@ -70,6 +70,6 @@ def test_minimum_maximum_and_amount_are_options() -> None:
         ({"amount": True}, "amount"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused(options: dict[str, int], words: str) -> None:
+def test_an_invalid_policy_is_refused(options: dict[str, int], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         AdaptivePolicy(**options)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def in_ms(ms: float) -> str | None:
 
 
 @pytest.mark.parametrize("row", rows("map_cache_writes"), ids=name_of)
-def test_a_write_leaves_what_java_left(row: dict[str, Any], client_at: Any, server: Any) -> None:
+def test_a_write_leaves_the_keys_that_java_left(row: dict[str, Any], client_at: Any, server: Any) -> None:
     theirs = names.map_cache(row["hash"])
     key, packed = raw(row["field"]), raw(row["value"])
     entry = unpack_entry(packed or b"")
@@ -84,7 +84,7 @@ def test_a_write_leaves_what_java_left(row: dict[str, Any], client_at: Any, serv
 
 
 @pytest.mark.parametrize("row", rows("map_cache_events"), ids=name_of)
-def test_an_event_tells_what_java_told(row: dict[str, Any], client_at: Any, server: Any) -> None:
+def test_an_event_publishes_what_java_published(row: dict[str, Any], client_at: Any, server: Any) -> None:
     kind = row["channel"].split(":")[0].rpartition("_")[2]
     name = next(name for name in MAPS if getattr(names.map_cache(name), kind) == row["channel"])
     message = raw(row["payload"])

@@ -33,7 +33,7 @@ def client(url: str) -> Iterator[TestClient]:
 
 @BACKENDS
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_repeated_call_answers_the_same(verb: str, backend: Any, client: TestClient, server: Any, name: str) -> None:
+def test_a_repeated_call_returns_the_same(verb: str, backend: Any, client: TestClient, server: Any, name: str) -> None:
     cache = client.map_cache(name, codec="string", backend=backend, policy=None)
     cache.put("k", "7")
     call = VERBS[verb](cache._verbs)
@@ -44,7 +44,7 @@ def test_a_repeated_call_answers_the_same(verb: str, backend: Any, client: TestC
     assert server.pttl(call.keys[[b":answer:" in key for key in call.keys].index(True)]) <= 30_000
 
 
-def test_a_repeated_put_leaves_the_same(client: TestClient, server: Any, name: str) -> None:
+def test_a_repeated_put_changes_nothing(client: TestClient, server: Any, name: str) -> None:
     verbs = client.map_cache(name, codec="string", policy=None)._verbs
     call = verbs.put("k", "1", 5, 5, False)
     assert client.engine.run(call) is None

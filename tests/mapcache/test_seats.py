@@ -19,7 +19,7 @@ def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> Non
         assert [step(client, name, b"%d" % i).seat for i in range(5)] == seats
 
 
-def test_a_dead_evictor_is_followed_by_its_deputy(valkey_url: str, name: str) -> None:
+def test_a_dead_evictor_is_replaced_by_its_deputy(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         step(client, name, b"dead")
         deputy = step(client, name, b"deputy")
@@ -31,7 +31,7 @@ def test_a_dead_evictor_is_followed_by_its_deputy(valkey_url: str, name: str) ->
         assert (done.seat, done.evicted) == (EVICTOR, 1)
 
 
-def test_who_is_late_is_no_keeper(valkey_url: str, name: str, server: Any) -> None:
+def test_a_late_evictor_loses_its_seat(valkey_url: str, name: str, server: Any) -> None:
     with TestClient(valkey_url, Clock()) as client:
         step(client, name, b"me")
         cache = client.map_cache(name, policy=None)
@@ -41,7 +41,7 @@ def test_who_is_late_is_no_keeper(valkey_url: str, name: str, server: Any) -> No
         assert 0 < server.pttl(f"tarry:{{{name}}}:evictors") <= 60_000
 
 
-def test_the_evictor_looks_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
+def test_the_evictor_wakes_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         cache = client.map_cache(name, codec="string", policy=None)
         cache.put("a", "1", ttl=3)
@@ -53,7 +53,7 @@ def test_the_evictor_looks_when_the_next_entry_expires(valkey_url: str, name: st
         assert step(client, name, b"me").wait == 5_000_000
 
 
-def test_an_entry_that_ends_sooner_calls_the_evictor_once(valkey_url: str, name: str, server: Any) -> None:
+def test_an_entry_that_expires_sooner_wakes_the_evictor_once(valkey_url: str, name: str, server: Any) -> None:
     hints = f"tarry:{{{name}}}:hints"
     with TestClient(valkey_url, Clock()) as client, server.pubsub() as listener:
         listener.subscribe(hints)
@@ -78,7 +78,7 @@ def look(client: TestClient, keeper: DutyList) -> int:
     return len(due)
 
 
-def test_idle_maps_come_to_share_one_round_trip(valkey_url: str, name: str) -> None:
+def test_idle_maps_end_up_sharing_one_round_trip(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         keeper, rounds = DutyList(), list[int]()
         for number in range(5):
@@ -92,7 +92,7 @@ def test_idle_maps_come_to_share_one_round_trip(valkey_url: str, name: str) -> N
         assert 5 in rounds or sum(rounds[-2:]) == 5, rounds
 
 
-def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
+def test_foreign_messages_do_not_change_the_next_wake_up(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         context = client.map_cache("words", policy=None)._verbs.context
         keeper, kept = DutyList(), EvictedMap(context, b"me")
@@ -108,7 +108,7 @@ def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
         assert kept.alarm == 0.0
 
 
-def test_a_hint_during_a_look_of_several_steps_is_not_lost(valkey_url: str, name: str) -> None:
+def test_a_hint_during_an_eviction_of_several_steps_is_not_lost(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         cache = client.map_cache(name, codec="string", policy=None)
         cache.put_all({str(i): "x" for i in range(300)}, ttl=1)  # two steps
@@ -123,7 +123,7 @@ def test_a_hint_during_a_look_of_several_steps_is_not_lost(valkey_url: str, name
         assert keeper.next_due() == 0.0
 
 
-def test_after_errors_it_looks_ever_later_and_learns_nothing(valkey_url: str) -> None:
+def test_errors_delay_the_evictor_more_and_more_without_changing_its_pace(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         context = client.map_cache("errors", policy=None)._verbs.context
         kept = EvictedMap(context, b"me")

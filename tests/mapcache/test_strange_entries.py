@@ -33,7 +33,7 @@ async def test_a_bad_put_is_refused_and_nothing_is_written(
     assert server.keys(f"*{name}*") == []
 
 
-async def test_other_words_are_refused(maps: Maps, cache: Any) -> None:
+async def test_invalid_values_are_refused(maps: Maps, cache: Any) -> None:
     for bad in (-1, 2.5, True, 2**31):
         with pytest.raises(BadInput, match="size"):
             await cache.set_max_size(bad)
@@ -52,7 +52,7 @@ async def test_other_words_are_refused(maps: Maps, cache: Any) -> None:
         await cache.listen(print, "changed")
 
 
-async def test_a_value_that_cannot_be_read_is_refused_alone_and_shown_among_others(
+async def test_an_unreadable_value_raises_alone_and_is_shown_raw_in_iterators(
     maps: Maps, name: str, server: Any
 ) -> None:
     cache = maps.map(name, codec="kryo5")
@@ -66,7 +66,7 @@ async def test_a_value_that_cannot_be_read_is_refused_alone_and_shown_among_othe
     assert await cache.fast_remove("k") == 1
 
 
-async def test_keys_of_another_type_are_told_of(cache: Any, server: Any, name: str) -> None:
+async def test_keys_of_another_type_raise_server_unfit(cache: Any, server: Any, name: str) -> None:
     server.set(name, "text")
     with pytest.raises(ServerUnfit, match="WRONGTYPE"):
         await cache.put("a", "1")
@@ -74,7 +74,7 @@ async def test_keys_of_another_type_are_told_of(cache: Any, server: Any, name: s
         await cache.get("a")
 
 
-async def test_big_values_and_strange_keys_come_back(maps: Maps, name: str) -> None:
+async def test_big_values_and_strange_keys_round_trip(maps: Maps, name: str) -> None:
     cache = maps.map(name, codec="bytes")
     for key in (b"", b"\0" * 20, b"redisson__expiretag", b"temp_val__redisson", b"~me", bytes(range(256))):
         await cache.put(key, key + b"!", ttl=60)
@@ -84,7 +84,7 @@ async def test_big_values_and_strange_keys_come_back(maps: Maps, name: str) -> N
     assert await cache.get_all([b"1", b"2"]) == {b"1": big, b"2": big}
 
 
-async def test_an_idle_time_beyond_all_reason_is_none(cache: Any, server: Any, name: str, clock: Clock) -> None:
+async def test_an_absurd_idle_time_is_ignored(cache: Any, server: Any, name: str, clock: Clock) -> None:
     for head in (b"\xff" * 8, b"\0\0\0\0\0\0\xf0\x7f", b"\0\0\0\0\0\0\xf0\xbf"):  # NaN, infinity, -1
         server.hset(name, "k", head + b"\1\0\0\0\0\0\0\0v")
         assert await cache.get("k") == "v"
@@ -92,7 +92,7 @@ async def test_an_idle_time_beyond_all_reason_is_none(cache: Any, server: Any, n
     assert await cache.evict() == 0
 
 
-async def test_many_large_values_are_taken_in_several_steps(maps: Maps, name: str, clock: Clock) -> None:
+async def test_many_large_values_are_handled_in_several_steps(maps: Maps, name: str, clock: Clock) -> None:
     cache = maps.map(name, codec="bytes", key_codec="string")
     large = {f"k{i}": bytes([i]) * 1_500_000 for i in range(8)}
     await cache.put_all(large, max_idle=5)

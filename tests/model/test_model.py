@@ -289,10 +289,10 @@ def play(url: str, games: int, steps: int, **more: Any) -> None:
     )
 
 
-def test_a_topic_is_what_the_model_believes(valkey_url: str) -> None:
+def test_a_topic_behaves_like_the_model(valkey_url: str) -> None:
     play(valkey_url, 100, 40, derandomize=True, database=None)
 
 
 @pytest.mark.long
-def test_a_topic_is_what_the_model_believes_in_new_games(valkey_url: str) -> None:
+def test_a_topic_behaves_like_the_model_in_random_runs(valkey_url: str) -> None:
     play(valkey_url, PLENTY, 50)

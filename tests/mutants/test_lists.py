@@ -24,7 +24,7 @@ def test_the_text_of_every_fault_occurs_exactly_once() -> None:
     assert [name for name, fault in faults.items() if fault["old"] == fault["new"]] == []
 
 
-def test_the_files_and_tests_that_are_named_exist() -> None:
+def test_the_named_files_and_tests_exist() -> None:
     parts = [str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*")]
     assert [begin for begin in mutants.BESIDE if not any(part.startswith(begin) for part in parts)] == []
     tests = [place for places in mutants.BESIDE.values() for place in places.split()]

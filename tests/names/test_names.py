@@ -61,7 +61,7 @@ def test_a_class_name_has_one_meaning() -> None:
     assert doubled == {}
 
 
-def test_what_may_stand_twice_still_does() -> None:
+def test_every_permitted_duplicate_still_exists() -> None:
     count: dict[str, int] = defaultdict(int)
     for _, tree in trees():
         for node in ast.walk(tree):
@@ -70,7 +70,7 @@ def test_what_may_stand_twice_still_does() -> None:
     assert [name for name in PRESCRIBED if count[name] < 2] == []
 
 
-def test_no_module_is_named_by_a_gerund() -> None:
+def test_no_module_name_is_a_gerund() -> None:
     names = [module.stem if module.stem != "__init__" else module.parent.name for module in MODULES]
     names += [script.stem for script in SRC.rglob("*.lua")] + [script.parent.name for script in SRC.rglob("*.lua")]
     gerunds = {
@@ -79,7 +79,7 @@ def test_no_module_is_named_by_a_gerund() -> None:
     assert sorted(gerunds) == []
 
 
-def test_no_word_of_the_old_private_language_is_left() -> None:
+def test_no_retired_term_is_used() -> None:
     found = defaultdict(set)
     for module, tree in trees():
         place = str(module.relative_to(SRC))
@@ -104,11 +104,11 @@ def inside() -> list[tuple[str, str, str]]:
     return re.findall(r"^\| \*\*(.+?)\*\* \| `(.+?)` \| (.+?) \|$", section, re.M)
 
 
-def test_inner_terms_are_few() -> None:
+def test_there_are_at_most_fifteen_inside_terms() -> None:
     assert 1 <= len(inside()) <= 15
 
 
-def test_an_inner_term_is_defined_where_the_glossary_says() -> None:
+def test_an_inside_term_is_defined_where_the_glossary_names() -> None:
     for word, place, _ in inside():
         module = SRC / place
         assert module.exists(), place

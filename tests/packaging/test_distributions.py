@@ -49,7 +49,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
 
 
-def test_the_tools_find_nothing(dist: Path) -> None:
+def test_the_packaging_tools_report_no_problems(dist: Path) -> None:
     tools = Path(sys.executable).parent
     run(tools / "twine", "check", "--strict", *dist.iterdir())
     run(tools / "check-wheel-contents", *dist.glob("*.whl"))
@@ -62,7 +62,7 @@ def test_the_wheel_has_every_file_of_the_source(wheel: zipfile.ZipFile) -> None:
     assert wanted - set(wheel.namelist()) == set()
 
 
-def test_every_file_of_others_has_its_licence_and_is_in_the_sbom(wheel: zipfile.ZipFile, metadata: Message) -> None:
+def test_every_third_party_file_has_a_licence_and_is_in_the_sbom(wheel: zipfile.ZipFile, metadata: Message) -> None:
     licences = [name for name in wheel.namelist() if name.startswith(f"{INFO}/licenses/")]
     assert sorted(Path(name).name for name in licences) == ["LICENSE", "idiomorph.LICENSE"]
     assert metadata["License-Expression"] == "Apache-2.0 AND 0BSD"
@@ -80,7 +80,7 @@ def test_the_sbom_names_every_dependency(wheel: zipfile.ZipFile, metadata: Messa
     assert needed == {part["name"] for part in sbom["components"] if part["purl"].startswith("pkg:pypi/")}
 
 
-def test_an_index_can_follow_every_link_and_show_every_picture(metadata: Message) -> None:
+def test_every_link_and_picture_of_the_readme_works_on_an_index(metadata: Message) -> None:
     text = str(metadata.get_payload())
     assert [link for link in re.findall(r"\]\(([^)]+)\)", text) if not re.match("https?://|#", link)] == []
     version = tarry.__version__
@@ -93,7 +93,7 @@ def test_an_index_can_follow_every_link_and_show_every_picture(metadata: Message
         assert file in {"", "/issues"} or (ROOT / file).exists()
 
 
-def test_the_version_stands_in_one_place(metadata: Message) -> None:
+def test_the_version_is_defined_in_one_place(metadata: Message) -> None:
     assert metadata["Version"] == tarry.__version__
     assert "version = " not in (ROOT / "pyproject.toml").read_text().partition("[project]")[2].partition("\n[")[0]
 

@@ -18,7 +18,7 @@ TESTS = """
 
 
 @pytest.mark.parametrize(("processes", "code", "said"), [("0", 0, "passed"), ("2", 3, "failed with 3")])
-def test_parts_are_told_and_what_runs_beside_them_counts(
+def test_parts_are_reported_and_a_failing_side_command_fails_the_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str, code: int, said: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", HERE)

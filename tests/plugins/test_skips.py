@@ -36,26 +36,26 @@ def run(folder: Path, page: str, **env: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_one_line_at_the_end_names_what_is_missing(tmp_path: Path) -> None:
+def test_one_summary_line_names_missing_requirements(tmp_path: Path) -> None:
     done = run(tmp_path, PAGE)
     assert done.returncode == 0
     assert "not run here: needs redis-tools (3 tests)\n" in done.stdout
 
 
-def test_in_ci_a_skip_is_a_failure(tmp_path: Path) -> None:
+def test_a_skip_is_a_failure_in_ci(tmp_path: Path) -> None:
     done = run(tmp_path, PAGE, CI="true")
     assert done.returncode == 1
     assert "in CI a skip is a failure" in done.stdout
 
 
 @pytest.mark.parametrize("page", ["import pytest\npytest.skip('needs kazoo', allow_module_level=True)\n"])
-def test_a_module_that_skips_is_counted(tmp_path: Path, page: str) -> None:
+def test_a_skipped_module_is_counted(tmp_path: Path, page: str) -> None:
     page_of_two = PAGE.replace("needs redis-tools", "needs kazoo")
     (tmp_path / "test_other.py").write_text(page, encoding="utf-8")
     assert "not run here: needs kazoo (4 tests)" in run(tmp_path, page_of_two).stdout
 
 
-def test_without_skips_nothing_is_said(tmp_path: Path) -> None:
+def test_no_summary_line_without_skips(tmp_path: Path) -> None:
     done = run(tmp_path, "def test_here(): pass\n", CI="true")
     assert done.returncode == 0
     assert "not run here" not in done.stdout

@@ -75,17 +75,17 @@ class WorkerProcess:
 
 
 @pytest.fixture
-def hire(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    """Starts a worker process: ``hire("slow", ttr="300ms", grace="5s")``."""
-    hired: list[WorkerProcess] = []
+def start_worker(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Starts a worker process: ``start_worker("slow", ttr="300ms", grace="5s")``."""
+    started: list[WorkerProcess] = []
 
     def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> WorkerProcess:
-        path = tmp_path / f"diary-{len(hired)}"
+        path = tmp_path / f"journal-{len(started)}"
         words = [sys.executable, str(HIRED), url, namespace, str(path), ttr, grace, mode]
-        hired.append(WorkerProcess(path, subprocess.Popen(words)))
-        return hired[-1]
+        started.append(WorkerProcess(path, subprocess.Popen(words)))
+        return started[-1]
 
     yield start
-    for one in hired:
+    for one in started:
         one.process.kill()
         one.process.wait()

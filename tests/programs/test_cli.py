@@ -16,7 +16,7 @@ import tarry
 from programs.terminal import Answers, Cli
 
 
-def test_the_story_of_a_job(answers: Answers, cli: Cli) -> None:
+def test_a_job_goes_through_its_life_on_the_command_line(answers: Answers, cli: Cli) -> None:
     [added] = answers("add", "orders", '{"order": 7}', "--id", "7", "--header", "trace=abc", "--delay", "1h")
     assert added == {"id": "7", "created": True, "state": "delayed", "due": added["due"]}
     assert answers("pop", "orders") == []
@@ -37,7 +37,7 @@ def test_the_story_of_a_job(answers: Answers, cli: Cli) -> None:
     assert (stats["added"], stats["finished"], stats["stale"]) == (1, 1, 1)
 
 
-def test_a_dead_job_is_seen_and_kicked(answers: Answers) -> None:
+def test_a_dead_job_is_listed_and_kicked(answers: Answers) -> None:
     answers("add", "orders", "1", "--id", "7")
     [job] = answers("pop", "orders")
     answers("bury", "orders", "7", str(job["receipt"]), "--reason", "no such customer")
@@ -47,7 +47,7 @@ def test_a_dead_job_is_seen_and_kicked(answers: Answers) -> None:
     assert answers("delete", "orders", "7") == [{"id": "7", "was": "ready"}]
 
 
-def test_many_jobs_come_from_a_file_or_stdin(answers: Answers, tmp_path: Path) -> None:
+def test_many_jobs_are_read_from_a_file_or_stdin(answers: Answers, tmp_path: Path) -> None:
     lines = [{"body": 1, "id": "a"}, {"body": [2], "delay": "1h"}, {"body": None, "at": "2100-01-01T00:00:00Z"}]
     text = "\n".join(map(json.dumps, lines))
     added = answers("add", "orders", "--file", "-", stdin=text)
@@ -59,7 +59,7 @@ def test_many_jobs_come_from_a_file_or_stdin(answers: Answers, tmp_path: Path) -
     assert [job["body"] for job in answers("pop", "words", "-n", "9")] == ["plain", "text"]
 
 
-def test_a_job_and_the_lines_of_a_file_have_a_max_lateness(client: tarry.Client, answers: Answers) -> None:
+def test_max_lateness_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Client, answers: Answers) -> None:
     answers("add", "orders", "1", "--id", "one", "--max-lateness", "1ms")
     lines = '{"body": 1, "id": "own", "max_lateness": "2h"}\n{"body": 2, "id": "shared"}\n'
     answers("add", "orders", "--file", "-", "--max-lateness", "1h", stdin=lines)
@@ -94,7 +94,7 @@ def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) 
     assert cli("schedule", "put", "orders", "x", "--cron", "bad").returncode == 2
 
 
-def test_a_topic_is_limited_and_let_go(answers: Answers, cli: Cli) -> None:
+def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> None:
     none = {"topic": "orders", "rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
     assert answers("limit", "orders") == [none]
     [limits] = answers("limit", "orders", "--rate", "100/1m", "--burst", "5", "--concurrency", "2")
@@ -111,7 +111,7 @@ def test_a_topic_is_limited_and_let_go(answers: Answers, cli: Cli) -> None:
     assert cli("limit", "orders", "--concurrency", "many").returncode == 2
 
 
-def test_configure_sets_what_configure_sets(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: Answers, cli: Cli) -> None:
     limits = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
     usual = {"topic": "orders", "ttr_ms": 60_000, "max_attempts": 20, "keep_ms": 2_592_000_000, **limits}
     assert answers("configure", "orders") == [usual]
@@ -129,7 +129,7 @@ def test_configure_sets_what_configure_sets(client: tarry.Client, answers: Answe
     assert cli("configure", "orders", "--max-attempts", "many").returncode == 2
 
 
-def test_a_topic_is_paused_and_goes_on(answers: Answers) -> None:
+def test_a_topic_is_paused_and_resumed(answers: Answers) -> None:
     answers("add", "orders", "1")
     [paused] = answers("pause", "orders", "--for", "1h")
     assert paused["paused_until"].endswith("Z")
@@ -138,7 +138,7 @@ def test_a_topic_is_paused_and_goes_on(answers: Answers) -> None:
     assert len(answers("pop", "orders")) == 1
 
 
-def test_purge_says_first_what_it_would_do(answers: Answers) -> None:
+def test_purge_dry_run_counts_the_jobs(answers: Answers) -> None:
     answers("add", "orders", "1")
     answers("add", "orders", "2", "--delay", "1h")
     assert answers("purge", "orders", "--state", "delayed", "--dry-run") == [{"topic": "orders", "would_purge": 1}]
@@ -148,7 +148,7 @@ def test_purge_says_first_what_it_would_do(answers: Answers) -> None:
     assert checked["ok"]
 
 
-def test_long_lists_are_followed_to_their_end(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+def test_long_lists_are_read_to_their_end(client: tarry.Client, answers: Answers, cli: Cli) -> None:
     client.topic("orders").add_many(range(1500), delay="1h")
     assert len(answers("list", "orders", "--limit", "2000")) == 1500
     some = cli("list", "orders", "--limit", "10")
@@ -156,7 +156,7 @@ def test_long_lists_are_followed_to_their_end(client: tarry.Client, answers: Ans
     assert "there are more" in some.stderr
 
 
-def test_words_are_for_people(cli: Cli) -> None:
+def test_plain_output_is_readable(cli: Cli) -> None:
     assert cli("stats").stderr == "there is no topic yet\n"
     assert cli("add", "orders", '"x"', "--id", "7").stdout.startswith("7  ready, due 2")
     assert cli("add", "orders", '"x"', "--id", "7", "--if-exists", "keep").stdout.startswith("7  was there already")
@@ -174,7 +174,7 @@ def test_options_may_stand_before_the_verb(cli: Cli, namespace: str) -> None:
     assert json.loads(cli("--namespace", f"{namespace}-2", "--json", "stats", "orders").stdout)["ready"] == 0
 
 
-def test_that_there_is_an_embedded_server_is_said_once(tmp_path: Path) -> None:
+def test_the_embedded_server_is_announced_once(tmp_path: Path) -> None:
     """By the call that started it."""
     away = {name: value for name, value in os.environ.items() if name != "TARRY_URL"}
     here = {**away, "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_RUNTIME_DIR": str(tmp_path)}
@@ -188,11 +188,11 @@ def test_that_there_is_an_embedded_server_is_said_once(tmp_path: Path) -> None:
     assert said[1] == "there is no topic yet\n"
 
 
-def test_the_version_is_said(cli: Cli) -> None:
+def test_version_prints_the_version(cli: Cli) -> None:
     assert cli("--version").stdout == f"tarry {tarry.__version__}\n"
 
 
-def test_a_list_of_the_dead_says_why(client: tarry.Client, cli: Cli) -> None:
+def test_a_list_of_dead_jobs_shows_reasons(client: tarry.Client, cli: Cli) -> None:
     topic = client.topic("orders")
     topic.add("tea", id="7")
     job = topic.pop()
@@ -201,7 +201,7 @@ def test_a_list_of_the_dead_says_why(client: tarry.Client, cli: Cli) -> None:
     assert cli("list", "orders", "--state", "dead").stdout.rstrip().endswith("attempts 1  no such order")
 
 
-def test_the_collector_rests_only_while_modules_are_imported() -> None:
+def test_garbage_collection_pauses_only_during_imports() -> None:
     from tarry.programs.cli import gc_paused
 
     try:

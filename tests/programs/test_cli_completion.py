@@ -47,7 +47,7 @@ def offered(valkey_url: str, namespace: str, tarry_command: WarmTarry) -> Offere
     return ask
 
 
-def test_topics_are_offered_by_name(client: tarry.Client, offered: Offered, valkey_url: str, namespace: str) -> None:
+def test_topic_names_are_completed(client: tarry.Client, offered: Offered, valkey_url: str, namespace: str) -> None:
     for name in ("orders", "order/late", "测试", "two words"):
         client.topic(name).add(1)
     everything = ["order/late", "orders", "测试"]
@@ -61,14 +61,14 @@ def test_topics_are_offered_by_name(client: tarry.Client, offered: Offered, valk
     )
 
 
-def test_the_words_of_an_option_are_offered(offered: Offered) -> None:
+def test_the_values_of_an_option_are_completed(offered: Offered) -> None:
     assert offered("tarry list orders --state d") == ["delayed", "dead"]
     assert offered("tarry kick orders --state ") == ["dead"]
     assert offered("tarry add orders 1 --if-exists k") == ["keep"]
     assert "release-holder" in offered("tarry rel")
 
 
-def test_a_server_that_does_not_answer_offers_nothing(offered: Offered) -> None:
+def test_a_silent_server_completes_nothing(offered: Offered) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         assert offered("tarry stats ", url=f"redis://127.0.0.1:{port}?socket_timeout=3600") == []
@@ -76,7 +76,7 @@ def test_a_server_that_does_not_answer_offers_nothing(offered: Offered) -> None:
     assert offered("tarry stats ", url="what is this") == []
 
 
-def test_no_embedded_server_is_started_for_it(offered: Offered, tmp_path: Path) -> None:
+def test_completion_starts_no_embedded_server(offered: Offered, tmp_path: Path) -> None:
     url = f"embedded://{tmp_path}/server"
     assert offered("tarry stats ", url=url) == []
     assert not (tmp_path / "server").exists()

@@ -27,9 +27,7 @@ LOSES = 1
 """The servers of the tests have no persistence."""
 
 
-def test_the_doctor_fails_on_a_server_that_loses_jobs_and_on_no_other(
-    own_server: Callable[..., ServerProcess], cli: Cli
-) -> None:
+def test_doctor_fails_only_on_a_server_that_may_lose_jobs(own_server: Callable[..., ServerProcess], cli: Cli) -> None:
     url = own_server("--save", "", appendonly="yes", port=True).url
     with tarry.Client(url, namespace="kept") as client:
         client.topic("orders").add("x" * 100_000)
@@ -41,7 +39,7 @@ def test_the_doctor_fails_on_a_server_that_loses_jobs_and_on_no_other(
     assert (done.returncode, "a restart loses every job" in done.stdout) == (1, True)
 
 
-def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
+def test_doctor_checks_every_topic_and_finds_unlisted_ones(
     client: tarry.Client, answers: Answers, cli: Cli, namespace: str
 ) -> None:
     from tarry.values.keys import topics_key
@@ -66,7 +64,7 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     assert "5: due, but there is no job" in done.stdout
 
 
-def test_the_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:
+def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:
     assert cli("add", "parted", "1", "--id", "7", "--partitions", "3").returncode == 0
     assert client.topic("parted").get("7") is not None
     client.topic("plain").add_many(["x" * 100_000] * 3, delay="1h")
@@ -86,7 +84,7 @@ def test_the_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Clien
     assert done.stdout.count("moving it between nodes") == 1
 
 
-def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Client, cli: Cli, namespace: str) -> None:
+def test_doctor_finds_inconsistent_partitions(client: tarry.Client, cli: Cli, namespace: str) -> None:
     topic = client.topic("parted", partitions=4)
     topic.add_many(range(30), delay="1h")
     topic.configure(concurrency=8)
@@ -108,7 +106,7 @@ def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Clien
         assert other.topic("parted", partitions=4).stats().delayed == 30
 
 
-def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:
+def test_doctor_describes_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:
     client.topic("orders").add(1)
     server, _ = answers("doctor", code=LOSES)
     [node] = server["nodes"]
@@ -120,7 +118,9 @@ def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarr
     assert "answers in " in cli("doctor").stdout
 
 
-def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., ServerProcess], answers: Answers) -> None:
+def test_doctor_warns_of_settings_that_may_lose_jobs(
+    own_server: Callable[..., ServerProcess], answers: Answers
+) -> None:
     url = own_server("--save", "", appendonly="no", maxmemory_policy="volatile-lru", port=True).url
     with redis.Redis.from_url(url) as raw:
         raw.set("ballast", b"x" * (30 << 20))
@@ -136,7 +136,7 @@ def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., Server
     assert "of its maxmemory are used" in told
 
 
-def test_a_clock_that_is_wrong_is_told(client: tarry.Client, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_wrong_clock(client: tarry.Client, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     from tarry.connections.blocking import Server
@@ -150,7 +150,7 @@ def test_a_clock_that_is_wrong_is_told(client: tarry.Client, valkey_url: str, mo
 
 
 @pytest.mark.otherserver
-def test_the_doctor_looks_at_every_node_of_a_cluster(
+def test_doctor_checks_every_node_of_a_cluster(
     cluster_nodes: list[tuple[str, int]], answers: Answers, namespace: str
 ) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
@@ -171,7 +171,7 @@ def test_the_doctor_looks_at_every_node_of_a_cluster(
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_the_doctor_tells_of_a_master_that_goes_on_without_its_replicas(answers: Answers) -> None:
+def test_doctor_warns_of_a_master_that_writes_without_replicas(answers: Answers) -> None:
     def notes(url: str = "", code: int = LOSES) -> str:
         [server] = answers("doctor", url=url or own.url, code=code)
         return " ".join(server["nodes"][0]["notes"])
@@ -195,7 +195,7 @@ def test_the_doctor_tells_of_a_master_that_goes_on_without_its_replicas(answers:
 @pytest.mark.parametrize(
     "words", ["stats", "workers", "top", "histogram orders", "list orders", "check orders", "purge orders --dry-run"]
 )
-def test_every_look_works_on_a_cluster(
+def test_every_view_works_on_a_cluster(
     cluster_nodes: list[tuple[str, int]], answers: Answers, namespace: str, words: str
 ) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
@@ -206,14 +206,14 @@ def test_every_look_works_on_a_cluster(
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:{}", "redis+cluster://127.0.0.1:{}"])
-def test_a_doctor_without_a_patient_ends_with_three(cli: Cli, url: str) -> None:
+def test_doctor_without_a_server_exits_with_3(cli: Cli, url: str) -> None:
     [port] = free_ports(1)
     done = cli("doctor", "--patience", "0.1", url=url.format(port))
     assert done.returncode == 3
     assert "[unavailable]" in done.stderr
 
 
-def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
+def test_doctor_reports_jobs_of_an_interrupted_migration(
     client: tarry.Client, answers: Answers, cli: Cli, namespace: str
 ) -> None:
     topic = client.topic("moving")

@@ -42,14 +42,14 @@ def test_a_refusal_is_one_line_with_a_code(cli: Cli, words: str, code: int, said
 
 
 @pytest.mark.parametrize("words", ["frob", "add", "pop", "finish orders 7 receipt", "stats --frob"])
-def test_wrong_words_end_with_two_and_a_hint(cli: Cli, words: str) -> None:
+def test_wrong_usage_exits_with_2_and_a_hint(cli: Cli, words: str) -> None:
     done = cli(*words.split())
     assert done.returncode == 2
     assert "-h" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_taken_id_ends_with_one(cli: Cli) -> None:
+def test_an_existing_id_exits_with_1(cli: Cli) -> None:
     assert cli("add", "orders", "1", "--id", "7").returncode == 0
     done = cli("add", "orders", "1", "--id", "7")
     assert done.returncode == 1
@@ -71,7 +71,7 @@ def test_bad_lines_of_a_file_are_named(cli: Cli) -> None:
     assert cli("stats", "orders").stdout.startswith("orders  delayed 0  ready 0"), "nothing was written"
 
 
-def test_no_server_ends_with_three(cli: Cli, tmp_path: Path) -> None:
+def test_a_missing_server_exits_with_3(cli: Cli, tmp_path: Path) -> None:
     binary_free = {**os.environ, "TARRY_EMBEDDED": "no"}
     del binary_free["PATH"]
     binary_free.pop("TARRY_URL", None)
@@ -82,7 +82,7 @@ def test_no_server_ends_with_three(cli: Cli, tmp_path: Path) -> None:
     assert "[server_unfit]" in done.stderr
 
 
-def test_a_closed_pipe_is_silent(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+def test_a_pipe_closed_early_causes_no_error(client: tarry.Client, valkey_url: str, namespace: str) -> None:
     client.topic("orders").add_many(range(5000), delay="1h")
     words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "list", "orders"]
     with subprocess.Popen([*words, "--limit", "5000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
@@ -94,7 +94,7 @@ def test_a_closed_pipe_is_silent(client: tarry.Client, valkey_url: str, namespac
         assert listing.wait() == 0
 
 
-def test_a_pipe_that_nobody_reads_is_silent(valkey_url: str) -> None:
+def test_a_pipe_without_a_reader_causes_no_error(valkey_url: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     words = [sys.executable, "-m", "tarry", "--url", valkey_url, "stats", "orders"]
@@ -104,7 +104,7 @@ def test_a_pipe_that_nobody_reads_is_silent(valkey_url: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_wrong_port_is_told_at_once_and_given_up_soon(cli: Cli) -> None:
+def test_a_wrong_port_is_reported_at_once_and_fails_soon(cli: Cli) -> None:
     [port] = free_ports(1)
     here = {name: value for name, value in os.environ.items() if name != "TARRY_LOG"}
     words = [sys.executable, "-m", "tarry", "--url", f"redis://127.0.0.1:{port}", "stats"]

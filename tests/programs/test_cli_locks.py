@@ -20,7 +20,7 @@ def answers(cli: Cli, *words: str) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_lock_is_listed_shown_and_taken_away(cli: Cli, client: tarry.Client, namespace: str) -> None:
+def test_a_lock_is_listed_shown_and_force_released(cli: Cli, client: tarry.Client, namespace: str) -> None:
     name = f"stock of {namespace}"
     grant = client.lock(name, lease=60).acquire()
     assert grant is not None
@@ -41,7 +41,7 @@ def test_a_lock_is_listed_shown_and_taken_away(cli: Cli, client: tarry.Client, n
     assert name in cli("lock", "list", "--all").stdout
 
 
-def test_what_took_the_name_of_a_lock_is_left_out_of_the_list_and_stays(
+def test_a_key_of_another_type_is_not_listed_as_a_lock_and_stays(
     cli: Cli, client: tarry.Client, namespace: str
 ) -> None:
     name = f"stock of {namespace}"
@@ -56,7 +56,7 @@ def test_what_took_the_name_of_a_lock_is_left_out_of_the_list_and_stays(
     cache.clear()
 
 
-def test_locks_on_zookeeper(cli: Cli, zookeeper: Any, namespace: str) -> None:
+def test_zookeeper_locks_are_listed_and_force_released(cli: Cli, zookeeper: Any, namespace: str) -> None:
     from tarry import zookeeper as on_zookeeper
 
     with on_zookeeper.Client(zookeeper.hosts, namespace=namespace, session_timeout=4) as client:
@@ -71,7 +71,7 @@ def test_locks_on_zookeeper(cli: Cli, zookeeper: Any, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["article"])
-def test_a_guarded_queue_by_hand(cli: Cli, namespace: str, layout: str) -> None:
+def test_guarded_queue_commands_work(cli: Cli, namespace: str, layout: str) -> None:
     queue = f"orders of {namespace}"
     where = (queue, "--layout", layout)
     dues = answers(cli, "guarded-queue", "push", *where, '{"order": 7}', '"b"')
@@ -89,7 +89,7 @@ def test_a_guarded_queue_by_hand(cli: Cli, namespace: str, layout: str) -> None:
     assert cli("guarded-queue", "clear", *where).stdout == f"{queue}  was empty\n"
 
 
-def test_what_cannot_be_is_told(cli: Cli) -> None:
+def test_an_invalid_layout_is_refused(cli: Cli) -> None:
     done = cli("guarded-queue", "push", "q", "1", "--layout", "java")
     assert done.returncode != 0
     assert "layout" in done.stderr

@@ -28,7 +28,7 @@ def made(client: tarry.Client, **options: Any) -> tarry.Topic[Any]:
     return orders
 
 
-def test_jobs_of_a_state_are_deleted_as_many_as_were_said(client: tarry.Client, answers: Answers) -> None:
+def test_delete_by_state_respects_its_limit(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
     shown = answers("delete", "orders", "--state", "ready", "--limit", "3", "--dry-run")
     assert shown == [{"id": str(n), "state": "ready"} for n in range(3)]
@@ -40,7 +40,7 @@ def test_jobs_of_a_state_are_deleted_as_many_as_were_said(client: tarry.Client, 
     assert answers("delete", "orders", "--state", "ready", "--yes") == []
 
 
-def test_all_the_dead_are_kicked_by_their_state(client: tarry.Client, answers: Answers) -> None:
+def test_kick_by_state_kicks_dead_jobs(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
     orders.bury_many(orders.pop_many(10), "no")
     assert len(answers("kick", "orders", "--state", "dead", "--dry-run")) == 10
@@ -48,7 +48,7 @@ def test_all_the_dead_are_kicked_by_their_state(client: tarry.Client, answers: A
     assert (orders.stats().dead, orders.stats().ready) == (6, 4)
 
 
-def test_waiting_jobs_are_rescheduled_by_their_state(client: tarry.Client, answers: Answers) -> None:
+def test_reschedule_by_state_moves_waiting_jobs(client: tarry.Client, answers: Answers) -> None:
     orders = made(client, delay="1h")
     assert len(answers("reschedule", "orders", "--state", "delayed", "--delay", "0")) == 10
     assert orders.stats().ready == 10
@@ -65,7 +65,7 @@ def test_purge_takes_a_limit(client: tarry.Client, answers: Answers, cli: Cli) -
     assert answers("purge", "orders", "--limit", "4", "--yes") == [{"topic": "orders", "purged": 2}]
 
 
-def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: Answers) -> None:
+def test_release_holder_releases_the_jobs_of_a_dead_process(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
     orders.pop_many(3)
     [holder] = {job.holder for job in orders.list("reserved")}
@@ -80,7 +80,7 @@ def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: A
     assert answers("release-holder", "orders", holder)[0]["released"] == 0
 
 
-def test_ids_or_a_state_are_needed_and_not_both(cli: Cli) -> None:
+def test_either_ids_or_a_state_are_required(cli: Cli) -> None:
     for words in ("delete orders", "kick orders", "delete orders 7 --state dead", "reschedule orders --delay 1"):
         done = cli(*words.split())
         assert done.returncode == 2
@@ -88,11 +88,11 @@ def test_ids_or_a_state_are_needed_and_not_both(cli: Cli) -> None:
     assert "give --delay or --at" in cli("reschedule", "orders", "7").stderr
 
 
-def test_there_is_completion_for_shells(cli: Cli) -> None:
+def test_shell_completion_can_be_installed(cli: Cli) -> None:
     assert "--install-completion" in cli("--help").stdout
 
 
-def test_jobs_from_a_file_are_counted_first_and_limited(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+def test_jobs_from_a_file_support_dry_run_and_limit(client: tarry.Client, answers: Answers, cli: Cli) -> None:
     lines = "".join(f'{{"body": {n}, "id": "{n}"}}\n' for n in range(5))
     assert answers("add", "orders", "--file", "-", "--dry-run", stdin=lines) == [{"topic": "orders", "would_add": 5}]
     assert client.topics() == []
@@ -105,7 +105,7 @@ def test_jobs_from_a_file_are_counted_first_and_limited(client: tarry.Client, an
     assert cli("add", "orders", "1", "--dry-run").returncode == 2
 
 
-def test_long_work_shows_its_progress_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_shows_a_progress_line_and_clears_it(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -121,7 +121,7 @@ def test_long_work_shows_its_progress_and_leaves_nothing(monkeypatch: pytest.Mon
     assert screen.getvalue().endswith("\x1b[2K"), "the line is wiped"
 
 
-def test_a_flow_that_is_watched_is_the_same_flow() -> None:
+def test_a_flow_with_progress_behaves_the_same() -> None:
     def flow() -> Flow[list[Any]]:
         found: list[Any] = []
         for number in range(3):

@@ -12,7 +12,9 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
 
 
-def test_the_story_of_an_entry(answers: Answers, cli: Cli, namespace: str, client: tarry.Client) -> None:
+def test_an_entry_goes_through_its_life_on_the_command_line(
+    answers: Answers, cli: Cli, namespace: str, client: tarry.Client
+) -> None:
     name = f"cli-{namespace}"
     java = ("--codec", "json")
     assert answers("map-cache", "put", name, "tea", '{"kind": "green"}', "--ttl", "1h", *java) == [
@@ -38,7 +40,7 @@ def test_the_story_of_an_entry(answers: Answers, cli: Cli, namespace: str, clien
     assert answers("map-cache", "clear", name) == [{"map": name, "cleared": False}]
 
 
-def test_what_it_says_to_people(cli: Cli, namespace: str) -> None:
+def test_map_commands_print_readable_output(cli: Cli, namespace: str) -> None:
     name = f"words-{namespace}"
     put = cli("map-cache", "put", name, "7", "seven", "--raw", "--json-key", "--max-idle", "10m")
     assert (put.returncode, put.stdout) == (0, "7  there was none\n")

@@ -44,7 +44,7 @@ def test_schedules_are_put_shown_paused_and_deleted(
     assert "orders  s2  every 3m" in listed.stdout
 
 
-def test_limits_are_those_of_the_whole(answers: Answers, cli: Callable[..., Any], topic: tarry.Topic[Any]) -> None:
+def test_limits_apply_to_the_whole_topic(answers: Answers, cli: Callable[..., Any], topic: tarry.Topic[Any]) -> None:
     [said] = answers("limit", "orders", "--rate", "100/1m", "--burst", "7", "--concurrency", "12")
     assert (said["rate"], said["burst"], said["concurrency"]) == ("100/1m", 7, 12)
     assert answers("limit", "orders") == [said]
@@ -53,7 +53,9 @@ def test_limits_are_those_of_the_whole(answers: Answers, cli: Callable[..., Any]
     assert "4 for 5 partitions, each of which needs one" in refused.stderr
 
 
-def test_a_plain_topic_moves_into_partitions(answers: Answers, cli: Callable[..., Any], client: tarry.Client) -> None:
+def test_a_plain_topic_migrates_into_partitions(
+    answers: Answers, cli: Callable[..., Any], client: tarry.Client
+) -> None:
     old = client.topic("letters")
     old.add_many(range(20), delay="1h")
     client.schedules.put("letters", "tidy", every="1h")

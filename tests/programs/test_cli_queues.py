@@ -27,9 +27,7 @@ def queue(namespace: str) -> str:
     return f"queue-{namespace}"
 
 
-def test_values_go_in_and_are_seen_in_the_order_of_due_times(
-    answers: Answers, client: tarry.Client, queue: str
-) -> None:
+def test_offered_values_are_listed_by_due_time(answers: Answers, client: tarry.Client, queue: str) -> None:
     [due] = answers("delayed-queue", "offer", queue, '{"order": 7}', "--delay", "2h", "--codec", "json")
     answers("delayed-queue", "offer", queue, '"b"', "8", "--delay", "1h", "--codec", "json")
     seen = answers("delayed-queue", "list", queue, "--codec", "json")
@@ -49,14 +47,14 @@ def test_values_go_in_and_are_seen_in_the_order_of_due_times(
         ("long", "7", b"7"),
     ],
 )
-def test_a_value_is_json_and_becomes_what_the_codec_makes_of_it(
+def test_a_json_value_is_encoded_by_the_codec(
     answers: Answers, client: tarry.Client, queue: str, codec: str, value: str, payload: bytes
 ) -> None:
     answers("delayed-queue", "offer", queue, value, "--codec", codec, "--format", "dLc0", "--delay", "1h")
     assert client.delayed_queue(queue, codec="bytes").read_all() == [payload]
 
 
-def test_the_format_is_written_that_was_said(answers: Answers, queue: str, valkey_url: str) -> None:
+def test_an_offer_uses_the_given_format(answers: Answers, queue: str, valkey_url: str) -> None:
     answers("delayed-queue", "offer", queue, "tea", "--raw", "--codec", "string", "--format", "dLc0", "--delay", "1h")
     with redis.Redis.from_url(valkey_url) as server:
         found = unpack(server.lindex(keys_of(queue).order, 0))
@@ -64,7 +62,7 @@ def test_the_format_is_written_that_was_said(answers: Answers, queue: str, valke
     assert (found.format, found.payload) == (Format.OLD, b"tea")
 
 
-def test_nothing_is_offered_where_nobody_says_the_format_and_it_can_be_said_anew(
+def test_an_offer_needs_a_format_and_the_format_can_be_changed(
     answers: Answers, cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")
@@ -88,9 +86,7 @@ def test_nothing_is_offered_where_nobody_says_the_format_and_it_can_be_said_anew
     assert cli("delayed-queue", "format", queue, "old").returncode == 2
 
 
-def test_a_look_at_what_is_listed_is_remembered(
-    answers: Answers, client: tarry.Client, queue: str, valkey_url: str
-) -> None:
+def test_listing_remembers_the_format(answers: Answers, client: tarry.Client, queue: str, valkey_url: str) -> None:
     with redis.Redis.from_url(valkey_url) as java:
         java.zadd(keys_of(queue).timeouts, {pack(b"theirs", b"12345678", Format.OLD): 4e12})
         assert len(answers("delayed-queue", "list", queue, "--codec", "string")) == 1
@@ -98,16 +94,14 @@ def test_a_look_at_what_is_listed_is_remembered(
     assert client.delayed_queue(queue).stats().format == "dLc0"
 
 
-def test_what_is_due_is_moved_by_hand(answers: Answers, client: tarry.Client, queue: str) -> None:
+def test_move_delivers_due_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
     answers("delayed-queue", "offer", queue, '"a"', '"b"', "--codec", "string")
     assert answers("delayed-queue", "move", queue) == [{"queue": queue, "moved": 2, "aside": 0}]
     assert client.blocking_queue(queue, codec="string").size() == 2
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_a_queue_is_kept_moving_until_it_is_told_to_stop(
-    client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals
-) -> None:
+def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals) -> None:
     words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep", "--url", valkey_url]
     quiet = {**os.environ, "TARRY_LOG": "ERROR"}
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet) as mover:
@@ -124,7 +118,7 @@ def test_a_queue_is_kept_moving_until_it_is_told_to_stop(
     assert client.delayed_queue(queue).stats().movers == 0
 
 
-def test_a_queue_becomes_a_topic(answers: Answers, client: tarry.Client, queue: str) -> None:
+def test_move_to_topic_moves_all_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
     due = client.delayed_queue(queue, codec="string").offer("tea", "1h")
     client.delayed_queue(queue, codec="bytes").offer(b"\xff", "1h")  # no text, and bytes are none for JSON
     said = {"queue": queue, "topic": "orders", "moved": 2, "aside": 0}
@@ -139,7 +133,7 @@ def test_a_queue_becomes_a_topic(answers: Answers, client: tarry.Client, queue: 
     assert jobs['"tea"'] == due
 
 
-def test_what_was_set_aside_is_shown_with_its_reason(answers: Answers, client: tarry.Client, queue: str) -> None:
+def test_poison_elements_are_listed_with_their_reason(answers: Answers, client: tarry.Client, queue: str) -> None:
     client.blocking_queue(queue, codec="bytes").put(b"tea")
     assert client.blocking_queue(queue, codec="long").poll() is None
     [aside] = answers("delayed-queue", "list", queue, "--poison")
@@ -157,7 +151,7 @@ def test_what_was_set_aside_is_shown_with_its_reason(answers: Answers, client: t
         (("offer", "q", '"x"', "--delay", "-1"), "delay"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(cli: Cli, words: tuple[str, ...], why: str) -> None:
+def test_invalid_values_are_refused_with_a_message(cli: Cli, words: tuple[str, ...], why: str) -> None:
     done = cli("delayed-queue", *words)
     assert done.returncode == 2
     assert why in done.stderr

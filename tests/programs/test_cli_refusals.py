@@ -227,7 +227,7 @@ def verbs(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Com
             yield before + name, command
 
 
-def test_every_verb_is_among_them() -> None:
+def test_every_verb_has_a_refusal_test() -> None:
     group: Any = typer.main.get_command(app)
     said = {" ".join(words.split()) for words, _ in REFUSALS}
     left = {name for name, _ in verbs(group) if not any(words.startswith(name + " ") for words in said)}

@@ -34,7 +34,7 @@ def orders(client: tarry.Client) -> tarry.Topic[object]:
         ("delete orders --state ready", "Delete 1 ready job of orders?", 3),
     ],
 )
-def test_it_asks_before_it_deletes_many(
+def test_deleting_many_jobs_asks_for_confirmation(
     orders: tarry.Topic[object], place: dict[str, str], words: str, question: str, left: int
 ) -> None:
     with Terminal(*words.split(), place=place) as terminal:
@@ -50,7 +50,7 @@ def test_it_asks_before_it_deletes_many(
 
 
 @pytest.mark.parametrize("words", ["purge orders", "delete orders --state delayed", "purge orders --limit 1 --json"])
-def test_without_a_terminal_it_needs_yes(orders: tarry.Topic[object], cli: Cli, words: str) -> None:
+def test_without_a_terminal_deleting_needs_yes(orders: tarry.Topic[object], cli: Cli, words: str) -> None:
     done = cli(*words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert "--yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run" in done.stderr
@@ -60,7 +60,7 @@ def test_without_a_terminal_it_needs_yes(orders: tarry.Topic[object], cli: Cli, 
     assert count(orders) < 4
 
 
-def test_one_job_is_deleted_without_a_question(orders: tarry.Topic[object], cli: Cli) -> None:
+def test_one_job_is_deleted_without_confirmation(orders: tarry.Topic[object], cli: Cli) -> None:
     orders.add(5, id="five")
     assert cli("delete", "orders", "five").returncode == 0
 
@@ -105,7 +105,7 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert terminal.raw.startswith('{"id":')
 
 
-def test_no_colour_where_none_is_wanted(orders: tarry.Topic[object], place: dict[str, str]) -> None:
+def test_no_color_disables_colours(orders: tarry.Topic[object], place: dict[str, str]) -> None:
     with Terminal("list", "orders", place={**place, "NO_COLOR": "1"}) as terminal:
         assert terminal.end() == 0
     assert "\x1b[33m" not in terminal.raw

@@ -19,7 +19,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.programs.cli import timeline
 
 
-def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+def test_top_draws_the_timeline(client: tarry.Client, cli: Cli, answers: Answers) -> None:
     orders = client.topic("orders")
     for delay in ("0", "30s", "30m", "10h", "40d"):
         orders.add(1, delay=delay)
@@ -34,7 +34,7 @@ def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Ans
     assert cli("top", "--once", url=cli_url(client)).returncode == 0
 
 
-def test_a_histogram_says_how_many_are_due_when(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+def test_histogram_counts_jobs_by_due_time(client: tarry.Client, cli: Cli, answers: Answers) -> None:
     orders = client.topic("orders")
     orders.add_many([1, 2, 3, 4], delay="15m")
     for delay in ("25m", "26m", "2h"):
@@ -55,7 +55,7 @@ def test_a_histogram_says_how_many_are_due_when(client: tarry.Client, cli: Cli, 
     assert cli("histogram", "quiet", "--buckets", "1").stdout.splitlines()[1] == "    0s  0"
 
 
-def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namespace: str) -> None:
+def test_top_shows_rates_and_recent_lateness(valkey_url: str, namespace: str) -> None:
     clock = Clock()
     with TestClient(valkey_url, clock, namespace=namespace) as client:
         orders = client.topic("orders")
@@ -72,7 +72,7 @@ def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namesp
         assert "late 2h" not in picture
 
 
-def test_top_keeps_together_what_belongs_together_in_a_narrow_window(valkey_url: str, namespace: str) -> None:
+def test_top_wraps_lines_in_a_narrow_terminal(valkey_url: str, namespace: str) -> None:
     clock = Clock()
     with TestClient(valkey_url, clock, namespace=namespace) as client:
         orders = client.topic("orders of the shop in the high street")
@@ -97,7 +97,7 @@ def drawn(picture: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_top_goes_on_in_a_terminal_until_ctrl_c(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+def test_top_runs_in_a_terminal_until_ctrl_c(client: tarry.Client, valkey_url: str, namespace: str) -> None:
     client.topic("orders").add(1)
     screen, terminal = pty.openpty()
     words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "top"]

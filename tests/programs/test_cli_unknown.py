@@ -22,7 +22,7 @@ SHOWS_OR_EMPTIES = (
 
 
 @pytest.mark.parametrize("words", SHOWS_OR_EMPTIES, ids=" ".join)
-def test_a_topic_in_which_nothing_ever_was_is_unknown(client: tarry.Client, cli: Cli, words: tuple[str, ...]) -> None:
+def test_a_topic_that_was_never_used_is_unknown(client: tarry.Client, cli: Cli, words: tuple[str, ...]) -> None:
     client.engine.run(topic_names.note(client.namespace, "typo"))  # a hint, and no proof
     done = cli(*words)
     assert (done.returncode, done.stdout) == (1, "")
@@ -31,7 +31,7 @@ def test_a_topic_in_which_nothing_ever_was_is_unknown(client: tarry.Client, cli:
     )
 
 
-def test_a_topic_that_ran_empty_stays_known(client: tarry.Client, cli: Cli) -> None:
+def test_an_emptied_topic_stays_known(client: tarry.Client, cli: Cli) -> None:
     client.topic("orders").add(1)
     job = client.topic("orders").pop()
     assert job is not None
@@ -46,7 +46,7 @@ def test_a_topic_that_ran_empty_stays_known(client: tarry.Client, cli: Cli) -> N
             assert cli(*words).returncode == 0
 
 
-def test_what_is_configured_scheduled_paused_or_divided_is_known(client: tarry.Client, cli: Cli) -> None:
+def test_a_configured_scheduled_paused_or_partitioned_topic_is_known(client: tarry.Client, cli: Cli) -> None:
     client.topic("configured").configure(ttr="1m")
     client.topic("paused").pause()
     client.schedules.put("scheduled", "tidy", 1, every="1h")
@@ -55,7 +55,7 @@ def test_what_is_configured_scheduled_paused_or_divided_is_known(client: tarry.C
         assert cli("stats", topic).returncode == 0, topic
 
 
-def test_what_makes_a_topic_never_minds(cli: Cli, answers: Answers) -> None:
+def test_commands_that_may_create_a_topic_accept_an_unknown_one(cli: Cli, answers: Answers) -> None:
     assert answers("pop", "one") == []
     assert cli("limit", "two").returncode == 0
     assert cli("configure", "three").returncode == 0

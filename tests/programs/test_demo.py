@@ -35,19 +35,19 @@ def all_went_well(done: subprocess.CompletedProcess[str], count: int) -> dict[st
     return found
 
 
-def test_a_small_evening_loses_nothing(cli: Cli, client: tarry.Client) -> None:
+def test_a_small_demo_loses_no_job(cli: Cli, client: tarry.Client) -> None:
     before = client.engine.run(_keys())
     all_went_well(cli("demo", "--json", "--jobs", "60", "--seconds", "2"), 60)
     assert client.engine.run(_keys()) <= before, "it leaves nothing behind"
 
 
 @pytest.mark.slow
-def test_the_whole_evening_loses_nothing(cli: Cli) -> None:
+def test_the_whole_demo_loses_no_job(cli: Cli) -> None:
     found = all_went_well(cli("demo", "--json"), 1000)
     assert found["paid_in_time"] > 300
 
 
-def test_the_screen_shows_the_summary(cli: Cli) -> None:
+def test_the_demo_prints_a_summary(cli: Cli) -> None:
     done = cli("demo", "--jobs", "20", "--seconds", "1")
     assert done.returncode == 0
     assert "none lost, none early" in done.stdout
@@ -55,13 +55,13 @@ def test_the_screen_shows_the_summary(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "1001"])
-def test_there_are_a_thousand_orders(cli: Cli, count: str) -> None:
+def test_the_number_of_jobs_is_limited_to_a_thousand(cli: Cli, count: str) -> None:
     done = cli("demo", "--jobs", count)
     assert done.returncode == 2
     assert "there are 1 to 1000 orders" in done.stderr
 
 
-def test_the_file_looks_like_traffic() -> None:
+def test_the_demo_data_look_like_traffic() -> None:
     all_of_them = orders.read()
     assert len({order.id for order in all_of_them}) == 1000
     assert all(0 <= order.due_s <= 10 for order in all_of_them)
@@ -79,23 +79,23 @@ def closing(order: str, due_us: int, handed_us: int, attempt: int = 1) -> list[L
     return [LogLine(what, order, attempt, due_us, handed_us) for what in ("taken", "closed")]
 
 
-def test_the_truth_sees_a_lost_order() -> None:
+def test_the_verdict_counts_a_lost_order() -> None:
     found = told(*closing("a", 1_000_000, 1_000_500))
     assert (found.lost, found.ok, found.lateness_max_ms) == (1, False, 0.5)
 
 
-def test_the_truth_sees_an_early_order() -> None:
+def test_the_verdict_counts_an_early_order() -> None:
     on_time = closing("b", 2_000_000, 2_000_000)
     assert told(*closing("a", 1_000_000, 999_999), *on_time).early == 1
     assert told(*closing("a", 900_000, 950_000), *on_time).early == 1, "what the worker was told is not what was asked"
 
 
-def test_the_truth_sees_an_order_closed_after_it_was_paid() -> None:
+def test_the_verdict_counts_an_order_closed_after_payment() -> None:
     found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "delayed", "b": "ready"})
     assert (found.closed_after_paid, found.lost, found.paid_in_time) == (1, 0, 2)
 
 
-def test_a_payment_while_the_order_is_closed_is_too_late_and_no_fault() -> None:
+def test_a_payment_while_the_order_is_being_closed_is_late_but_no_fault() -> None:
     found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "reserved", "b": "delayed"})
     assert (found.ok, found.paid_too_late, found.closed) == (True, 1, 1)
 
@@ -108,7 +108,7 @@ def _keys() -> Any:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_demo_that_is_ended_ends_its_workers(valkey_url: str, tmp_path: Path, end: signal.Signals) -> None:
+def test_ending_the_demo_ends_its_workers(valkey_url: str, tmp_path: Path, end: signal.Signals) -> None:
     words = [sys.executable, "-m", "tarry", "--url", valkey_url, "demo", "--seconds", "3600"]
     here = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(words, env=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:

@@ -48,7 +48,7 @@ def bare(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
 
 
-def test_the_core_installs_what_a_producer_needs_and_nothing_else() -> None:
+def test_the_core_has_only_the_dependencies_of_a_producer() -> None:
     assert {"redis", "hiredis", "msgspec", "platformdirs", "cronsim"} == CORE
     reasons = (ROOT / "docs/decisions/0004-dependencies.md").read_text(encoding="utf-8")
     for group in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
@@ -93,7 +93,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("extra", PARTS)
-def test_a_missing_extra_is_an_import_error_that_names_it(extra: str, tmp_path: Path) -> None:
+def test_a_missing_extra_raises_an_import_error_that_names_it(extra: str, tmp_path: Path) -> None:
     code = f"""
 import json, tarry
 try:
@@ -114,7 +114,7 @@ def test_the_dashboard_names_its_extra() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["add", "orders", "1"], ["worker", "app:worker"]])
-def test_the_command_without_its_extra_says_so_in_one_line(words: list[str]) -> None:
+def test_the_command_line_without_its_extra_fails_with_one_line(words: list[str]) -> None:
     done = bare(f"sys.argv = ['tarry', *{words!r}]; from tarry.programs.cli import main; main()")
     assert done.returncode == 3
     assert done.stderr == (

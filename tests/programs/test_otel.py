@@ -42,9 +42,7 @@ def said(span: ReadableSpan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
-def test_each_attempt_is_a_span_linked_to_the_one_that_added(
-    traced: Traced, tarry_clock: TestClock, plain: bool
-) -> None:
+def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_clock: TestClock, plain: bool) -> None:
     worker = tarry.Worker()
     otel.instrument(worker, tracer_provider=traced.provider)
     inside: list[trace.SpanContext] = []
@@ -103,7 +101,7 @@ def test_each_attempt_is_a_span_linked_to_the_one_that_added(
     ],
     ids=repr,
 )
-def test_what_becomes_of_the_job_is_told(
+def test_a_span_records_the_outcome_of_its_job(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, raised: Exception, outcome: str, error: str | None
 ) -> None:
     worker = tarry.Worker()
@@ -123,7 +121,7 @@ def test_what_becomes_of_the_job_is_told(
     assert "a secret" not in span.to_json()
 
 
-def test_a_job_that_had_to_be_given_back_has_no_error(
+def test_a_job_given_back_at_shutdown_records_no_error(
     traced: Traced, tarry_async_clock: TestAsyncClock, tarry_client: TestClient
 ) -> None:
     worker = tarry.Worker(grace=0)
@@ -142,7 +140,7 @@ def test_a_job_that_had_to_be_given_back_has_no_error(
     assert span.status.status_code is trace.StatusCode.UNSET
 
 
-def test_context_travels_by_hand_and_by_registries_and_in_batches(
+def test_context_propagates_through_jobs_tasks_and_batches(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient
 ) -> None:
     worker, mail = tarry.Worker(), tarry.Registry()
@@ -175,7 +173,7 @@ def test_context_travels_by_hand_and_by_registries_and_in_batches(
     assert baggage.get_baggage("tenant") is None
 
 
-def test_the_application_s_own_span_is_not_the_parent(traced: Traced, tarry_client: TestClient) -> None:
+def test_the_span_of_the_application_is_not_the_parent(traced: Traced, tarry_client: TestClient) -> None:
     """A worker beside an application may be started inside of a span."""
     worker = tarry.Worker(tarry_client)
     otel.instrument(worker, tracer_provider=traced.provider)
@@ -198,7 +196,7 @@ def test_the_application_s_own_span_is_not_the_parent(traced: Traced, tarry_clie
 
 
 @pytest.mark.parametrize("text", ["", "00-zz-zz-01", "x" * 2500, "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])
-def test_what_is_no_context_is_no_link(
+def test_invalid_trace_context_creates_no_link(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, text: str
 ) -> None:
     worker = tarry.Worker()
@@ -211,7 +209,7 @@ def test_what_is_no_context_is_no_link(
     assert span.links == ()
 
 
-def test_baggage_that_would_fill_the_headers_stays_behind(traced: Traced) -> None:
+def test_oversized_baggage_is_left_out(traced: Traced) -> None:
     token = context.attach(baggage.set_baggage("tenant", "x" * 4000))
     with traced.tracer.start_as_current_span("adding"):
         found = otel.headers()
@@ -220,7 +218,7 @@ def test_baggage_that_would_fill_the_headers_stays_behind(traced: Traced) -> Non
     assert trace.get_current_span(propagate.extract(found)).get_span_context().is_valid
 
 
-def test_stamps_of_outer_registries_give_way_to_those_of_inner_ones() -> None:
+def test_stamps_of_inner_registries_override_outer_ones() -> None:
     worker, part = tarry.Worker(), tarry.Registry()
     worker.include(part)
     worker.stamp(lambda: {"who": "worker", "where": "here"})

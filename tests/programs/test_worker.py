@@ -94,7 +94,7 @@ def test_each_topic_has_its_own_handler(valkey_url: str, namespace: str) -> None
     assert seen == {"a": "aa", "b": "bb", "测试": "测试测试"}
 
 
-def test_a_handler_that_raises_gets_its_job_again_later(
+def test_a_job_is_retried_later_when_its_handler_raises(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
@@ -119,7 +119,7 @@ def test_a_handler_that_raises_gets_its_job_again_later(
     assert line.levelname == "WARNING"
 
 
-def test_the_last_attempt_that_fails_makes_it_dead(valkey_url: str, namespace: str) -> None:
+def test_a_failed_last_attempt_makes_the_job_dead(valkey_url: str, namespace: str) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
         topic = client.topic("n")
         await topic.add("x", id="x", max_attempts=1)
@@ -141,7 +141,7 @@ def test_the_last_attempt_that_fails_makes_it_dead(valkey_url: str, namespace: s
     play(valkey_url, namespace, story)
 
 
-def test_a_body_that_does_not_decode_is_its_job_s_failure(valkey_url: str, namespace: str) -> None:
+def test_an_undecodable_body_fails_its_job(valkey_url: str, namespace: str) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
         topic = client.topic("n")
         await topic.add("not a number", id="x")
@@ -159,7 +159,7 @@ def test_a_body_that_does_not_decode_is_its_job_s_failure(valkey_url: str, names
     play(valkey_url, namespace, story)
 
 
-def test_a_stale_receipt_is_told_and_the_worker_goes_on(
+def test_a_stale_receipt_is_logged_and_the_worker_continues(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
@@ -201,7 +201,7 @@ def test_a_handler_may_settle_its_job_itself(valkey_url: str, namespace: str) ->
     play(valkey_url, namespace, story)
 
 
-def test_timeouts_inside_a_handler_are_the_handler_s_own(valkey_url: str, namespace: str) -> None:
+def test_a_timeout_inside_a_handler_fails_its_job(valkey_url: str, namespace: str) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
         topic = client.topic("n")
         await topic.add("x", id="x")
@@ -220,7 +220,7 @@ def test_timeouts_inside_a_handler_are_the_handler_s_own(valkey_url: str, namesp
     play(valkey_url, namespace, story)
 
 
-def test_a_stopping_worker_gives_back_what_it_popped_and_did_not_begin(valkey_url: str, namespace: str) -> None:
+def test_a_stopping_worker_gives_back_jobs_not_yet_started(valkey_url: str, namespace: str) -> None:
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
         topic = client.topic("n")
         await topic.add_many(range(300))
@@ -238,7 +238,9 @@ def test_a_stopping_worker_gives_back_what_it_popped_and_did_not_begin(valkey_ur
     play(valkey_url, namespace, story)
 
 
-def test_jobs_are_logged_one_a_line_at_debug(valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_job_is_logged_on_its_own_line_at_debug(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "tarry.worker")
 
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:

@@ -36,7 +36,7 @@ def until_the_first_reservation_is_over(client: tarry.Client) -> None:
     until(lambda: client.topic("n").stats().now > first, "the end of the reservation")
 
 
-def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_named(
+def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
 ) -> None:
     seen: list[int] = []
@@ -57,7 +57,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_named(
     assert len(told) == 2
 
 
-def test_a_handler_that_blocks_deep_in_a_library_is_seen_from_its_own_line_on(
+def test_a_logged_stack_starts_at_the_handler(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
 ) -> None:
     def deeper(frames: int) -> None:
@@ -80,9 +80,7 @@ def test_a_handler_that_blocks_deep_in_a_library_is_seen_from_its_own_line_on(
     assert "asyncio" not in told
 
 
-def test_a_plain_handler_keeps_its_job_longer_than_the_ttr(
-    valkey_url: str, namespace: str, client: tarry.Client
-) -> None:
+def test_a_sync_handler_keeps_its_job_beyond_the_ttr(valkey_url: str, namespace: str, client: tarry.Client) -> None:
     def prepare(worker: tarry.Worker) -> None:
         @worker.on("n")
         def slow(job: tarry.Job[Any]) -> None:
@@ -92,7 +90,9 @@ def test_a_plain_handler_keeps_its_job_longer_than_the_ttr(
     assert (stats.finished, stats.timed_out) == (1, 0)
 
 
-def test_a_job_s_own_short_ttr_is_kept_too(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+def test_jobs_with_a_short_ttr_of_their_own_are_renewed_too(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace, ttr="10h")
     client.topic("n").add("x", ttr=TTR)
 
@@ -105,7 +105,9 @@ def test_a_job_s_own_short_ttr_is_kept_too(valkey_url: str, namespace: str, clie
     assert (stats.finished, stats.timed_out) == (1, 0)
 
 
-def test_young_jobs_are_not_touched(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_far_from_their_ttr_are_not_renewed(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though the thread looks, for the TTR of one of them is short."""
     touched: list[list[str]] = []
     enough = asyncio.Event()
@@ -134,7 +136,7 @@ def test_young_jobs_are_not_touched(valkey_url: str, namespace: str, monkeypatch
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_handler_that_lost_its_job_learns_it_and_its_late_finish_is_refused(
+def test_a_handler_sees_the_loss_of_its_job_and_its_finish_is_refused(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client, plain: bool
 ) -> None:
     learned: list[bool] = []
@@ -158,9 +160,7 @@ def test_a_handler_that_lost_its_job_learns_it_and_its_late_finish_is_refused(
 def void(_: object) -> None: ...
 
 
-def test_a_lost_handler_is_cancelled_if_that_was_asked_for(
-    valkey_url: str, namespace: str, client: tarry.Client
-) -> None:
+def test_cancel_when_lost_cancels_the_handler(valkey_url: str, namespace: str, client: tarry.Client) -> None:
     cancelled: list[str] = []
 
     def prepare(worker: tarry.Worker) -> None:
@@ -177,7 +177,7 @@ def test_a_lost_handler_is_cancelled_if_that_was_asked_for(
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_timeout_bounds_a_handler(valkey_url: str, namespace: str, client: tarry.Client, plain: bool) -> None:
+def test_a_timeout_ends_a_handler(valkey_url: str, namespace: str, client: tarry.Client, plain: bool) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace)
     told: list[bool] = []
 

@@ -26,7 +26,7 @@ def connections(client: tarry.Client) -> set[bytes]:
 
 
 @pytest.mark.parametrize("kind", [tarry.Client, tarry.AsyncClient, str])
-def test_a_client_that_was_given_stays_open_and_no_other_does(valkey_url: str, namespace: str, kind: Any) -> None:
+def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, kind: Any) -> None:
     async def play() -> None:
         before = connections(client)
         given = valkey_url if kind is str else kind(valkey_url, namespace=namespace)
@@ -53,7 +53,7 @@ def test_a_client_that_was_given_stays_open_and_no_other_does(valkey_url: str, n
         asyncio.run(play())
 
 
-def test_a_worker_can_be_used_on_another_server_for_a_while(valkey_url: str, namespace: str) -> None:
+def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, namespace: str) -> None:
     worker = tarry.Worker("redis://nowhere.invalid", namespace="elsewhere")
 
     @worker.task
@@ -68,7 +68,7 @@ def test_a_worker_can_be_used_on_another_server_for_a_while(valkey_url: str, nam
     assert worker.client.namespace == "elsewhere"
 
 
-def test_a_worker_lives_as_long_as_a_block(valkey_url: str, namespace: str) -> None:
+def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
     async def play() -> None:
         worker = tarry.Worker(valkey_url, namespace=namespace)
         done = asyncio.Event()
@@ -88,7 +88,7 @@ def test_a_worker_lives_as_long_as_a_block(valkey_url: str, namespace: str) -> N
     asyncio.run(play())
 
 
-def test_a_block_whose_worker_cannot_start_says_so(valkey_url: str) -> None:
+def test_async_with_raises_when_the_worker_cannot_start(valkey_url: str) -> None:
     async def play() -> None:
         with pytest.raises(tarry.BadInput, match="no handler"):
             async with tarry.Worker(valkey_url):
@@ -97,7 +97,7 @@ def test_a_block_whose_worker_cannot_start_says_so(valkey_url: str) -> None:
     asyncio.run(play())
 
 
-def test_a_worker_that_dies_beside_an_application_says_so_at_once(
+def test_a_worker_that_ends_with_an_error_logs_it_at_once(
     own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
@@ -116,7 +116,7 @@ def test_a_worker_that_dies_beside_an_application_says_so_at_once(
     assert caplog.messages[0].startswith("✗ The worker has ended, no job is handled any more: ")
 
 
-def test_an_application_that_is_in_a_hurry_gives_back_what_runs(valkey_url: str, namespace: str) -> None:
+def test_a_cancelled_shutdown_gives_running_jobs_back(valkey_url: str, namespace: str) -> None:
     """Its shutdown is cancelled while the worker waits for the end of a handler."""
 
     async def play() -> None:

@@ -52,7 +52,7 @@ def worked(worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str) 
     return dict(zip(acts, orders.get_many(acts), strict=True))
 
 
-def test_code_that_hangs_is_stopped_at_its_timeout_with_all_that_it_started(
+def test_hanging_code_and_its_subprocesses_are_stopped_at_the_timeout(
     worker: tarry.Worker, client: tarry.Client, diary: Path
 ) -> None:
     client.topic("hanging", type=Order).add(Order(str(diary)), id="7")
@@ -66,9 +66,7 @@ def test_code_that_hangs_is_stopped_at_its_timeout_with_all_that_it_started(
     until(lambda: not any(map(is_alive, pids)), "the end of both processes")
 
 
-def test_a_child_that_dies_costs_an_attempt_and_no_more(
-    worker: tarry.Worker, client: tarry.Client, diary: Path
-) -> None:
+def test_a_dying_child_costs_only_one_attempt(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine")
     assert [found[act] for act in ("plain", "flood", "finish")] == [None] * 3
     assert found["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
@@ -79,7 +77,7 @@ def test_a_child_that_dies_costs_an_attempt_and_no_more(
     assert client.topic("orders").stats().finished == 3
 
 
-def test_exceptions_are_those_of_the_function(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+def test_exceptions_of_the_function_are_kept(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     found = worked(worker, client, diary, "empty", "declined", "local", "snooze", "bury")
     assert (found["empty"].state, found["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
     assert "in close" in found["empty"].error
@@ -95,7 +93,7 @@ def test_exceptions_are_those_of_the_function(worker: tarry.Worker, client: tarr
     assert (found["bury"].state, found["bury"].reason) == ("dead", "nobody wants it")
 
 
-def test_a_body_that_does_not_fit_is_a_body_error(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+def test_a_body_of_the_wrong_type_is_a_body_error(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     client.topic("orders").add({"diary": 7}, id="7")
     asyncio.run(worker.run_until_idle())
     job = client.topic("orders").get("7")
@@ -103,7 +101,7 @@ def test_a_body_that_does_not_fit_is_a_body_error(worker: tarry.Worker, client: 
     assert (job.state, str(job.reason).partition(":")[0]) == ("dead", "BodyError")
 
 
-def test_middleware_is_given_what_the_function_returns_if_it_can_be_pickled(
+def test_middleware_gets_the_result_if_it_can_be_pickled(
     worker: tarry.Worker, client: tarry.Client, diary: Path
 ) -> None:
     seen: list[tuple[str, Any]] = []
@@ -116,7 +114,7 @@ def test_middleware_is_given_what_the_function_returns_if_it_can_be_pickled(
     assert sorted(seen) == [("lambda", None), ("result", {"n": 0})]
 
 
-def test_children_are_used_again(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+def test_children_are_reused(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     orders = client.topic("orders", type=Order)
     many = 2_000
     orders.add_many([Order(str(diary), n=n) for n in range(many)])
@@ -130,7 +128,7 @@ def test_children_are_used_again(worker: tarry.Worker, client: tarry.Client, dia
     assert not any(map(is_alive, pids)), "they end with the worker"
 
 
-def test_tasks_know_their_job_and_add_tasks_where_their_worker_does(
+def test_tasks_in_a_child_know_their_job_and_can_add_tasks(
     worker: tarry.Worker, client: tarry.Client, diary: Path
 ) -> None:
     first = process_app.count.add(str(diary), 2)
@@ -145,7 +143,7 @@ def test_tasks_know_their_job_and_add_tasks_where_their_worker_does(
     assert lines[0].split()[2] == first.id
 
 
-def test_a_run_beyond_the_grace_is_stopped_and_given_back(
+def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(
     worker: tarry.Worker, client: tarry.Client, diary: Path
 ) -> None:
     client.topic("orders", type=Order).add(Order(str(diary), "stuck"), id="7")
@@ -163,7 +161,7 @@ def test_a_run_beyond_the_grace_is_stopped_and_given_back(
     assert not is_alive(int(diary.read_text().split()[2]))
 
 
-def test_a_run_whose_reservation_is_lost_is_stopped_if_that_was_asked_for(
+def test_cancel_when_lost_stops_a_run_in_a_child(
     valkey_url: str, namespace: str, client: tarry.Client, diary: Path
 ) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace, ttr="1s")
@@ -184,7 +182,7 @@ def test_a_run_whose_reservation_is_lost_is_stopped_if_that_was_asked_for(
     process_app.lost._parent = None
 
 
-def test_a_child_dies_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:
+def test_a_child_exits_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:
     """The worker's functions are those of its main script, which the child imports."""
     for topic in ("orders", "hanging"):
         client.topic(topic, type=Order).add(Order(str(diary), "stuck"), id=topic)
@@ -201,7 +199,7 @@ def test_a_child_dies_with_its_worker(valkey_url: str, namespace: str, client: t
 async def awaited(job: Any) -> None: ...
 
 
-def test_what_a_child_cannot_run_is_refused() -> None:
+def test_functions_that_a_child_cannot_run_are_refused() -> None:
     worker = tarry.Worker()
 
     def local(job: Any) -> None: ...

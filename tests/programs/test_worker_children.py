@@ -19,15 +19,15 @@ from until import until
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-Start = Callable[..., "Family"]
+Start = Callable[..., "WorkerGroup"]
 
 
-class Family:
+class WorkerGroup:
     """What ``tarry worker`` started, and what its handlers wrote down."""
 
-    def __init__(self, process: subprocess.Popen[str], diary: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], journal: Path) -> None:
         self.process = process
-        self._diary = diary
+        self._diary = journal
 
     def told(self, word: str) -> list[list[str]]:
         lines = self._diary.read_text().splitlines() if self._diary.exists() else []
@@ -42,13 +42,19 @@ class Family:
 
 
 @pytest.fixture
-def family(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
-    """``family("--processes", "2", ttr="1s")`` runs ``tarry worker worker_app:worker`` with these words."""
-    started: list[Family] = []
+def start_workers(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
+    """``start_workers("--processes", "2", ttr="1s")`` runs ``tarry worker worker_app:worker`` with these words."""
+    started: list[WorkerGroup] = []
 
-    def start(*words: str, app: str = "worker_app:worker", ttr: str = "10m", grace: str = "10s") -> Family:
-        diary = tmp_path / f"diary-{len(started)}"
-        place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "DIARY": str(diary), "TTR": ttr, "GRACE": grace}
+    def start(*words: str, app: str = "worker_app:worker", ttr: str = "10m", grace: str = "10s") -> WorkerGroup:
+        journal = tmp_path / f"journal-{len(started)}"
+        place = {
+            "TARRY_URL": valkey_url,
+            "TARRY_NAMESPACE": namespace,
+            "DIARY": str(journal),
+            "TTR": ttr,
+            "GRACE": grace,
+        }
         process = subprocess.Popen(
             [sys.executable, "-m", "tarry", "worker", app, *words],
             cwd=HERE,
@@ -56,7 +62,7 @@ def family(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
             stderr=subprocess.PIPE,
             text=True,
         )
-        started.append(Family(process, diary))
+        started.append(WorkerGroup(process, journal))
         return started[-1]
 
     yield start
@@ -79,11 +85,11 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("topic", ["orders", "plain"])
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_sigterm_ends_it_with_0_when_all_came_to_an_end(
-    client: tarry.Client, family: Start, topic: str, processes: str
+def test_sigterm_exits_with_0_when_all_jobs_ended(
+    client: tarry.Client, start_workers: Start, topic: str, processes: str
 ) -> None:
     client.topic(topic).add_many(["quick"] * 20)
-    some = family("--processes", processes)
+    some = start_workers("--processes", processes)
     until(lambda: len(some.told("closed")) == 20, "all closed")
     some.process.terminate()
     code, said = some.ended()
@@ -95,11 +101,11 @@ def test_sigterm_ends_it_with_0_when_all_came_to_an_end(
 
 @pytest.mark.parametrize("topic", ["orders", "plain"])
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_it_ends_with_4_when_a_running_job_had_to_be_given_back(
-    client: tarry.Client, family: Start, topic: str, processes: str
+def test_a_worker_exits_with_4_when_a_running_job_was_given_back(
+    client: tarry.Client, start_workers: Start, topic: str, processes: str
 ) -> None:
     client.topic(topic).add("stuck", id="7")
-    some = family("--processes", processes, grace="50ms")
+    some = start_workers("--processes", processes, grace="50ms")
     until(lambda: some.told("taken"), "taken")
     some.process.send_signal(signal.SIGINT)
     code, said = some.ended()
@@ -110,19 +116,19 @@ def test_it_ends_with_4_when_a_running_job_had_to_be_given_back(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_second_signal_gives_no_grace(client: tarry.Client, family: Start, processes: str) -> None:
+def test_a_second_signal_ends_the_grace_period(client: tarry.Client, start_workers: Start, processes: str) -> None:
     client.topic("orders").add("stuck")
-    some = family("--processes", processes, grace="10h")
+    some = start_workers("--processes", processes, grace="10h")
     until(lambda: some.told("taken"), "taken")
     some.process.terminate()
     some.process.send_signal(signal.SIGINT)
     assert some.ended()[0] == 4
 
 
-def test_a_manager_that_signals_the_whole_group_leaves_the_grace_period(client: tarry.Client, family: Start) -> None:
+def test_a_signal_to_the_whole_process_group_keeps_the_grace_period(client: tarry.Client, start_workers: Start) -> None:
     """Its SIGTERM and the parent's are no second signal."""
     client.topic("orders").add("slow", id="7")
-    some = family("--processes", "2", grace="10h")
+    some = start_workers("--processes", "2", grace="10h")
     until(lambda: some.told("taken"), "taken")
     os.kill(some.pid_of("7"), signal.SIGTERM)
     until(lambda: any(info.stopping for info in client.workers()), "the child has heard it")
@@ -131,9 +137,9 @@ def test_a_manager_that_signals_the_whole_group_leaves_the_grace_period(client: 
     assert some.told("closed") == [["7"]]
 
 
-def test_a_blocked_loop_does_not_keep_more_signals_from_ending_it(client: tarry.Client, family: Start) -> None:
+def test_repeated_signals_end_a_worker_with_a_blocked_loop(client: tarry.Client, start_workers: Start) -> None:
     client.topic("orders").add("block")
-    some = family()
+    some = start_workers()
     until(lambda: some.told("taken"), "taken")
 
     def asked() -> bool:
@@ -146,10 +152,12 @@ def test_a_blocked_loop_does_not_keep_more_signals_from_ending_it(client: tarry.
     assert "this process ends now" in said
 
 
-def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(client: tarry.Client, family: Start) -> None:
+def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(
+    client: tarry.Client, start_workers: Start
+) -> None:
     orders = client.topic("orders")
     orders.add("stuck", id="7")
-    some = family("--processes", "2", "--log", "json", ttr="10h")
+    some = start_workers("--processes", "2", "--log", "json", ttr="10h")
     until(lambda: some.told("taken"), "taken")
     victim = some.pid_of("7")
     until(lambda: len(client.workers()) == 2, "both children are known")
@@ -168,10 +176,10 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(client: 
     assert orders.check().ok
 
 
-def test_a_job_that_kills_its_workers_does_not_do_so_for_ever(client: tarry.Client, family: Start) -> None:
+def test_a_job_that_kills_its_worker_processes_becomes_dead(client: tarry.Client, start_workers: Start) -> None:
     orders = client.topic("orders")
     orders.add("poison", id="7", max_attempts=2)
-    some = family("--processes", "2")
+    some = start_workers("--processes", "2")
     until(lambda: orders.stats().dead == 1, "set aside")
     job = orders.get("7")
     assert job is not None
@@ -180,10 +188,10 @@ def test_a_job_that_kills_its_workers_does_not_do_so_for_ever(client: tarry.Clie
     assert some.ended()[0] == 0
 
 
-def test_children_leave_when_their_parent_is_killed(client: tarry.Client, family: Start) -> None:
+def test_children_exit_when_their_parent_is_killed(client: tarry.Client, start_workers: Start) -> None:
     orders = client.topic("orders")
     orders.add("stuck", id="7")
-    some = family("--processes", "2", grace="0")
+    some = start_workers("--processes", "2", grace="0")
     until(lambda: some.told("taken"), "taken")
     child = some.pid_of("7")
     some.process.kill()
@@ -192,21 +200,19 @@ def test_children_leave_when_their_parent_is_killed(client: tarry.Client, family
     assert orders.stats().ready == 1
 
 
-def test_a_handler_that_holds_the_interpreter_longer_than_the_ttr_keeps_its_job(
-    client: tarry.Client, family: Start
-) -> None:
+def test_a_handler_that_holds_the_gil_beyond_the_ttr_keeps_its_job(client: tarry.Client, start_workers: Start) -> None:
     orders = client.topic("orders")
-    some = family("--processes", "2", ttr="600ms")
+    some = start_workers("--processes", "2", ttr="600ms")
     orders.add("hold the interpreter", id="7", ttr=None)
     until(lambda: some.told("closed"), "closed")
     until(lambda: orders.stats().finished == 1, "finished")
     assert (len(some.told("taken")), orders.stats().timed_out, orders.stats().stale) == (1, 0, 0)
 
 
-def test_only_the_topics_named_are_worked_on(client: tarry.Client, family: Start) -> None:
+def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: Start) -> None:
     client.topic("plain").add("quick", id="p")
     client.topic("orders").add("quick", id="o")
-    some = family("--topics", "orders", "--concurrency", "3", app="worker_app:made")
+    some = start_workers("--topics", "orders", "--concurrency", "3", app="worker_app:made")
     until(lambda: some.told("closed"), "closed")
     some.process.terminate()
     code, said = some.ended()
@@ -228,8 +234,8 @@ def test_only_the_topics_named_are_worked_on(client: tarry.Client, family: Start
         ("worker_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
     ],
 )
-def test_wrong_words_end_it_with_2(family: Start, app: str, words: Any, told: str) -> None:
-    code, said = family(*words, app=app).ended()
+def test_wrong_usage_exits_with_2(start_workers: Start, app: str, words: Any, told: str) -> None:
+    code, said = start_workers(*words, app=app).ended()
     assert code == 2, said
     assert told in said
     assert "Traceback" not in said
@@ -245,7 +251,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_application_that_raises_is_shown_without_our_frames(tmp_path: Path, name: str) -> None:
+def test_an_application_error_is_shown_without_tarry_frames(tmp_path: Path, name: str) -> None:
     text, told = BROKEN[name]
     (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "deeper.py").write_text("def read():\n    return int('many')\n\nlimit = read()\n")
@@ -258,8 +264,8 @@ def test_an_application_that_raises_is_shown_without_our_frames(tmp_path: Path, 
     assert done.stderr.splitlines()[-1].startswith(f"error: worker: {name}")
 
 
-def test_a_server_that_cannot_be_used_ends_it_with_3(family: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_server_exits_with_3(start_workers: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TARRY_EMBEDDED", "no")
     for processes in ("1", "2"):
-        code, said = family("--processes", processes, "--url", "embedded://").ended()
+        code, said = start_workers("--processes", processes, "--url", "embedded://").ended()
         assert (code, "[server_unfit]" in said) == (3, True), said

@@ -35,7 +35,7 @@ def worked(url: str, namespace: str, handler: Any, body: Any, **options: Any) ->
         return client.topic("n").get("7")
 
 
-def test_each_handler_is_given_what_it_asks_for(valkey_url: str, namespace: str) -> None:
+def test_each_handler_gets_what_its_annotation_names(valkey_url: str, namespace: str) -> None:
     seen: list[Any] = []
 
     async def job_of_anything(job) -> None:  # type: ignore[no-untyped-def]
@@ -72,7 +72,7 @@ def test_each_handler_is_given_what_it_asks_for(valkey_url: str, namespace: str)
     assert seen == [*jobs, Order(7), number, {"text": "x"}, (tarry.Job, Order(7)), Order(7), Order(7)]
 
 
-def test_a_plain_handler_may_use_its_job_s_verbs_from_its_thread(valkey_url: str, namespace: str) -> None:
+def test_a_sync_handler_may_use_the_verbs_of_its_job(valkey_url: str, namespace: str) -> None:
     names: list[str] = []
 
     def handle(job: tarry.Job[Any]) -> None:
@@ -86,7 +86,7 @@ def test_a_plain_handler_may_use_its_job_s_verbs_from_its_thread(valkey_url: str
     assert names == ["tarry n 1"]
 
 
-def test_plain_handlers_run_side_by_side_and_no_more_than_their_concurrency(valkey_url: str, namespace: str) -> None:
+def test_sync_handlers_run_in_parallel_up_to_their_concurrency(valkey_url: str, namespace: str) -> None:
     together = threading.Barrier(3, timeout=30)
     most, running = 0, 0
     lock = threading.Lock()
@@ -108,7 +108,7 @@ def test_plain_handlers_run_side_by_side_and_no_more_than_their_concurrency(valk
         assert (most, client.topic("n").stats().finished) == (3, 9)
 
 
-def test_a_plain_function_that_answers_a_coroutine_has_not_done_its_work(valkey_url: str, namespace: str) -> None:
+def test_a_sync_handler_that_returns_a_coroutine_fails(valkey_url: str, namespace: str) -> None:
     async def real(job: Any) -> None:
         raise AssertionError
 
@@ -120,7 +120,7 @@ def test_a_plain_function_that_answers_a_coroutine_has_not_done_its_work(valkey_
     assert str(job.reason).startswith("TypeError: the handler is a plain function and returned an awaitable")
 
 
-def test_a_codec_of_one_s_own_makes_the_body(valkey_url: str, namespace: str) -> None:
+def test_a_custom_codec_decodes_the_body(valkey_url: str, namespace: str) -> None:
     class Shout:
         def encode(self, body: Foreign) -> bytes:
             return type(body).__name__.encode()
@@ -173,12 +173,12 @@ def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
         (7, "7 is not a function"),
     ],
 )
-def test_what_cannot_work_is_refused_when_it_is_registered(valkey_url: str, handler: Any, told: str) -> None:
+def test_an_impossible_handler_is_refused_at_registration(valkey_url: str, handler: Any, told: str) -> None:
     with pytest.raises(tarry.BadInput, match=told):
         tarry.Worker(valkey_url).on("n")(handler)
 
 
-def test_a_type_is_said_once(valkey_url: str) -> None:
+def test_a_type_given_twice_is_refused(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="say it once"):
         tarry.Worker(valkey_url).on("n", type=int)(order)
     tarry.Worker(valkey_url).on("n", type=Order)(order)
@@ -197,13 +197,13 @@ def test_a_type_is_said_once(valkey_url: str) -> None:
         ({"topic": "{}"}, "topic"),
     ],
 )
-def test_options_are_checked(valkey_url: str, options: Any, told: str) -> None:
+def test_invalid_handler_options_are_refused(valkey_url: str, options: Any, told: str) -> None:
     worker = tarry.Worker(valkey_url)
     with pytest.raises(tarry.BadInput, match=told):
         worker.on(**{"topic": "n", **options})
 
 
-def test_a_worker_is_made_from_a_url_or_a_client_of_either_kind(valkey_url: str, namespace: str) -> None:
+def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namespace: str) -> None:
     for server in (valkey_url, tarry.Client(valkey_url), tarry.AsyncClient(valkey_url)):
         worker = tarry.Worker(server, namespace="default")
         assert worker.client.namespace == worker.blocking.namespace == "default"

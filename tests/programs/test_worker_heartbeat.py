@@ -31,13 +31,13 @@ def seconds_from_now(url: str, namespace: str, seconds: int) -> list[str]:
         return [info.name for info in later.workers()]
 
 
-def test_a_worker_tells_what_it_works_on_and_is_gone_when_it_stops(
-    client: tarry.Client, hire: Hire, valkey_url: str, namespace: str
+def test_a_worker_reports_its_jobs_and_disappears_when_it_stops(
+    client: tarry.Client, start_worker: Hire, valkey_url: str, namespace: str
 ) -> None:
     client.topic("orders").add_many([tarry.NewJob(n, id=f"order {n}") for n in range(3)])
-    one = hire("stuck", grace="0s")
+    one = start_worker("stuck", grace="0s")
     until(one.taken, "it has taken a job")
-    two = hire("quick")
+    two = start_worker("quick")
     until(lambda: len(client.workers()) == 2, "both are known")
     pids = sorted(info.pid for info in client.workers())
     assert pids == sorted([one.process.pid, two.process.pid])
@@ -51,13 +51,13 @@ def test_a_worker_tells_what_it_works_on_and_is_gone_when_it_stops(
     assert [info.pid for info in client.workers()] == [one.process.pid]
 
 
-def test_a_killed_worker_vanishes_after_half_a_minute(
-    client: tarry.Client, hire: Hire, valkey_url: str, namespace: str
+def test_a_killed_worker_disappears_after_half_a_minute(
+    client: tarry.Client, start_worker: Hire, valkey_url: str, namespace: str
 ) -> None:
-    hired = hire("quick")
+    started = start_worker("quick")
     until(client.workers, "it is known")
-    hired.process.kill()
-    hired.process.wait()
+    started.process.kill()
+    started.process.wait()
     [info] = client.workers()
     assert seconds_from_now(valkey_url, namespace, 0) == [info.name]
     assert seconds_from_now(valkey_url, namespace, 31) == []
@@ -81,7 +81,7 @@ def in_a_worker(url: str, namespace: str, look: Callable[[tarry.Worker], None], 
 
 
 @pytest.mark.parametrize("shared", [None, 10])
-def test_what_it_has_in_hand_is_told(
+def test_a_worker_reports_its_running_jobs(
     client: tarry.Client, valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, shared: int | None
 ) -> None:
     """The next report is far away: here it is asked for at each look."""
@@ -102,19 +102,19 @@ def test_what_it_has_in_hand_is_told(
     assert client.workers() == []
 
 
-def test_a_worker_that_stops_says_so_while_something_runs(client: tarry.Client, hire: Hire) -> None:
+def test_a_stopping_worker_reports_it_while_a_job_runs(client: tarry.Client, start_worker: Hire) -> None:
     client.topic("orders").add("x")
-    hired = hire("stuck", grace="1m")
-    until(hired.taken, "it has taken the job")
+    started = start_worker("stuck", grace="1m")
+    until(started.taken, "it has taken the job")
     until(client.workers, "it is known")
-    hired.process.send_signal(signal.SIGTERM)
+    started.process.send_signal(signal.SIGTERM)
     until(lambda: any(info.stopping and info.busy == 1 for info in client.workers()), "it tells that it stops")
-    hired.process.send_signal(signal.SIGINT)
-    hired.process.wait()
+    started.process.send_signal(signal.SIGINT)
+    started.process.wait()
     assert client.workers() == []
 
 
-def test_reports_are_few(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_reports_are_rare(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tarry.verbs import workers
 
     made = []
@@ -128,7 +128,7 @@ def test_reports_are_few(valkey_url: str, namespace: str, monkeypatch: pytest.Mo
     assert 1 <= len(made) <= MOST_REPORTS
 
 
-def test_a_worker_that_may_not_say_so_works_and_tells_it_once(
+def test_a_worker_without_report_permission_works_and_logs_it_once(
     own_server: Callable[..., ServerProcess], namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A user of an older rule, which knows the keys of topics only."""
@@ -145,19 +145,21 @@ def test_a_worker_that_may_not_say_so_works_and_tells_it_once(
     assert "permission" in told[0]
 
 
-def test_workers_are_listed_on_the_command_line(client: tarry.Client, hire: Hire, cli: Any, answers: Any) -> None:
+def test_workers_are_listed_on_the_command_line(
+    client: tarry.Client, start_worker: Hire, cli: Any, answers: Any
+) -> None:
     client.topic("orders").add("x", id="7")
-    hired = hire("stuck")
-    until(hired.taken, "it has taken the job")
+    started = start_worker("stuck")
+    until(started.taken, "it has taken the job")
     until(client.workers, "it is known")
     [told] = answers("workers")
-    assert (told["pid"], told["slots"], told["host"]) == (hired.process.pid, 8, os.uname().nodename[:60])
+    assert (told["pid"], told["slots"], told["host"]) == (started.process.pid, 8, os.uname().nodename[:60])
     assert [topic["name"] for topic in told["topics"]] == ["orders"]
     assert told["since"].endswith("Z")
     shown = cli("workers").stdout
-    assert f"pid {hired.process.pid}" in shown
+    assert f"pid {started.process.pid}" in shown
     assert "orders" in shown
     assert cli("workers", "mail").stderr == "no worker is known for mail\n"
     [seen] = answers("top", "orders")
     assert (seen["workers"], seen["slots"]) == (1, 8)
-    assert f"pid {hired.process.pid}" in cli("top", "--once").stdout
+    assert f"pid {started.process.pid}" in cli("top", "--once").stdout

@@ -81,7 +81,7 @@ def test_middleware_sees_start_result_error_and_dead(valkey_url: str, namespace:
         assert (stats.finished, stats.delayed, stats.dead, stats.stale) == (1, 1, 1, 0)
 
 
-def test_a_failure_of_middleware_itself_is_the_job_s_failure(valkey_url: str, namespace: str) -> None:
+def test_a_middleware_failure_fails_the_job(valkey_url: str, namespace: str) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace)
 
     @worker.around
@@ -102,7 +102,7 @@ def test_a_failure_of_middleware_itself_is_the_job_s_failure(valkey_url: str, na
         worker.around(7)  # type: ignore[arg-type]
 
 
-def test_at_info_a_topic_has_one_line_for_many_jobs(
+def test_at_info_one_log_line_summarizes_many_jobs(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tarry.worker")
@@ -156,7 +156,7 @@ def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namesp
     assert 0.65 < share < 0.85, "three of four slots"
 
 
-def test_who_has_no_rival_takes_all_but_one_slot_of_each_other_topic() -> None:
+def test_a_busy_topic_takes_all_slots_but_one_for_each_other_topic() -> None:
     class User:
         def __init__(self, weight: float) -> None:
             self.weight, self.slots_in_use = weight, 0
@@ -177,7 +177,7 @@ def test_who_has_no_rival_takes_all_but_one_slot_of_each_other_topic() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_log_line_says_what_it_is_about(form: str) -> None:
+def test_log_lines_carry_topic_and_id(form: str) -> None:
     line = logging.LogRecord("tarry.worker", logging.WARNING, __file__, 1, "↻ %s", ("n/7",), None)
     line.tarry = {"topic": "n", "id": "7"}
     said = (log_setup.JsonFormatter() if form == "json" else log_setup.TextFormatter()).format(line)

@@ -115,9 +115,7 @@ Make = Callable[..., tarry.Worker]
 
 
 @pytest.mark.parametrize(("made", "body"), FITS_ONLY_THE_NEWER)
-def test_in_a_deploy_the_newer_worker_does_what_the_older_one_could_not_read(
-    world: World, made: Make, body: Any
-) -> None:
+def test_a_newer_worker_handles_bodies_the_older_one_could_not_read(world: World, made: Make, body: Any) -> None:
     world.client.topic("work").add(body)
     world.run(made(world, newer=False))
     job = world.only_job("work")
@@ -132,7 +130,7 @@ def test_in_a_deploy_the_newer_worker_does_what_the_older_one_could_not_read(
 @pytest.mark.parametrize(
     ("made", "body"), [one for one in FITS_ONLY_THE_NEWER if one[0] is not with_task]
 )  # of a task that nobody knows no attempt counts
-def test_what_nobody_can_read_is_dead_after_its_last_attempt_and_can_be_kicked(
+def test_an_unreadable_body_is_dead_after_its_last_attempt_and_can_be_kicked(
     world: World, made: Make, body: Any
 ) -> None:
     topic = world.client.topic("work")
@@ -149,7 +147,7 @@ def test_what_nobody_can_read_is_dead_after_its_last_attempt_and_can_be_kicked(
 
 
 @pytest.mark.parametrize(("made", "body"), FITS_ONLY_THE_NEWER)
-def test_who_knows_better_sets_it_aside_at_once(world: World, made: Make, body: Any) -> None:
+def test_a_retry_policy_can_bury_unreadable_bodies_at_once(world: World, made: Make, body: Any) -> None:
     world.client.topic("work").add(body)
     world.run(made(world, newer=False, retry={tarry.BodyError: None}))
     job = world.only_job("work")
@@ -157,7 +155,7 @@ def test_who_knows_better_sets_it_aside_at_once(world: World, made: Make, body: 
     assert str(job.reason).startswith("BodyError: ")
 
 
-def test_a_block_of_the_library_follows_the_same_rule(world: World) -> None:
+def test_a_with_block_releases_an_unreadable_body_too(world: World) -> None:
     topic = world.client.topic("work", type=Order)
     world.client.topic("work").add({"number": "A7"}, id="7")
     job = topic.pop()
@@ -176,7 +174,7 @@ def test_a_block_of_the_library_follows_the_same_rule(world: World) -> None:
     assert topic.stats().finished == 1
 
 
-def test_it_waits_as_long_as_after_any_failure(world: World) -> None:
+def test_an_unreadable_body_has_the_usual_back_off(world: World) -> None:
     world.client.topic("work").add({"task": "remind", "args": {"user": 7, "text": "tea"}}, id="7")
     for seconds in (1, 2, 4):
         world.run(with_other_arguments(world, newer=False))

@@ -23,7 +23,7 @@ def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
         proxy.close()
 
 
-class Heard(logging.Handler):
+class LogCapture(logging.Handler):
     """What the worker says; whoever waits for a word is told."""
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class Heard(logging.Handler):
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_it_waits_for_its_server_and_says_so_once(line: Proxy, plain: bool) -> None:
+def test_a_worker_waits_for_its_server_and_logs_it_once(line: Proxy, plain: bool) -> None:
     done: list[int] = []
 
     async def story() -> None:
-        heard, three = Heard(), asyncio.Event()
+        log_capture, three = LogCapture(), asyncio.Event()
         logger = logging.getLogger("tarry.worker")
-        logger.addHandler(heard)
+        logger.addHandler(log_capture)
         loop = asyncio.get_running_loop()
         worker = tarry.Worker(tarry.AsyncClient(line.url(), patience="100ms"), ttr="20s")
 
@@ -69,18 +69,18 @@ def test_it_waits_for_its_server_and_says_so_once(line: Proxy, plain: bool) -> N
                 line.refusing = True
                 line.cut_all()
                 await direct.topic("a").add(2)
-                await heard.until("Waiting for it.")
+                await log_capture.until("Waiting for it.")
                 line.refusing = False
-                await heard.until("The server answers again.")
+                await log_capture.until("The server answers again.")
                 for topic, number in (("a", 3), ("b", 4), ("c", 5)):
                     await _another(direct, topic, number, three)
-            assert [text for text in heard.lines if "Waiting for it." in text] == [
-                text for text in heard.lines if text.startswith("✗ The server")
-            ], heard.lines
-            assert sum("answers again" in text for text in heard.lines) == 1
-            assert sum("Waiting for it." in text for text in heard.lines) == 1
+            assert [text for text in log_capture.lines if "Waiting for it." in text] == [
+                text for text in log_capture.lines if text.startswith("✗ The server")
+            ], log_capture.lines
+            assert sum("answers again" in text for text in log_capture.lines) == 1
+            assert sum("Waiting for it." in text for text in log_capture.lines) == 1
         finally:
-            logger.removeHandler(heard)
+            logger.removeHandler(log_capture)
         async with tarry.AsyncClient(f"unix://{line.target}") as direct:
             for topic in ("a", "b", "c"):
                 stats = await direct.topic(topic).stats()

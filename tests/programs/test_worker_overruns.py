@@ -102,7 +102,7 @@ async def _until_dead(worker: tarry.Worker, client: tarry.Client) -> None:
         await asyncio.to_thread(until, lambda: client.topic("n").stats().dead, "the last attempt")
 
 
-def test_it_is_shown_and_fills_its_slot(
+def test_an_overrunning_run_is_shown_and_occupies_its_slot(
     valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker, enough = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR), threading.Event()
@@ -146,7 +146,7 @@ def test_it_is_shown_and_fills_its_slot(
     assert ", 1 overran, " in line
 
 
-def test_it_does_not_hold_up_a_drain_and_comes_back_by_its_ttr(
+def test_an_overrunning_run_does_not_delay_shutdown_and_keeps_its_reservation(
     valkey_url: str, namespace: str, client: tarry.Client
 ) -> None:
     worker, enough = tarry.Worker(valkey_url, namespace=namespace, ttr="1h", grace="10ms"), threading.Event()
@@ -165,7 +165,7 @@ def test_it_does_not_hold_up_a_drain_and_comes_back_by_its_ttr(
     enough.set()
 
 
-def test_a_verdict_of_its_own_and_a_settled_job_hold(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+def test_an_overrunning_handler_may_still_settle_its_job(valkey_url: str, namespace: str, client: tarry.Client) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace)
 
     @worker.on("n", timeout="20ms")
@@ -183,7 +183,7 @@ def test_a_verdict_of_its_own_and_a_settled_job_hold(valkey_url: str, namespace:
     assert client.topic("n").get("finished") is None
 
 
-def test_one_that_was_deleted_meanwhile_is_lost_and_not_settled(
+def test_a_job_deleted_during_an_overrun_is_lost_and_not_settled(
     valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR)

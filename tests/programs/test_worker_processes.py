@@ -22,23 +22,23 @@ def nothing_left(orders: tarry.Topic[Any]) -> bool:
     return not stats.delayed + stats.ready + stats.reserved
 
 
-def test_a_worker_killed_with_jobs_in_its_hands_loses_none(client: tarry.Client, hire: Hire) -> None:
+def test_a_killed_worker_loses_no_job(client: tarry.Client, start_worker: Hire) -> None:
     orders = client.topic("orders")
     orders.add_many(ids(40))
-    victim = hire("stuck", ttr="300ms")
+    victim = start_worker("stuck", ttr="300ms")
     until(lambda: len(victim.taken()) == 8, "all slots busy")
     victim.process.kill()
-    heir = hire("quick", ttr="300ms")
+    successor = start_worker("quick", ttr="300ms")
     until(lambda: nothing_left(orders), "all closed")
-    assert sorted(heir.closed(), key=int) == [str(i) for i in range(40)]
-    assert sum(line.endswith(" 2") for line in heir.taken()) == 8, "those in its hands, and only those, came again"
+    assert sorted(successor.closed(), key=int) == [str(i) for i in range(40)]
+    assert sum(line.endswith(" 2") for line in successor.taken()) == 8, "those in its hands, and only those, came again"
     assert orders.check().ok
 
 
-def test_sigterm_lets_the_running_handlers_end_and_takes_no_new_jobs(client: tarry.Client, hire: Hire) -> None:
+def test_sigterm_lets_running_handlers_end_and_pops_no_new_jobs(client: tarry.Client, start_worker: Hire) -> None:
     orders = client.topic("orders")
     orders.add_many(ids(30))
-    worker = hire("slow")
+    worker = start_worker("slow")
     until(worker.taken, "a job taken")
     worker.process.terminate()
     assert worker.process.wait() == 0
@@ -49,10 +49,12 @@ def test_sigterm_lets_the_running_handlers_end_and_takes_no_new_jobs(client: tar
     assert all(job.attempts == 0 for job in orders.list("ready"))
 
 
-def test_sigterm_gives_back_what_does_not_end_in_the_grace_period_uncounted(client: tarry.Client, hire: Hire) -> None:
+def test_sigterm_gives_unfinished_jobs_back_uncounted_after_the_grace_period(
+    client: tarry.Client, start_worker: Hire
+) -> None:
     orders = client.topic("orders")
     orders.add_many(ids(10))
-    worker = hire("stuck", grace="50ms")
+    worker = start_worker("stuck", grace="50ms")
     until(lambda: len(worker.taken()) == 8, "all slots busy")
     worker.process.send_signal(signal.SIGINT)
     assert worker.process.wait() == 0
@@ -61,10 +63,10 @@ def test_sigterm_gives_back_what_does_not_end_in_the_grace_period_uncounted(clie
     assert [job.attempts for job in orders.list("ready")] == [0] * 10
 
 
-def test_a_second_signal_does_not_wait_for_the_grace_period(client: tarry.Client, hire: Hire) -> None:
+def test_a_second_signal_skips_the_grace_period(client: tarry.Client, start_worker: Hire) -> None:
     orders = client.topic("orders")
     orders.add("stuck")
-    worker = hire("stuck", grace="10h")
+    worker = start_worker("stuck", grace="10h")
     until(worker.taken, "the job taken")
     worker.process.send_signal(signal.SIGTERM)
     worker.process.send_signal(signal.SIGINT)
@@ -72,10 +74,10 @@ def test_a_second_signal_does_not_wait_for_the_grace_period(client: tarry.Client
     assert orders.stats().ready == 1
 
 
-def test_long_handlers_keep_their_jobs_longer_than_the_ttr(client: tarry.Client, hire: Hire) -> None:
+def test_long_handlers_keep_their_jobs_beyond_the_ttr(client: tarry.Client, start_worker: Hire) -> None:
     orders = client.topic("orders")
     orders.add_many(ids(3))
-    worker = hire("stuck", ttr="300ms")
+    worker = start_worker("stuck", ttr="300ms")
     until(lambda: len(worker.taken()) == 3, "all taken")
     first = min(job.reserved_until for job in orders.list("reserved") if job.reserved_until)
     until(lambda: orders.stats().now > first and len(orders.list("reserved")) == 3, "the first TTR is over")
@@ -83,9 +85,11 @@ def test_long_handlers_keep_their_jobs_longer_than_the_ttr(client: tarry.Client,
     assert orders.stats().timed_out == 0
 
 
-def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., ServerProcess], hire: Hire) -> None:
+def test_a_worker_survives_an_outage_of_its_server(
+    own_server: Callable[..., ServerProcess], start_worker: Hire
+) -> None:
     server = own_server(port=True)
-    worker = hire("quick", url=server.url)
+    worker = start_worker("quick", url=server.url)
     until(lambda: worker.lines, "ready")
     namespace = worker.process.args[3]  # type: ignore[index]  # a list
     with tarry.Client(server.url, namespace=str(namespace)) as client:

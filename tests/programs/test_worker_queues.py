@@ -47,7 +47,7 @@ def as_kind(kind: str, work: Callable[[Any], None]) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-def test_a_handler_is_given_each_value_and_one_that_fails_ends_nothing(
+def test_a_queue_handler_gets_each_value_and_a_failure_does_not_stop_it(
     worker: Worker, client: tarry.Client, name: str, kind: str
 ) -> None:
     seen: list[str] = []
@@ -65,7 +65,7 @@ def test_a_handler_is_given_each_value_and_one_that_fails_ends_nothing(
     assert (aside.raw, aside.reason) == (b"\x04>\x03bad", "handler: ValueError: no such order")
 
 
-def test_a_queue_is_worked_on_beside_an_application_as_elements_become_due(
+def test_a_worker_beside_an_application_handles_elements_as_they_become_due(
     worker: Worker, client: tarry.Client, name: str
 ) -> None:
     seen: list[str] = []
@@ -91,7 +91,7 @@ def test_a_queue_is_worked_on_beside_an_application_as_elements_become_due(
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-def test_no_more_run_at_once_than_there_are_slots(worker: Worker, client: tarry.Client, name: str, kind: str) -> None:
+def test_queue_handlers_run_up_to_their_concurrency(worker: Worker, client: tarry.Client, name: str, kind: str) -> None:
     lock, running, most = threading.Lock(), 0, 0
 
     def count(step: int) -> None:
@@ -118,7 +118,7 @@ def test_no_more_run_at_once_than_there_are_slots(worker: Worker, client: tarry.
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-def test_a_stop_loses_nothing_what_was_in_hand_is_first_again(
+def test_a_stopped_worker_puts_its_running_element_back_first(
     worker: Worker, client: tarry.Client, server: Any, name: str, kind: str
 ) -> None:
     let_go = threading.Event()
@@ -161,7 +161,7 @@ asyncio.run(worker.run())
 """
 
 
-def test_a_killed_process_loses_at_most_what_it_had_in_hand(
+def test_a_killed_worker_loses_at_most_its_running_elements(
     valkey_url: str, worker: Worker, client: tarry.Client, name: str
 ) -> None:
     client.delayed_queue(name, codec="string").offer_many(map(str, range(10)), 0)
@@ -178,7 +178,7 @@ def test_a_killed_process_loses_at_most_what_it_had_in_hand(
     assert had | set(seen) == set(map(str, range(10)))
 
 
-def test_a_worker_moves_queues_that_only_java_takes_from(
+def test_a_worker_moves_queues_that_only_java_consumes(
     worker: Worker, client: tarry.Client, server: Any, name: str
 ) -> None:
     async def story() -> None:
@@ -193,14 +193,14 @@ def test_a_worker_moves_queues_that_only_java_takes_from(
     asyncio.run(story())
 
 
-def test_a_key_that_is_no_queue_ends_the_worker_in_words(worker: Worker, server: Any, name: str) -> None:
+def test_a_key_of_another_type_ends_the_worker_with_an_error(worker: Worker, server: Any, name: str) -> None:
     server.set(name, "something else")
     worker.on_queue(name, codec="string")(as_kind("async", lambda value: None))
     with pytest.raises(tarry.TarryError, match="WRONGTYPE"):
         asyncio.run(worker.run(signals=False))
 
 
-def test_in_imaginary_time_a_worker_takes_what_is_due_by_then(valkey_url: str, name: str) -> None:
+def test_in_imaginary_time_a_worker_takes_due_elements(valkey_url: str, name: str) -> None:
     seen: list[str] = []
     clock = Clock()
     with TestClient(valkey_url, clock) as client:
@@ -214,7 +214,7 @@ def test_in_imaginary_time_a_worker_takes_what_is_due_by_then(valkey_url: str, n
         assert seen == ["tea"]
 
 
-def test_the_clock_of_a_users_tests_stops_where_an_element_is_due(
+def test_the_test_clock_stops_at_the_due_time_of_an_element(
     tarry_clock: Any, tarry_client: tarry.Client, worker: Worker, name: str
 ) -> None:
     seen: list[Any] = []
@@ -225,7 +225,7 @@ def test_the_clock_of_a_users_tests_stops_where_an_element_is_due(
     assert seen == [("tea", due)]
 
 
-def test_queues_of_included_registries_are_worked_on_and_named(worker: Worker, name: str) -> None:
+def test_queue_handlers_of_included_registries_are_used(worker: Worker, name: str) -> None:
     mail = tarry.Registry()
 
     @mail.on_queue(name, codec="json", concurrency=2)
@@ -245,12 +245,12 @@ def test_queues_of_included_registries_are_worked_on_and_named(worker: Worker, n
 @pytest.mark.parametrize(
     ("options", "why"), [({"codec": "cobol"}, "codec"), ({"concurrency": 0}, "concurrency"), ({"queue": ""}, "queue")]
 )
-def test_what_cannot_be_is_refused_when_it_is_said(worker: Worker, options: dict[str, Any], why: str) -> None:
+def test_invalid_queue_options_are_refused_at_registration(worker: Worker, options: dict[str, Any], why: str) -> None:
     with pytest.raises(tarry.BadInput, match=why):
         worker.on_queue(**{"queue": "q", **options})
 
 
-def test_a_handler_takes_one_value_and_no_job(worker: Worker) -> None:
+def test_a_queue_handler_takes_one_value_and_not_a_job(worker: Worker) -> None:
     async def takes_a_job(job: tarry.AsyncJob[str]) -> None: ...
 
     with pytest.raises(tarry.BadInput, match="annotated as a job"):
@@ -259,7 +259,7 @@ def test_a_handler_takes_one_value_and_no_job(worker: Worker) -> None:
         worker.on_queue("q")(lambda: None)
 
 
-def test_no_element_waits_for_a_slot_in_a_busy_worker(
+def test_a_busy_worker_takes_no_element_without_a_free_slot(
     worker: Worker, client: tarry.Client, server: Any, name: str
 ) -> None:
     """What has no slot stays in the queue, for whoever has one."""

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 JOBS = 40
 
 
-class Heard(logging.Handler):
+class LogCapture(logging.Handler):
     """What the worker says from WARNING on."""
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class Heard(logging.Handler):
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
-    handler = Heard()
+def log_capture() -> Iterator[LogCapture]:
+    handler = LogCapture()
     logging.getLogger("tarry.worker").addHandler(handler)
     yield handler
     logging.getLogger("tarry.worker").removeHandler(handler)
@@ -120,7 +120,7 @@ def scripts(server: ServerProcess) -> int:
 
 
 @LOOPS
-def test_it_lives_through_connections_that_are_reset(line: Proxy, loop: str) -> None:
+def test_a_worker_survives_connection_resets(line: Proxy, loop: str) -> None:
     async def story() -> None:
         host, port = line.target
         direct = f"redis://{host}:{port}"
@@ -142,7 +142,7 @@ def test_it_lives_through_connections_that_are_reset(line: Proxy, loop: str) -> 
 
 
 @LOOPS
-def test_it_waits_while_the_disk_is_full_and_says_so_once(disk: Disk, loop: str, heard: Heard) -> None:
+def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop: str, log_capture: LogCapture) -> None:
     async def story() -> None:
         url = disk.server.url
         work = Work(url)
@@ -155,14 +155,16 @@ def test_it_waits_while_the_disk_is_full_and_says_so_once(disk: Disk, loop: str,
             await asyncio.to_thread(disk.fill)
             work.hold.set()  # what runs ends now, and cannot be settled
             began, before = time.monotonic(), scripts(disk.server)
-            await asyncio.to_thread(until, lambda: heard.lines and scripts(disk.server) > before + 30, "tried again")
+            await asyncio.to_thread(
+                until, lambda: log_capture.lines and scripts(disk.server) > before + 30, "tried again"
+            )
             a_second = (scripts(disk.server) - before) / (time.monotonic() - began)
             await asyncio.to_thread(disk.free)
-            await asyncio.to_thread(until, lambda: len(heard.lines) > 1, "told that it is over")
+            await asyncio.to_thread(until, lambda: len(log_capture.lines) > 1, "told that it is over")
             await work.until_done(await asyncio.to_thread(work.give, url, [4, 5, 6]))
             await work.until_settled(url)
         assert a_second < 100  # ten parts ask, each at most some times a second
-        first, *others = heard.lines
+        first, *others = log_capture.lines
         assert re.match(r"✗ .* refused .*cannot write to its disk.*free space.* Waiting for it\.$", first)
         assert others == ["✓ The server answers again."]
 
@@ -170,8 +172,8 @@ def test_it_waits_while_the_disk_is_full_and_says_so_once(disk: Disk, loop: str,
 
 
 @LOOPS
-def test_it_waits_while_its_password_is_another_one(
-    own_server: Callable[..., ServerProcess], loop: str, heard: Heard
+def test_a_worker_waits_while_its_password_is_wrong(
+    own_server: Callable[..., ServerProcess], loop: str, log_capture: LogCapture
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
@@ -184,12 +186,12 @@ def test_it_waits_while_its_password_is_another_one(
             await work.until_done(await asyncio.to_thread(work.give, direct, [0]))
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">other")
             server.ask("CLIENT", "KILL", "USER", "worker")
-            await asyncio.to_thread(until, lambda: heard.lines, "told")
+            await asyncio.to_thread(until, lambda: log_capture.lines, "told")
             wanted = await asyncio.to_thread(work.give, direct, [1, 2])
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">secret")
             await work.until_done(wanted)
             await work.until_settled(direct)
-        assert heard.lines == [
+        assert log_capture.lines == [
             "✗ The server refused the user or password; correct the URL. Waiting for it.",
             "✓ The server answers again.",
         ]
@@ -198,7 +200,7 @@ def test_it_waits_while_its_password_is_another_one(
 
 
 @LOOPS
-def test_one_that_never_worked_ends_and_says_why(own_server: Callable[..., ServerProcess], loop: str) -> None:
+def test_a_worker_that_never_worked_ends_with_the_error(own_server: Callable[..., ServerProcess], loop: str) -> None:
     server = own_server(port=True, requirepass="secret")  # of a test's server
     assert not isinstance(server.address, str)
     work = tarry.Worker("redis://:wrong@{}:{}".format(*server.address))
@@ -210,7 +212,7 @@ def test_one_that_never_worked_ends_and_says_why(own_server: Callable[..., Serve
 
 @LOOPS
 @pytest.mark.parametrize("how", ["stopped", "in hand"])
-def test_it_stops_when_it_is_told_to_while_it_waits(disk: Disk, loop: str, how: str, heard: Heard) -> None:
+def test_a_waiting_worker_can_be_stopped(disk: Disk, loop: str, how: str, log_capture: LogCapture) -> None:
     async def story() -> None:
         url = disk.server.url
         work = Work(url)
@@ -222,7 +224,7 @@ def test_it_stops_when_it_is_told_to_while_it_waits(disk: Disk, loop: str, how: 
             await work.until_done(await asyncio.to_thread(work.give, url, [1]))
         await asyncio.to_thread(disk.fill)
         work.hold.set()
-        await asyncio.to_thread(until, lambda: heard.lines, "told")
+        await asyncio.to_thread(until, lambda: log_capture.lines, "told")
         work.worker.stop()
         assert await running == 0
 
@@ -231,10 +233,10 @@ def test_it_stops_when_it_is_told_to_while_it_waits(disk: Disk, loop: str, how: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_tarry_worker_lives_through_a_full_disk_and_ends_by_a_signal_with_0(
+def test_tarry_worker_survives_a_full_disk_and_exits_with_0_on_a_signal(
     disk: Disk, processes: str, tmp_path: Path
 ) -> None:
-    place = {"TARRY_URL": disk.server.url, "DIARY": str(tmp_path / "diary"), "TTR": "20s"}
+    place = {"TARRY_URL": disk.server.url, "DIARY": str(tmp_path / "journal"), "TTR": "20s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(disk.server.url) as client:
         words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", processes]
@@ -260,9 +262,9 @@ def test_tarry_worker_lives_through_a_full_disk_and_ends_by_a_signal_with_0(
 
 
 @pytest.mark.slow
-def test_tarry_worker_lives_through_resets_and_so_do_its_children(line: Proxy, tmp_path: Path) -> None:
+def test_tarry_worker_and_its_children_survive_connection_resets(line: Proxy, tmp_path: Path) -> None:
     host, port = line.target
-    place = {"TARRY_URL": f"redis://{line.address}", "DIARY": str(tmp_path / "diary"), "TTR": "1s"}
+    place = {"TARRY_URL": f"redis://{line.address}", "DIARY": str(tmp_path / "journal"), "TTR": "1s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(f"redis://{host}:{port}") as client:
         words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
@@ -286,18 +288,18 @@ def test_tarry_worker_lives_through_resets_and_so_do_its_children(line: Proxy, t
 
 
 @pytest.mark.slow
-def test_a_child_that_is_refused_after_others_have_worked_is_started_again(
+def test_a_refused_child_is_restarted_once_others_have_worked(
     own_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
     assert not isinstance(server.address, str)
     direct = "redis://{}:{}".format(*server.address)
-    place = {"TARRY_URL": direct.replace("//", "//worker:secret@"), "DIARY": str(tmp_path / "diary"), "TTR": "1s"}
+    place = {"TARRY_URL": direct.replace("//", "//worker:secret@"), "DIARY": str(tmp_path / "journal"), "TTR": "1s"}
     said = tmp_path / "said"
 
     def taken() -> list[str]:
-        return (tmp_path / "diary").read_text().splitlines() if (tmp_path / "diary").exists() else []
+        return (tmp_path / "journal").read_text().splitlines() if (tmp_path / "journal").exists() else []
 
     with said.open("w") as file, tarry.Client(direct) as client:
         words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]

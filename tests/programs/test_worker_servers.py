@@ -62,10 +62,10 @@ def works(url: str, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["redis6_url", "redis7_url", "redis8_url"])
-def test_a_worker_on_redis(url: str, request: pytest.FixtureRequest, namespace: str) -> None:
+def test_a_worker_works_on_redis(url: str, request: pytest.FixtureRequest, namespace: str) -> None:
     works(request.getfixturevalue(url), namespace)
 
 
-def test_a_worker_on_a_cluster(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
+def test_a_worker_works_on_a_cluster(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
     nodes = ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     works(f"redis+cluster://{nodes}", namespace)

@@ -24,7 +24,7 @@ def made(url: str, namespace: str, *registries: tarry.Registry) -> tarry.Worker:
     return worker
 
 
-def test_a_call_that_was_put_off_is_the_same_call(valkey_url: str, namespace: str) -> None:
+def test_a_task_call_keeps_its_arguments(valkey_url: str, namespace: str) -> None:
     tasks, seen = tarry.Registry(), list[Any]()
 
     @tasks.task
@@ -47,7 +47,7 @@ def test_a_call_that_was_put_off_is_the_same_call(valkey_url: str, namespace: st
     assert add_up([4, 5]) == 9, "the function itself"
 
 
-def test_tasks_are_added_from_a_loop_too(valkey_url: str, namespace: str) -> None:
+def test_tasks_can_be_added_from_an_event_loop(valkey_url: str, namespace: str) -> None:
     tasks, seen = tarry.Registry(), list[int]()
     over = asyncio.Event()
 
@@ -70,7 +70,7 @@ def test_tasks_are_added_from_a_loop_too(valkey_url: str, namespace: str) -> Non
     assert seen == [3, 2, 1, 0]
 
 
-def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
+def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
     tasks = tarry.Registry()
 
     @tasks.task(topic="mail")
@@ -96,7 +96,7 @@ def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         assert client.topic("mail").stats().ready == 2
 
 
-def test_an_added_task_is_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
+def test_an_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
     tasks, seen = tarry.Registry(), list[int]()
 
     @tasks.task(topic="mail")
@@ -123,7 +123,7 @@ def test_an_added_task_is_cancelled_rescheduled_and_read(valkey_url: str, namesp
     assert seen == [2]
 
 
-def test_an_awaited_task_is_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
+def test_an_async_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: str, namespace: str) -> None:
     tasks = tarry.Registry()
 
     @tasks.task
@@ -169,7 +169,7 @@ def test_plain_tasks_run_twenty_at_a_time_as_plain_handlers_do(valkey_url: str, 
         assert (reserved, client.topic("tasks").stats().finished) == ([20], 60)
 
 
-def test_a_handle_of_a_job_is_still_what_add_answers(valkey_url: str, namespace: str) -> None:
+def test_a_task_handle_is_also_the_result_of_add(valkey_url: str, namespace: str) -> None:
     tasks = tarry.Registry()
 
     @tasks.task
@@ -201,9 +201,7 @@ def test_a_handle_of_a_job_is_still_what_add_answers(valkey_url: str, namespace:
         (7, "not a task: "),
     ],
 )
-def test_what_is_no_call_of_a_task_fails_with_its_reason(
-    valkey_url: str, namespace: str, body: Any, reason: str
-) -> None:
+def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: str, body: Any, reason: str) -> None:
     tasks = tarry.Registry()
 
     @tasks.task
@@ -241,7 +239,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str)
         remind.options(durability="twice")  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_a_task_is_refused(valkey_url: str) -> None:
+def test_an_impossible_task_is_refused(valkey_url: str) -> None:
     worker = tarry.Worker(valkey_url)
 
     class Foreign: ...
@@ -262,7 +260,7 @@ def test_what_cannot_be_a_task_is_refused(valkey_url: str) -> None:
         worker.task(topic="orders", name="two")(lambda: None)
 
 
-def test_a_task_of_no_worker_says_so() -> None:
+def test_adding_a_task_without_a_worker_raises() -> None:
     tasks = tarry.Registry()
 
     @tasks.task
@@ -274,7 +272,7 @@ def test_a_task_of_no_worker_says_so() -> None:
         tarry.current_job()
 
 
-def test_a_task_knows_its_job(valkey_url: str, namespace: str) -> None:
+def test_current_job_returns_the_job_of_the_task(valkey_url: str, namespace: str) -> None:
     tasks, seen = tarry.Registry(), list[Any]()
 
     @tasks.task
@@ -293,7 +291,7 @@ def test_a_task_knows_its_job(valkey_url: str, namespace: str) -> None:
     assert sorted(seen) == [("a", False), ("p", False)]
 
 
-def test_each_task_has_its_own_rules(valkey_url: str, namespace: str) -> None:
+def test_each_task_has_its_own_retry_and_timeout(valkey_url: str, namespace: str) -> None:
     tasks = tarry.Registry()
 
     @tasks.task(max_attempts=1)

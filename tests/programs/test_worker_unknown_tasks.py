@@ -45,7 +45,9 @@ def report(world: World, *tasks: str) -> None:
     )
 
 
-def test_it_is_put_back_uncounted_at_a_pace_that_does_not_spin(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_task_is_released_uncounted_with_growing_delays(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = world.client.topic("tasks")
     topic.add({"task": "charge", "args": {"n": 7}}, id="7")
     worker, waits = other(world), list[float]()
@@ -65,9 +67,7 @@ def test_it_is_put_back_uncounted_at_a_pace_that_does_not_spin(world: World, cap
     )
 
 
-def test_what_nobody_has_known_for_a_day_is_dead_with_that_reason(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_task_unknown_for_a_day_is_dead_with_a_reason(world: World, caplog: pytest.LogCaptureFixture) -> None:
     topic = world.client.topic("tasks")
     topic.add({"task": "charge"}, id="7", max_attempts=1)
     world.run(other(world))
@@ -99,7 +99,7 @@ def charge(world: World) -> None:
 
 
 @pytest.mark.parametrize(("option", "state"), [("1m", "dead"), (None, "delayed")])
-def test_the_day_is_an_option(world: World, option: str | None, state: str) -> None:
+def test_bury_unknown_sets_the_period(world: World, option: str | None, state: str) -> None:
     world.client.topic("tasks").add({"task": "charge"}, id="7")
     for _ in range(2):
         world.run(other(world, bury_unknown=option))
@@ -108,7 +108,7 @@ def test_the_day_is_an_option(world: World, option: str | None, state: str) -> N
     assert world.only_job("tasks").state == state
 
 
-def test_a_live_worker_that_knows_it_is_named_and_the_day_begins_when_it_was_last_seen(
+def test_a_worker_that_knows_the_task_is_named_and_restarts_the_period(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.client.topic("tasks").add({"task": "charge"}, id="7")
@@ -129,7 +129,7 @@ def test_a_live_worker_that_knows_it_is_named_and_the_day_begins_when_it_was_las
     assert world.only_job("tasks").reason == f"nobody has known task 'charge' for 1d; {ADA}"
 
 
-def test_an_application_that_sets_aside_unreadable_bodies_does_so_with_unknown_tasks(world: World) -> None:
+def test_a_policy_that_buries_unreadable_bodies_buries_unknown_tasks_too(world: World) -> None:
     worker = other(world)
 
     @worker.task(retry={tarry.BodyError: None})
@@ -141,7 +141,7 @@ def test_an_application_that_sets_aside_unreadable_bodies_does_so_with_unknown_t
     assert (job.state, job.reason) == ("dead", "BodyError: unknown task 'charge'; tasks has remind, careful")
 
 
-def test_the_dashboard_says_so(world: World) -> None:
+def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
     line = f"nobody here knows task 'charge'; {ADA}"
     topics = [WorkerTopic("tasks", ("remind",), 5, 0, 0, (line,))]
     made = WorkerReport("bob", 7, "1", 5, 0, False, topics, [])
@@ -156,7 +156,7 @@ def test_the_dashboard_says_so(world: World) -> None:
     assert "nobody here knows task &#39;charge&#39;; last seen in ada (process 4711)" in asyncio.run(page())
 
 
-def test_two_applications_on_one_topic_do_each_their_own_work(
+def test_two_applications_share_a_topic_and_run_their_own_tasks(
     valkey_url: str, namespace: str, client: tarry.Client
 ) -> None:
     seen: list[str] = []

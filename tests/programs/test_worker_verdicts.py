@@ -64,7 +64,7 @@ def play(valkey_url: str, namespace: str) -> Any:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_failure_waits_twice_as_long_each_time_until_it_is_dead(play: Play, plain: bool) -> None:
+def test_the_back_off_doubles_until_the_job_is_dead(play: Play, plain: bool) -> None:
     play.topic.add("tea", max_attempts=4)
     for n in range(3):
         play.run(lambda job: ValueError("broken"), plain=plain)
@@ -99,7 +99,7 @@ def test_the_limit_of_a_handler_never_gives_a_job_more_attempts(play: Play) -> N
     assert (play.dead().attempts, play.dead().attempt_limit) == (1, 1)
 
 
-def test_the_reason_of_a_job_that_is_tried_again_is_its_exception(play: Play) -> None:
+def test_the_reason_of_a_retried_job_is_its_exception(play: Play) -> None:
     play.topic.add("tea", id="7")
     play.run(lambda job: KeyError("测试"))
     job = play.topic.get("7")
@@ -108,7 +108,7 @@ def test_the_reason_of_a_job_that_is_tried_again_is_its_exception(play: Play) ->
     assert "raise raises(job)" in str(job.error)
 
 
-def test_a_back_off_of_one_s_own(play: Play) -> None:
+def test_a_custom_back_off_is_used(play: Play) -> None:
     play.topic.add("tea")
     mine = tarry.BackOff(first="10s", factor=3, longest="1m", jitter=0)
     for seconds in (10, 30, 60, 60):
@@ -117,7 +117,7 @@ def test_a_back_off_of_one_s_own(play: Play) -> None:
         play.clock.advance(seconds)
 
 
-def test_a_back_off_by_the_type_of_the_exception(play: Play) -> None:
+def test_a_back_off_may_depend_on_the_exception_type(play: Play) -> None:
     policy = {OSError: "5m", ConnectionError: tarry.BackOff("7s", jitter=0), PermissionError: None}
     for kind, seconds in ((ConnectionResetError, 7), (FileNotFoundError, 300)):
         play.topic.add("tea", id="7", if_exists="replace")
@@ -131,7 +131,7 @@ def test_a_back_off_by_the_type_of_the_exception(play: Play) -> None:
     assert play.dead().reason == "PermissionError: never"
 
 
-def test_a_back_off_by_a_function(play: Play) -> None:
+def test_a_back_off_may_be_a_function(play: Play) -> None:
     play.topic.add("tea")
 
     def policy(job: Any, fault: Exception) -> str | None:
@@ -144,7 +144,7 @@ def test_a_back_off_by_a_function(play: Play) -> None:
     assert play.dead().reason == "ValueError: four"
 
 
-def test_a_policy_that_fails_costs_no_job(play: Play) -> None:
+def test_a_failing_retry_policy_loses_no_job(play: Play) -> None:
     play.topic.add("tea", id="7")
     play.run(lambda job: ValueError("first"), retry=lambda job, fault: 1 / 0)
     job = play.topic.get("7")
@@ -154,7 +154,7 @@ def test_a_policy_that_fails_costs_no_job(play: Play) -> None:
     assert "ValueError: first" in str(job.error)
 
 
-def test_retry_says_when(play: Play) -> None:
+def test_retry_sets_the_delay(play: Play) -> None:
     play.topic.add("tea", max_attempts=2)
     play.run(lambda job: tarry.Retry("not yet", after="5m"))
     assert play.wait() == 5 * MINUTE
@@ -163,13 +163,13 @@ def test_retry_says_when(play: Play) -> None:
     assert play.dead().attempts == 2, "its attempts count"
 
 
-def test_retry_without_a_time_is_the_usual_back_off(play: Play) -> None:
+def test_retry_without_a_time_uses_the_back_off(play: Play) -> None:
     play.topic.add("tea")
     play.run(lambda job: tarry.Retry(), retry=tarry.BackOff("9s", jitter=0))
     assert play.wait() == timedelta(seconds=9)
 
 
-def test_bury_sets_aside_at_once_with_the_reason(play: Play) -> None:
+def test_bury_makes_the_job_dead_at_once_with_the_reason(play: Play) -> None:
     play.topic.add("tea")
 
     def fault(job: Any) -> Exception:
@@ -183,7 +183,7 @@ def test_bury_sets_aside_at_once_with_the_reason(play: Play) -> None:
     assert str(job.error).endswith("LookupError: 7")
 
 
-def test_snooze_does_not_count(play: Play) -> None:
+def test_snooze_does_not_count_an_attempt(play: Play) -> None:
     play.topic.add("tea", max_attempts=1)
     for _ in range(5):
         play.run(lambda job: tarry.Snooze("1h"))
@@ -192,7 +192,7 @@ def test_snooze_does_not_count(play: Play) -> None:
     assert play.attempts == [1] * 5
 
 
-def test_a_worker_s_own_limit_of_attempts(play: Play) -> None:
+def test_a_handler_may_limit_attempts(play: Play) -> None:
     play.topic.add("tea")
     play.run(lambda job: ValueError("x"), max_attempts=1)
     assert play.dead().reason == "attempts exhausted"
@@ -216,7 +216,7 @@ def test_a_long_traceback_keeps_its_end(play: Play) -> None:
 
 @pytest.mark.parametrize("raised", [SystemExit(1), asyncio.CancelledError(), GeneratorExit()])
 @pytest.mark.parametrize("plain", [False, True])
-def test_whatever_a_handler_raises_is_its_job_s_failure(play: Play, raised: BaseException, plain: bool) -> None:
+def test_any_exception_of_a_handler_fails_its_job(play: Play, raised: BaseException, plain: bool) -> None:
     play.topic.add("tea", id="7")
     play.run(lambda job: raised, plain=plain)
     job = play.topic.get("7")
@@ -226,7 +226,7 @@ def test_whatever_a_handler_raises_is_its_job_s_failure(play: Play, raised: Base
 
 
 @pytest.mark.parametrize("retry", [{int: 1}, {ValueError: "soon"}, "1m", 5, {ValueError: -1}, tarry.BackOff], ids=str)
-def test_a_policy_that_is_none_is_refused(play: Play, retry: Any) -> None:
+def test_an_invalid_retry_policy_is_refused(play: Play, retry: Any) -> None:
     worker = tarry.Worker(play.url)
     if retry is tarry.BackOff:
         with pytest.raises(tarry.BadInput, match="factor"):
@@ -236,7 +236,7 @@ def test_a_policy_that_is_none_is_refused(play: Play, retry: Any) -> None:
             worker.on("n", retry=retry)
 
 
-def test_times_are_durations() -> None:
+def test_retry_and_snooze_take_durations() -> None:
     assert tarry.Retry(after="5m").after_us == 300 * SECOND
     with pytest.raises(tarry.BadInput):
         tarry.Snooze("soon")

@@ -1,6 +1,6 @@
 """A worker process for the tests: ``python worker_process.py URL NAMESPACE DIARY TTR GRACE MODE``.
 
-What it does goes into the diary, a line each: ``ready``, ``taken ID ATTEMPT``, ``closed ID``, ``left``.
+What it does goes into the journal, a line each: ``ready``, ``taken ID ATTEMPT``, ``closed ID``, ``left``.
 Mode ``quick`` closes at once; ``slow`` takes a tenth of a second; ``stuck`` never ends.
 """
 
@@ -18,8 +18,8 @@ HOURS = 36_000.0
 TAKES_S = {"quick": 0.0, "slow": 0.1, "stuck": HOURS}
 
 
-def main(url: str, namespace: str, diary: str, ttr: str, grace: str, mode: str) -> None:
-    file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def main(url: str, namespace: str, journal: str, ttr: str, grace: str, mode: str) -> None:
+    file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(line: str) -> None:
         os.write(file, f"{line}\n".encode())

@@ -79,7 +79,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("name", VALUES)
 @calm
 @given(data=st.data())
-def test_a_value_comes_back_with_its_types(name: str, data: st.DataObject) -> None:
+def test_a_value_round_trips_with_its_types(name: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[name])
     encoded = codec_for(name).encode(value)
     assert same(codec_for(name).decode(encoded), value)
@@ -99,14 +99,14 @@ def survives(name: str, foreign: bytes) -> None:
 @pytest.mark.parametrize("name", CODECS)
 @calm
 @given(foreign=st.binary(max_size=200))
-def test_no_bytes_raise_anything_but_a_body_error(name: str, foreign: bytes) -> None:
+def test_arbitrary_bytes_raise_only_body_errors(name: str, foreign: bytes) -> None:
     survives(name, foreign)
 
 
 @pytest.mark.parametrize("name", CODECS)
 @calm
 @given(data=st.data())
-def test_bytes_that_were_right_once_raise_nothing_else_either(name: str, data: st.DataObject) -> None:
+def test_damaged_bytes_raise_only_body_errors(name: str, data: st.DataObject) -> None:
     foreign = bytearray(data.draw(st.sampled_from(SEEDS[name])))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(foreign)))
@@ -132,7 +132,7 @@ trees = st.recursive(
 
 @calm
 @given(trees)
-def test_no_json_is_a_body_error(tree: Any) -> None:
+def test_any_valid_json_is_decoded(tree: Any) -> None:
     foreign = json.dumps(tree).encode()
     value = codec_for("json").decode(foreign)
     again = codec_for("json").encode(value)

@@ -22,7 +22,7 @@ def test_a_dict_cannot_choose_a_java_class() -> None:
         json_of(Bean("not a name", {}))
 
 
-def test_a_bean_says_its_numbers_bare_and_boxes_only_a_long() -> None:
+def test_a_bean_has_bare_numbers_and_boxes_only_a_long() -> None:
     bean = Bean("com.shop.Order", {"id": 2**40, "boxed": Long(7), "lines": [2**40], "none": None, "m": {"a": 2**40}})
     assert json_of(bean) == (
         '{"@class":"com.shop.Order","id":1099511627776,"boxed":["java.lang.Long",7],'
@@ -31,7 +31,7 @@ def test_a_bean_says_its_numbers_bare_and_boxes_only_a_long() -> None:
     )
 
 
-def test_inside_of_others_scalars_tell_their_class() -> None:
+def test_nested_scalars_carry_their_java_class() -> None:
     value = [b"\1\2\3", Float(0.1), Short(1), Byte(2), Char("c"), None, True, 1.0]
     text = json_of(value)
     assert text == (
@@ -41,7 +41,7 @@ def test_inside_of_others_scalars_tell_their_class() -> None:
     assert list(map(java_type, codec_for("json").decode(text.encode()))) == list(map(java_type, value))
 
 
-def test_what_is_not_understood_stays_where_it_is() -> None:
+def test_unknown_java_values_stay_opaque_in_place() -> None:
     text = (
         b'{"@class":"com.shop.Order","at":["java.util.Date",1700000000000],"sum":["java.math.BigDecimal",1.50],'
         b'"names":["a","b"],"open":{"a":1},"huge":123456789012345678901234567890,"id":7}'
@@ -54,7 +54,7 @@ def test_what_is_not_understood_stays_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("foreign", [b"1e999", b"9" * 5000, b"9223372036854775808"], ids=["1e999", "digits", "2**63"])
-def test_a_number_that_is_no_double_and_no_long_stays_as_it_is(foreign: bytes) -> None:
+def test_a_number_beyond_double_and_long_stays_opaque(foreign: bytes) -> None:
     assert codec_for("json").decode(foreign) == Opaque(foreign)
 
 
@@ -65,13 +65,13 @@ def test_opaque_bytes_inside_of_json_must_be_text() -> None:
 
 
 @pytest.mark.parametrize("foreign", [b"NaN", b"[1,]", b"'a'", b"\xff", b'{"a"', b"01", b'"\n"', b" "])
-def test_what_is_not_json_is_a_body_error(foreign: bytes) -> None:
+def test_invalid_json_raises_body_error(foreign: bytes) -> None:
     with pytest.raises(BodyError):
         codec_for("json").decode(foreign)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {1: "a"}], ids=repr)
-def test_what_json_cannot_say_is_refused(value: Any) -> None:
+def test_values_that_json_cannot_hold_are_refused(value: Any) -> None:
     with pytest.raises(BadInput):
         json_of(value)
 
@@ -99,6 +99,6 @@ def test_a_double_is_written_as_java_writes_it(value: float, text: str) -> None:
     assert codec_for("string").encode(value) == text.encode()
 
 
-def test_a_float_is_written_in_as_few_digits_as_java_needs() -> None:
+def test_a_float_is_written_with_as_few_digits_as_in_java() -> None:
     said = [json_of(Float(value)) for value in (0.1, 16777216, 3.4028234663852886e38, 1e-45, 1 / 3)]
     assert said == ["0.1", "1.6777216E7", "3.4028235E38", "1.4E-45", "0.33333334"]

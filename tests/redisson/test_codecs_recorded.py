@@ -64,7 +64,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize(("codec", "text", "length", "digits"), VECTORS, ids=lambda cell: str(cell)[:30])
-def test_a_vector_goes_both_ways(codec: str, text: str, length: int, digits: str) -> None:
+def test_a_recorded_vector_round_trips(codec: str, text: str, length: int, digits: str) -> None:
     value = python(text)
     coder = codec_for(codec)
     if not expressible(codec, value):
@@ -84,7 +84,7 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize("codec", OPAQUE)
-def test_what_is_not_ours_goes_back_as_it_came(codec: str) -> None:
+def test_opaque_values_are_encoded_unchanged(codec: str) -> None:
     opaque = set()
     for name, text, _, digits in VECTORS:
         if name == codec and not digits.endswith("..."):
@@ -98,7 +98,7 @@ def test_what_is_not_ours_goes_back_as_it_came(codec: str) -> None:
 
 
 @pytest.mark.parametrize("row", rows("codec_values"), ids=lambda row: f"{row['version']} {row['codec']} {row['value']}")
-def test_a_value_of_a_client_goes_both_ways(row: dict) -> None:
+def test_a_recorded_client_value_round_trips(row: dict) -> None:
     codec, value = codec_of(row), specified(row["spec"])
     coder = codec_for(codec)
     foreign = raw(row["encoded"])
@@ -148,7 +148,7 @@ def test_every_key_and_value_in_a_map_cache_is_read() -> None:
             assert not isinstance(coder.decode(foreign), Opaque)
 
 
-def test_every_event_says_what_it_said_to_java() -> None:
+def test_every_event_decodes_as_in_java() -> None:
     for row in rows("map_cache_events"):
         coder = codec_for(codec_of(row))
         event = unpack_event(raw(row["payload"]), updated="_updated:" in row["channel"])
@@ -161,6 +161,6 @@ def test_every_event_says_what_it_said_to_java() -> None:
         )
 
 
-def test_the_recorded_rows_are_all_there() -> None:
+def test_the_recordings_are_complete() -> None:
     assert [sum(row[0] == codec for row in VECTORS) for codec in ("kryo5", "river", "json")] == [59, 57, 59]
     assert (len(rows("codec_values")), len(rows("json_decode"))) == (114, 40)

@@ -64,7 +64,7 @@ def test_each_python_type_becomes_one_java_type(value: Any, java: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 1j, object, range(3)], ids=repr)
-def test_what_java_cannot_hold_is_refused_by_every_codec(value: Any) -> None:
+def test_values_that_java_cannot_hold_are_refused_by_every_codec(value: Any) -> None:
     for name, codec in CODECS.items():
         with pytest.raises(BadInput):
             codec.encode(value)
@@ -77,12 +77,12 @@ def test_what_java_cannot_hold_is_refused_by_every_codec(value: Any) -> None:
     ("kind", "value"),
     [(Long, 2**63), (Short, 2**15), (Byte, 128), (Byte, -129), (Float, 1e39), (Char, "ab"), (Char, ""), (Char, "😀")],
 )
-def test_a_java_name_keeps_what_it_promises(kind: Any, value: Any) -> None:
+def test_java_types_check_their_range(kind: Any, value: Any) -> None:
     with pytest.raises(BadInput):
         kind(value)
 
 
-def test_java_names_are_ordinary_values_in_python() -> None:
+def test_java_types_are_ordinary_values_in_python() -> None:
     assert (Long(7), Short(7), Byte(7), Float(1.5), Char("c")) == (7, 7, 7, 1.5, "c")
     assert repr([Long(7), Float(0.1), Char("c")]) == "[Long(7), Float(0.1), Char('c')]"
     bean = Bean("a.B", {"n": Long(1)})
@@ -93,31 +93,31 @@ def test_java_names_are_ordinary_values_in_python() -> None:
     assert bean != Bean("a.C", {"n": 1})
 
 
-def test_plain_takes_the_java_names_off() -> None:
+def test_plain_removes_the_java_types() -> None:
     value = LinkedHashMap(a=[Long(1), Short(2), {Byte(3)}], b=Bean("a.B", {"c": Char("c")}), d=Float(0.5), e=None)
     assert plain(value) == {"a": [1, 2, {3}], "b": {"@class": "a.B", "c": "c"}, "d": 0.5, "e": None}
     assert {type(part) for part in (plain(value)["a"][0], plain(value))} == {int, dict}
 
 
 @pytest.mark.parametrize("name", ["json", "kryo5", "river"])
-def test_a_redisson_reference_goes_back_as_it_came(name: str) -> None:
+def test_a_redisson_reference_is_encoded_unchanged(name: str) -> None:
     codec = codec_for(name)
     value = codec.decode(REFERENCE[name])
     assert value == Opaque(REFERENCE[name])
     assert codec.encode(value) == REFERENCE[name]
 
 
-def test_every_codec_takes_opaque_bytes() -> None:
+def test_every_codec_accepts_opaque_bytes() -> None:
     for codec in CODECS.values():
         assert codec.encode(Opaque(b"\xff\x00")) == b"\xff\x00"
 
 
-def test_the_string_codec_says_what_java_says_of_a_number() -> None:
+def test_the_string_codec_formats_numbers_as_java_does() -> None:
     said = map(codec_for("string").encode, (7, True, False, 1e7, float("nan"), float("-inf")))
     assert list(said) == [b"7", b"true", b"false", b"1.0E7", b"NaN", b"-Infinity"]
 
 
-def test_a_codec_has_a_name_or_is_one() -> None:
+def test_a_codec_is_given_by_name_or_as_an_object() -> None:
     class Mine:
         def encode(self, value: Any) -> bytes: ...
         def decode(self, raw: bytes) -> Any: ...
@@ -145,7 +145,7 @@ def nested(name: str, times: int) -> bytes:
 
 @pytest.mark.parametrize("name", ["json", "kryo5", "river"])
 @pytest.mark.parametrize("times", [DEPTH, DEPTH + 1, 100_000])
-def test_what_is_nested_too_deep_is_not_read(name: str, times: int) -> None:
+def test_too_deeply_nested_values_stay_opaque(name: str, times: int) -> None:
     codec = codec_for(name)
     foreign = nested(name, times - 1 if name == "kryo5" else times)
     value = codec.decode(foreign)
@@ -153,7 +153,7 @@ def test_what_is_nested_too_deep_is_not_read(name: str, times: int) -> None:
     assert isinstance(value, Opaque) is (times > DEPTH and (name != "json" or times > 10_000))
 
 
-def test_what_holds_itself_is_refused() -> None:
+def test_a_self_referencing_value_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
     for name in ("json", "kryo5", "river"):
@@ -199,12 +199,12 @@ def test_what_holds_itself_is_refused() -> None:
         ("string", b"\xff"),
     ],
 )
-def test_what_ends_early_or_says_nonsense_is_a_body_error(name: str, foreign: bytes) -> None:
+def test_truncated_or_invalid_bytes_raise_body_error(name: str, foreign: bytes) -> None:
     with pytest.raises(BodyError, match=r"codec"):
         codec_for(name).decode(foreign)
 
 
-def test_a_list_of_nulls_is_believed_only_so_far() -> None:
+def test_an_oversized_list_of_nulls_stays_opaque() -> None:
     kryo5 = codec_for("kryo5")
     assert kryo5.decode(kryo5.encode([None] * 1000)) == [None] * 1000
     for foreign in (
@@ -214,7 +214,7 @@ def test_a_list_of_nulls_is_believed_only_so_far() -> None:
         assert kryo5.decode(foreign) == Opaque(foreign)
 
 
-def test_what_python_would_merge_is_not_read() -> None:
+def test_keys_that_python_would_merge_stay_opaque() -> None:
     kryo5 = codec_for("kryo5")
     for foreign in (
         b"\x01\x00java.util.HashSe\xf4\x03\x02\x02\x05\x01",  # 1 and true
@@ -228,14 +228,14 @@ def test_what_python_would_merge_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 65535, 65536, 65537])
-def test_sizes_around_a_border_come_back(length: int) -> None:
+def test_values_of_boundary_sizes_round_trip(length: int) -> None:
     for value in ("x" * length, "é" * length, "😀" * (length // 2), b"x" * length, [None, 1] * (length // 2)):
         for name in ("river", "kryo5", "json"):
             if not isinstance(value, bytes) or name != "json":
                 assert codec_for(name).decode(codec_for(name).encode(value)) == value
 
 
-def test_river_reads_what_java_wrote_only_once() -> None:
+def test_river_reads_back_references() -> None:
     river = codec_for("river")
     assert river.decode(b"\x04\x53\x02\x5a\x3e\x01a\x39\xff") == ["a", "a"]
     assert river.decode(b"\x04\x53\x02\x5a\x42\x01\x21a\x3a\xff\xff") == [b"a", b"a"]
@@ -244,19 +244,19 @@ def test_river_reads_what_java_wrote_only_once() -> None:
     assert river.decode(cycle) == Opaque(cycle)
 
 
-def test_few_river_bytes_do_not_become_many() -> None:
+def test_a_river_decompression_bomb_stays_opaque() -> None:
     bomb = b"\x04\x54\xff\xff\x5a" + b"\x3f\xff\xff" + b"x" * 65535 + b"\x3a\xff\xff" * 65534
     assert codec_for("river").decode(bomb) == Opaque(bomb)
 
 
 @pytest.mark.parametrize("name", ["json", "kryo5", "river"])
-def test_half_a_surrogate_pair_which_java_allows_comes_back(name: str) -> None:
+def test_half_a_surrogate_pair_round_trips(name: str) -> None:
     assert codec_for(name).decode(codec_for(name).encode("a\ud83d")) == "a\ud83d"
     with pytest.raises(BadInput, match="surrogate"):
         codec_for("string").encode("a\ud83d")
 
 
-def test_kryo_says_in_a_list_with_nulls_which_they_are() -> None:
+def test_kryo_marks_the_nulls_of_a_list() -> None:
     kryo5 = codec_for("kryo5")
     head = b"\x01\x00java.util.ArrayLis\xf4\x83"
     assert kryo5.encode([7, None]) == head + b"\x02\x01\x01\x0e\x00"
@@ -266,7 +266,7 @@ def test_kryo_says_in_a_list_with_nulls_which_they_are() -> None:
         assert kryo5.decode(kryo5.encode(value)) == value
 
 
-def test_river_says_what_it_cannot_write() -> None:
+def test_unsupported_types_are_refused_by_name() -> None:
     with pytest.raises(BadInput, match=r"HashMap.*json or kryo5"):
         codec_for("river").encode({"a": 1})
     with pytest.raises(BadInput, match="Bean"):
@@ -274,6 +274,6 @@ def test_river_says_what_it_cannot_write() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("bytes", "x"), ("long", True), ("long", 1.0), ("string", None)])
-def test_a_codec_of_one_type_takes_no_other(name: str, value: Any) -> None:
+def test_a_codec_of_one_type_refuses_others(name: str, value: Any) -> None:
     with pytest.raises(BadInput):
         codec_for(name).encode(value)

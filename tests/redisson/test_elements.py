@@ -39,14 +39,14 @@ def name_of(row: dict) -> str:
 
 
 @pytest.mark.parametrize("row", OFFERS, ids=name_of)
-def test_an_offer_is_packed_byte_for_byte_as_java_packed_it(row: dict) -> None:
+def test_an_element_is_packed_byte_for_byte_like_javas(row: dict) -> None:
     made = pack(payload_of(row), mark_of(row), format_of(row))
     assert is_what(made, row["member"])
     assert unpack(made) == Element(format_of(row), payload_of(row))
 
 
 @pytest.mark.parametrize("row", rows("transfers"), ids=lambda row: f"{row['version']} {row['codec']}")
-def test_what_java_moved_is_what_we_read_in_the_element(row: dict) -> None:
+def test_unpacking_finds_the_payload_that_java_moved(row: dict) -> None:
     queue = row["scripts"][0]["keys"][0]
     moved = [raw(command[2]) for command in row["inner"] if command[:2] == ["rpush", queue]]
     removed = [unpack(raw(command[3])) for command in row["inner"] if command[0] == "lrem"]
@@ -54,14 +54,14 @@ def test_what_java_moved_is_what_we_read_in_the_element(row: dict) -> None:
     assert [element.payload for element in removed] == moved
 
 
-def test_the_recorded_rows_are_all_there() -> None:
+def test_the_recordings_are_complete() -> None:
     assert len(OFFERS) == 155
     assert {format_of(row) for row in OFFERS} == set(Format)
     assert len(rows("transfers")) == 20
 
 
 @given(st.binary(), MARKS, st.sampled_from(Format))
-def test_a_payload_comes_back_from_either_format(payload: bytes, mark: bytes, format: Format) -> None:
+def test_a_payload_round_trips_in_either_format(payload: bytes, mark: bytes, format: Format) -> None:
     both = payload == b"\0" and format is Format.OLD  # 17 bytes that could be either
     found = unpack(pack(payload, mark, format))
     assert found == Element(format, payload) or (both and found == Element(Format.NEW, b""))
@@ -71,7 +71,7 @@ def test_a_payload_comes_back_from_either_format(payload: bytes, mark: bytes, fo
 @example(b"")
 @example(b"\x08" + bytes(16))
 @example(b"\xff" * 17)
-def test_no_bytes_make_the_recogniser_raise(element: bytes) -> None:
+def test_unpacking_arbitrary_bytes_never_raises(element: bytes) -> None:
     found = unpack(element)
     assert isinstance(found, BadElement) or element.endswith(found.payload)
 
@@ -90,17 +90,17 @@ def test_no_bytes_make_the_recogniser_raise(element: bytes) -> None:
     ],
     ids=["empty", "text", "short", "truncated", "big endian", "windows", "another count", "endless"],
 )
-def test_what_is_no_element_is_poison_with_a_reason(element: bytes) -> None:
+def test_invalid_elements_are_poison_with_a_reason(element: bytes) -> None:
     found = unpack(element)
     assert isinstance(found, BadElement)
     assert str(len(element)) in found.reason
 
 
-def test_what_could_be_both_is_new() -> None:
+def test_an_ambiguous_element_is_read_in_the_new_format() -> None:
     element = b"\x08" + bytes(7) + (1).to_bytes(8, "little") + b"\0"
     assert unpack(element) == Element(Format.NEW, b"")
 
 
-def test_a_mark_has_eight_bytes() -> None:
+def test_a_mark_must_have_eight_bytes() -> None:
     with pytest.raises(BadInput, match="eight"):
         pack(b"", b"1234567")

@@ -21,7 +21,7 @@ def name_of(row: dict) -> str:
 
 
 @pytest.mark.parametrize("row", WRITES, ids=name_of)
-def test_a_value_that_java_wrote_is_read_and_packed_the_same(row: dict) -> None:
+def test_an_entry_of_java_is_unpacked_and_packed_identically(row: dict) -> None:
     packed = raw(row["value"])
     entry = unpack_entry(packed)
     assert isinstance(entry, PackedEntry)
@@ -33,7 +33,7 @@ def test_a_value_that_java_wrote_is_read_and_packed_the_same(row: dict) -> None:
 
 
 @pytest.mark.parametrize("row", EVENTS, ids=name_of)
-def test_an_event_that_java_sent_is_read_and_packed_the_same(row: dict) -> None:
+def test_an_event_of_java_is_unpacked_and_packed_identically(row: dict) -> None:
     message = raw(row["payload"])
     event = unpack_event(message, updated="_updated:" in row["channel"])
     assert isinstance(event, EntryEvent)
@@ -41,28 +41,28 @@ def test_an_event_that_java_sent_is_read_and_packed_the_same(row: dict) -> None:
     assert (event.old is not None) is ("_updated:" in row["channel"])
 
 
-def test_the_recorded_rows_are_all_there() -> None:
+def test_the_recordings_are_complete() -> None:
     assert (len(WRITES), len(EVENTS)) == (279, 350)
 
 
 @given(st.binary(), st.floats(min_value=0, allow_infinity=False))
-def test_an_entry_comes_back(value: bytes, idle_ms: float) -> None:
+def test_an_entry_round_trips(value: bytes, idle_ms: float) -> None:
     assert unpack_entry(pack_entry(PackedEntry(value, idle_ms))) == PackedEntry(value, idle_ms)
 
 
 @given(st.binary(), st.binary(), st.none() | st.binary())
-def test_an_event_comes_back(key: bytes, value: bytes, old: bytes | None) -> None:
+def test_an_event_round_trips(key: bytes, value: bytes, old: bytes | None) -> None:
     event = EntryEvent(key, value, old)
     assert unpack_event(pack_event(event), updated=old is not None) == event
 
 
 @given(st.binary(), st.booleans())
-def test_no_bytes_make_them_raise(foreign: bytes, updated: bool) -> None:
+def test_unpacking_arbitrary_entries_and_events_never_raises(foreign: bytes, updated: bool) -> None:
     assert isinstance(unpack_entry(foreign), (PackedEntry, BadElement))
     assert isinstance(unpack_event(foreign, updated=updated), (EntryEvent, BadElement))
 
 
-def test_what_is_no_value_is_poison_with_a_reason() -> None:
+def test_invalid_entries_are_poison_with_a_reason() -> None:
     whole = pack_entry(PackedEntry(b"abc", 5.0))
     assert isinstance(unpack_entry(b"plain"), BadElement)
     assert unpack_entry(whole[:-1]) == BadElement("the length says 3 bytes, 2 follow")

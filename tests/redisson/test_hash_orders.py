@@ -168,7 +168,7 @@ def holds(asked: str, answered: str) -> bool:
     return codec_for("kryo5").encode(own) == codec_for("kryo5").encode(came)
 
 
-def test_what_a_java_said_once_holds() -> None:
+def test_recorded_java_hash_orders_hold() -> None:
     told = recorded()
     same = {asked: holds(asked, answered) for asked, answered in told}
     assert (len(told), sum(same.values())) == (400, 176)
@@ -179,7 +179,7 @@ def test_what_a_java_said_once_holds() -> None:
     )
 
 
-def test_what_the_java_here_says_holds(java: Any) -> None:
+def test_hash_orders_of_the_installed_jdk_hold(java: Any) -> None:
     lines = [line_of(*one) for one in questions(random.randrange(2**32), 3000)]
     told = java(lines)
     for asked, answered in zip(lines, told, strict=True):
@@ -187,7 +187,7 @@ def test_what_the_java_here_says_holds(java: Any) -> None:
     assert java([asked for asked, _ in recorded()]) == [answered for _, answered in recorded()]
 
 
-def test_a_doubt_is_told_only_where_there_is_one(java: Any) -> None:
+def test_a_doubt_is_reported_only_where_the_order_is_uncertain(java: Any) -> None:
     """A dict that was put together one by one is always found, but for trees."""
     lines = [line_of("put", keys) for _, keys in questions(7, 1000)]
     for asked, answered in zip(lines, java(lines), strict=True):
@@ -214,7 +214,7 @@ def test_a_doubt_is_told_only_where_there_is_one(java: Any) -> None:
         b'{"@class":"com.shop.Order","ids":["java.util.HashSet",[17,1]]}',
     ],
 )
-def test_what_java_wrote_and_tarry_read_goes_out_as_the_same_bytes(foreign: bytes) -> None:
+def test_values_read_from_java_are_encoded_identically(foreign: bytes) -> None:
     codec = codec_for("json")
     assert codec.encode(codec.decode(foreign)) == foreign
 
@@ -227,9 +227,7 @@ def test_what_java_wrote_and_tarry_read_goes_out_as_the_same_bytes(foreign: byte
         ({"a": 1, "b": 2, "c": 3}, ["a", "b", "c"]),
     ],
 )
-def test_a_literal_is_the_same_bytes_however_it_is_written_down(
-    literal: dict[str, Any], order: list[str] | None
-) -> None:
+def test_a_literal_has_the_same_bytes_in_any_order(literal: dict[str, Any], order: list[str] | None) -> None:
     for name in BINARY:
         codec = codec_for(name)
         made = {codec.encode(dict(pairs)) for pairs in itertools.permutations(literal.items())}
@@ -239,7 +237,7 @@ def test_a_literal_is_the_same_bytes_however_it_is_written_down(
     assert list(json.loads(linked))[1:] == list(literal)
 
 
-def test_what_was_read_is_an_ordinary_set_and_dict() -> None:
+def test_decoded_sets_and_maps_are_ordinary_sets_and_dicts() -> None:
     codec = codec_for("json")
     found = codec.decode(
         b'["java.util.ArrayList",[["java.util.HashSet",[17,1]],{"@class":"java.util.HashMap","BB":1,"Aa":2}]]'
@@ -252,7 +250,7 @@ def test_what_was_read_is_an_ordinary_set_and_dict() -> None:
     assert [type(one) for one in plain(found)] == [set, dict]
 
 
-def test_what_was_read_and_changed_is_written_as_it_is_now() -> None:
+def test_a_decoded_and_changed_value_is_encoded_as_changed() -> None:
     codec = codec_for("json")
     members = codec.decode(b'["java.util.HashSet",[17,1]]')
     members.discard(1)
@@ -294,7 +292,7 @@ def test_what_was_read_and_changed_is_written_as_it_is_now() -> None:
     ],
     ids=repr,
 )
-def test_what_java_may_have_written_otherwise_is_known(value: Any, why: str | None) -> None:
+def test_values_with_an_uncertain_java_order_are_known(value: Any, why: str | None) -> None:
     assert (doubt(value) is None) if why is None else (why in (doubt(value) or ""))
 
 

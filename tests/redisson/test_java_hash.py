@@ -44,5 +44,5 @@ def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
     ],
     ids=repr,
 )
-def test_hashes_are_those_of_java(value: Any, hashed: int) -> None:
+def test_hashes_equal_those_of_java(value: Any, hashed: int) -> None:
     assert java_hash(value) == hashed & 0xFFFF_FFFF

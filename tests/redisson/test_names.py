@@ -39,14 +39,14 @@ def test_a_name_fits_a_cluster_when_all_its_keys_share_a_slot(
 
 
 @pytest.mark.parametrize("row", rows("offers"), ids=lambda row: row["queue"])
-def test_an_offer_used_the_keys_that_we_would_use(row: dict) -> None:
+def test_queue_keys_equal_those_of_redisson(row: dict) -> None:
     ours = names.delayed_queue(row["queue"])
     assert row["keys"] == [ours.ready, ours.due, ours.order, ours.channel]
     assert (row["zset_key"], row["list_key"]) == (ours.due, ours.order)
     assert {message["channel"] for message in row["published"]} <= {ours.channel}
 
 
-def test_map_caches_use_the_keys_and_channels_that_we_would_use() -> None:
+def test_map_cache_keys_and_channels_equal_those_of_redisson() -> None:
     for row in rows("map_cache_writes"):
         ours = set(astuple(names.map_cache(row["hash"])))
         assert {command[1] for command in row["zadd"] + row["zrem"]} <= ours
@@ -55,7 +55,7 @@ def test_map_caches_use_the_keys_and_channels_that_we_would_use() -> None:
     assert channels <= {name for cache in caches for name in astuple(cache)}
 
 
-def test_a_mapper_rewrites_the_name_before_anything_is_derived() -> None:
+def test_a_name_mapper_applies_before_keys_are_derived() -> None:
     queue = names.delayed_queue("orders", lambda name: f"prod:{name}")
     assert queue == names.delayed_queue("prod:orders")
     assert names.map_cache("m", lambda name: f"{{t}}{name}").options == "{t}m:redisson_options"

@@ -31,7 +31,7 @@ def namespace(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
-class Crew:
+class SimulatedProcesses:
     """Processes in imaginary time. Each pops, request by request, in any order with the others; any may die between two."""
 
     def __init__(self, client: TestClient, size: int, rng: random.Random) -> None:
@@ -73,7 +73,9 @@ class Crew:
 
 @pytest.mark.parametrize("size", [1, 5, 50])
 @pytest.mark.parametrize("missed", ["all", pytest.param("once", marks=pytest.mark.slow)])
-def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, size: int, missed: Any) -> None:
+def test_processes_killed_at_random_add_exactly_the_expected_jobs(
+    valkey_url: str, namespace: str, size: int, missed: Any
+) -> None:
     """Two weeks, five schedules; at least one process looks now and then, and time goes on in leaps of up to two hours."""
     clock, rng = Clock(), random.Random(size)
     with TestClient(valkey_url, clock, namespace=namespace) as client:
@@ -89,7 +91,7 @@ def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, 
                 client.schedules.put("t", id, every=made.every_us / SECOND, missed=missed)
             else:
                 client.schedules.put("t", id, cron=made.cron, tz=made.tz, missed=missed)
-        crew, began, attended = Crew(client, size, rng), clock.us, dict.fromkeys(rhythms, clock.us)
+        crew, began, attended = SimulatedProcesses(client, size, rng), clock.us, dict.fromkeys(rhythms, clock.us)
         expected: set[str] = set()
         while clock.us < began + 14 * 24 * HOUR:
             clock.advance(rng.choice([0.5, 60, 1800, 3600, 7200]))

@@ -38,21 +38,21 @@ def comes(cron: str, tz: str, after: str, n: int) -> list[str]:
     return found
 
 
-def test_by_the_clock_on_the_wall_through_the_year() -> None:
+def test_cron_follows_local_time_through_the_year() -> None:
     assert comes("0 9 * * 1-5", "Europe/Berlin", "2026-03-27T12:00Z", 2) == ["03-30 07:00", "03-31 07:00"]
     assert comes("0 9 * * 1-5", "Europe/Berlin", "2026-10-23T12:00Z", 2) == ["10-26 08:00", "10-27 08:00"]
 
 
-def test_the_hour_that_is_skipped_in_spring_is_made_up_for_at_once() -> None:
+def test_an_occurrence_in_the_skipped_spring_hour_comes_right_after_it() -> None:
     assert comes("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00Z", 3) == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
 
 
-def test_the_hour_that_comes_twice_in_autumn_counts_once() -> None:
+def test_an_occurrence_in_the_repeated_autumn_hour_comes_once() -> None:
     assert comes("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00Z", 3) == ["10-24 00:30", "10-25 00:30", "10-26 01:30"]
 
 
 @pytest.mark.parametrize("after", ["2026-03-28T23:00Z", "2026-10-24T22:00Z"])
-def test_what_comes_several_times_an_hour_just_goes_on(after: str) -> None:
+def test_frequent_occurrences_keep_their_interval_through_dst_changes(after: str) -> None:
     made, at, moments = make_recurrence(None, "*/20 * * * *", "Europe/Berlin"), us(after), []
     for _ in range(24):
         at = next_occurrence(made, at) or 0
@@ -60,14 +60,14 @@ def test_what_comes_several_times_an_hour_just_goes_on(after: str) -> None:
     assert {b - a for a, b in pairwise(moments)} == {20 * 60 * SECOND}
 
 
-def test_the_29th_of_february() -> None:
+def test_cron_finds_the_29th_of_february() -> None:
     made = make_recurrence(None, "0 0 29 2 *", "UTC")
     first = next_occurrence(made, us("2026-01-01T00:00Z")) or 0
     assert as_datetime(first) == datetime(2028, 2, 29, tzinfo=timezone.utc)
     assert as_datetime(next_occurrence(made, first) or 0).year == 2032
 
 
-def test_a_time_zone_whose_rules_change() -> None:
+def test_cron_follows_changed_time_zone_rules() -> None:
     """Pyongyang moved its clocks in 2018, Mexico gave daylight saving up in 2022, Cairo took it up again in 2023."""
     assert comes("0 12 * * *", "Asia/Pyongyang", "2018-05-03T12:00Z", 2) == ["05-04 03:30", "05-05 03:00"]
     assert comes("0 12 1 7 *", "America/Mexico_City", "2021-08-01T00:00Z", 2) == ["07-01 17:00", "07-01 18:00"]
@@ -78,7 +78,7 @@ def test_a_time_zone_whose_rules_change() -> None:
     "cron", ["30 2 * * *", "*/7 * * * *", "0 9 * * 1-5", "0 0 29 2 *", "59 23 L * *", "15 1-3 * * *"]
 )
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
-def test_looking_back_finds_what_walking_forward_came_by(cron: str, tz: str) -> None:
+def test_past_occurrences_equal_those_found_going_forward(cron: str, tz: str) -> None:
     """So it does not matter how late somebody wakes, nor how often: the occurrences are the same."""
     rng = random.Random(cron + tz)
     made, start = make_recurrence(None, cron, tz), us("2026-01-01T00:00Z") + rng.randrange(600 * DAY)
@@ -92,7 +92,7 @@ def test_looking_back_finds_what_walking_forward_came_by(cron: str, tz: str) -> 
         assert last_occurrences(made, walked[3], walked[-1] + 1, 3)[0] == walked[-3:]
 
 
-def test_a_period_counts_from_the_occurrence_before() -> None:
+def test_an_interval_counts_from_the_previous_occurrence() -> None:
     made = make_recurrence("5m", None, "UTC")
     begin = us("2026-01-01T00:00Z") + 7
     assert next_occurrence(made, begin) == begin + 300 * SECOND
@@ -102,7 +102,7 @@ def test_a_period_counts_from_the_occurrence_before() -> None:
     assert last_occurrences(made, begin, begin, 5) == ([], 0)
 
 
-def test_several_are_told_from_a_known_one_on() -> None:
+def test_next_occurrences_continue_from_a_known_one() -> None:
     often, monday = make_recurrence("5m", None, "UTC"), make_recurrence(None, "0 9 * * 1", "UTC")
     one = us("2026-01-05T09:00Z")
     for made, step in ((often, 300 * SECOND), (monday, 7 * DAY)):
@@ -112,7 +112,7 @@ def test_several_are_told_from_a_known_one_on() -> None:
         assert next_occurrences(made, one, one + 10 * step - 1, 1) == [one + 10 * step]
 
 
-def test_a_rhythm_survives_being_stored() -> None:
+def test_a_recurrence_survives_storage() -> None:
     for made in (make_recurrence("5m", None, "UTC"), make_recurrence(None, " 0  9 * * 1-5 ", "Europe/Berlin")):
         assert decode(made.encode()) == made
     assert make_recurrence(None, "0 9  * * *", "UTC").encode() == make_recurrence(None, "0 9 * * *", "UTC").encode()
@@ -133,7 +133,7 @@ def test_a_rhythm_survives_being_stored() -> None:
         (None, "0 9 * * *", 7, "no time zone"),
     ],
 )
-def test_what_makes_no_sense_is_refused(every: object, cron: object, tz: object, said: str) -> None:
+def test_nonsensical_options_are_refused(every: object, cron: object, tz: object, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         make_recurrence(every, cron, tz)  # type: ignore[arg-type]
 
@@ -144,26 +144,26 @@ HOURLY = Recurrence(3600 * SECOND)
 HOUR = 3600 * SECOND
 
 
-def test_what_is_on_time_gets_its_job_whatever_is_said_of_missed_ones() -> None:
+def test_an_occurrence_on_time_gets_its_job_under_every_policy() -> None:
     for missed in ("skip", "once", "all"):
         assert occurrences(HOURLY, missed, 0, HOUR + 59 * SECOND) == ([HOUR], HOUR, 0)
 
 
-def test_missed_ones_are_skipped_put_together_or_all_made_up_for() -> None:
+def test_missed_occurrences_are_skipped_merged_or_all_added() -> None:
     late = 5 * HOUR + 61 * SECOND
     assert occurrences(HOURLY, "skip", 0, late) == ([], 5 * HOUR, 5)
     assert occurrences(HOURLY, "once", 0, late) == ([5 * HOUR], 5 * HOUR, 4)
     assert occurrences(HOURLY, "all", 0, late) == ([k * HOUR for k in range(1, 6)], 5 * HOUR, 0)
 
 
-def test_no_more_than_a_thousand_are_made_up_for_a_hundred_at_a_time() -> None:
+def test_at_most_a_thousand_missed_occurrences_are_added_in_hundreds() -> None:
     now = 5000 * HOUR
     found, after, skipped = occurrences(HOURLY, "all", 0, now)
     assert (found[0], len(found), skipped) == (4001 * HOUR, 100, 4000)
     assert occurrences(HOURLY, "all", after, now)[0][0] == 4101 * HOUR
 
 
-def test_a_moment_that_other_rules_have_computed_is_no_occurrence() -> None:
+def test_a_time_computed_by_older_zone_rules_is_no_occurrence() -> None:
     """The stored one was an hour too early: nothing comes before its time, and nothing is lost."""
     made = make_recurrence(None, "0 9 * * *", "UTC")
     begin = us("2026-01-01T09:00Z")
@@ -171,6 +171,6 @@ def test_a_moment_that_other_rules_have_computed_is_no_occurrence() -> None:
     assert occurrences(made, "once", begin, us("2026-01-02T09:00Z"))[0] == [us("2026-01-02T09:00Z")]
 
 
-def test_an_occurrence_is_said_as_part_of_an_id() -> None:
+def test_an_occurrence_becomes_part_of_an_id() -> None:
     assert occurrence_stamp(us("2026-03-29T07:00Z")) == "2026-03-29T07:00:00Z"
     assert occurrence_stamp(us("2026-03-29T07:00Z") + 5) == "2026-03-29T07:00:00.000005Z"

@@ -23,12 +23,12 @@ NAMES = sorted(
 )
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     assert f"local {', '.join(SCHEDULE_PARTS)} = unpack(KEYS)" in text
     assert "tarry:" not in text
@@ -36,7 +36,7 @@ def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
         assert key in {*SCHEDULE_PARTS, "list", "set"}, f"{command} {key}"
 
 
-def test_the_topic_always_knows_when_its_next_schedule_is_due(valkey_url: str) -> None:
+def test_the_topic_always_stores_its_next_schedule_time(valkey_url: str) -> None:
     clock = Clock()
     with TestClient(valkey_url, clock, namespace="schedule-heads") as client:
         topic, schedules = client.topic("t"), client.schedules

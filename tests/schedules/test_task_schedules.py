@@ -59,7 +59,7 @@ def plain(worker: tarry.Worker, _: list[str]) -> None:
     async def nothing() -> None: ...
 
 
-def test_a_task_runs_every_so_long(client: TestClient, clock: Clock) -> None:
+def test_a_task_runs_at_an_interval(client: TestClient, clock: Clock) -> None:
     assert runs(client, tidy("5m")) == []
     clock.advance("5m")
     [id] = runs(client, tidy("5m"))
@@ -69,7 +69,7 @@ def test_a_task_runs_every_so_long(client: TestClient, clock: Clock) -> None:
     assert len(runs(client, tidy("5m"))) == 1
 
 
-def test_a_task_runs_by_calendar_with_its_arguments(client: TestClient, clock: Clock) -> None:
+def test_a_task_runs_by_cron_with_its_arguments(client: TestClient, clock: Clock) -> None:
     runs(client, other)
     clock.advance("3d")  # from a Friday at 8
     assert runs(client, other) == ["short 3"]
@@ -78,9 +78,7 @@ def test_a_task_runs_by_calendar_with_its_arguments(client: TestClient, clock: C
 
 
 @pytest.mark.parametrize("recurrence", [{"every": "1h"}, {"cron": "0 * * * *", "tz": "Europe/Berlin"}])
-def test_the_last_occurrence_is_told_when_it_is_known(
-    client: TestClient, clock: Clock, recurrence: dict[str, Any]
-) -> None:
+def test_a_schedule_shows_its_last_occurrence(client: TestClient, clock: Clock, recurrence: dict[str, Any]) -> None:
     first = client.schedules.put("letters", "news", **recurrence)
     assert (first.last, first.version, first.declared) == (None, None, None), "none yet, and no code has said anything"
     clock.advance("150m")
@@ -97,7 +95,7 @@ def test_the_last_occurrence_is_told_when_it_is_known(
     assert client.schedules.put("letters", "news", every="7h").last is None, "it is another one now"
 
 
-def test_a_task_has_several_schedules(client: TestClient, clock: Clock) -> None:
+def test_a_task_may_have_several_schedules(client: TestClient, clock: Clock) -> None:
     def say(worker: tarry.Worker, seen: list[str]) -> None:
         @worker.every("1h", id="small", args={"size": 1})
         @worker.every("1d", id="large", args={"size": 10}, missed="all")
@@ -111,7 +109,7 @@ def test_a_task_has_several_schedules(client: TestClient, clock: Clock) -> None:
     assert sorted(runs(client, say)) == ["1", "10", "10"]
 
 
-def test_a_deploy_changes_what_is_stored(client: TestClient, clock: Clock) -> None:
+def test_a_deploy_updates_stored_schedules(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     clock.advance(60)
     before = client.schedules.get("tasks", "tidy")
@@ -134,7 +132,7 @@ def test_an_old_worker_that_restarts_beside_a_new_one_changes_nothing(client: Te
         assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=10)
 
 
-def test_a_rollback_counts_when_the_newer_version_has_gone(client: TestClient, clock: Clock) -> None:
+def test_a_rollback_takes_effect_when_the_newer_version_is_gone(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     clock.advance(60)
     runs(client, tidy("10m"))
@@ -148,7 +146,7 @@ def test_a_rollback_counts_when_the_newer_version_has_gone(client: TestClient, c
     assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=5), "now that is the older one"
 
 
-def test_what_was_removed_from_code_is_orphaned_and_goes_on(client: TestClient, clock: Clock) -> None:
+def test_a_schedule_removed_from_code_is_orphaned_and_still_fires(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"), other)
     clock.advance(100)
     runs(client, other)
@@ -167,14 +165,14 @@ def test_what_was_removed_from_code_is_orphaned_and_goes_on(client: TestClient, 
     assert client.schedules.get("tasks", "tidy") is None
 
 
-def test_code_that_has_no_schedules_at_all_orphans_too(client: TestClient, clock: Clock) -> None:
+def test_code_without_schedules_orphans_too(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     clock.advance(200)
     runs(client, plain)
     assert client.schedules.get("tasks", "tidy").orphaned
 
 
-def test_a_pause_by_hand_survives_a_deploy(client: TestClient, clock: Clock) -> None:
+def test_a_manual_pause_survives_a_deploy(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     client.schedules.pause("tasks", "tidy")
     runs(client, tidy("10m"))
@@ -185,7 +183,7 @@ def test_a_pause_by_hand_survives_a_deploy(client: TestClient, clock: Clock) -> 
     assert len(runs(client, tidy("10m"))) == 1
 
 
-def test_by_hand_and_by_code_do_not_touch_each_other(
+def test_manual_and_declared_schedules_do_not_overwrite_each_other(
     client: TestClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.schedules.put("tasks", "tidy", {"task": "nothing"}, every="1h")
@@ -198,7 +196,7 @@ def test_by_hand_and_by_code_do_not_touch_each_other(
         client.schedules.put("tasks", "report", every="1h")
 
 
-def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
+def test_nonsensical_schedules_are_refused_at_declaration() -> None:
     worker = tarry.Worker("redis://nowhere")
 
     async def task(n: int) -> None: ...
@@ -225,7 +223,7 @@ def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
         worker.every("6m", args={"n": 1}, id="b", topic="elsewhere")(made)
 
 
-def test_registries_bring_their_schedules_along(client: TestClient, clock: Clock) -> None:
+def test_included_registries_bring_their_schedules(client: TestClient, clock: Clock) -> None:
     part = tarry.Registry()
 
     @part.every("5m")
@@ -241,7 +239,9 @@ def test_registries_bring_their_schedules_along(client: TestClient, clock: Clock
 
 @pytest.mark.parametrize("hooked", [True, False])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_job_that_is_too_late_for_its_handler(client: TestClient, clock: Clock, hooked: bool, is_async: bool) -> None:
+def test_a_stale_job_is_dead_or_goes_to_its_hook(
+    client: TestClient, clock: Clock, hooked: bool, is_async: bool
+) -> None:
     seen: list[str] = []
 
     def note(kind: str) -> Any:
@@ -266,7 +266,7 @@ def test_a_job_that_is_too_late_for_its_handler(client: TestClient, clock: Clock
     assert old is None if hooked else (old.state, old.reason) == ("dead", "stale")
 
 
-def test_a_hook_is_like_its_handler_and_needs_a_lateness() -> None:
+def test_a_stale_hook_must_match_its_handler_and_needs_max_lateness() -> None:
     worker = tarry.Worker("redis://nowhere")
 
     async def handler(job: tarry.AsyncJob[str]) -> None: ...

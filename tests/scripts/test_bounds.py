@@ -32,7 +32,7 @@ def look(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
     return client.engine.run(pop.pop_step(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
 
 
-def test_expired_reservations_come_back_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     pile_up(server, topic, "reserved", 100_000, clock.us)
     clock.advance("1h")
     keys = topic.verbs.keys
@@ -44,7 +44,7 @@ def test_expired_reservations_come_back_in_steps(client: TestClient, topic: Any,
     assert topic.stats().timed_out == 3 * BACK
 
 
-def test_the_dead_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     pile_up(server, topic, "dead", 50_000, clock.us)
     clock.advance(timedelta(days=31))
     for step in range(1, 4):
@@ -53,7 +53,7 @@ def test_the_dead_are_swept_in_steps(client: TestClient, topic: Any, server: Any
     assert (topic.stats().swept, server.hlen(topic.verbs.keys.jobs)) == (3 * SWEEP, 50_000 - 3 * SWEEP)
 
 
-def test_a_crowd_that_dies_at_once_is_no_answer_yet(client: TestClient, topic: Any, clock: Clock) -> None:
+def test_many_jobs_dying_at_once_make_pop_ask_again(client: TestClient, topic: Any, clock: Clock) -> None:
     """A pop that only put things in order says: ask again. The client does, and finds what is ready."""
     topic.add_many(range(600), max_attempts=1)
     topic.pop_many(600, ttr=1)
@@ -75,14 +75,14 @@ def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
     assert topic.check().ok, "each step leaves a topic in order"
 
 
-def test_check_goes_in_steps(client: TestClient, topic: Any) -> None:
+def test_check_runs_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(3000), delay=60)
     step: ScriptCall[Any] = ScriptCall(views.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
     _, seen, *_ = client.engine.run(step)
     assert 100 <= seen < 300
 
 
-def test_a_page_of_large_bodies_is_a_small_page(client: TestClient, topic: Any) -> None:
+def test_a_page_of_large_bodies_has_few_jobs(client: TestClient, topic: Any) -> None:
     for _ in range(3):
         topic.add_many([b"x" * 300_000] * 3, delay=60)
     sizes, cursor = [], None
@@ -96,7 +96,7 @@ def test_a_page_of_large_bodies_is_a_small_page(client: TestClient, topic: Any) 
     assert 1 <= min(sizes) <= max(sizes) <= 5
 
 
-def test_a_page_among_many_of_one_moment_costs_no_more_than_any(
+def test_a_page_among_jobs_of_one_due_time_costs_no_more(
     client: TestClient, topic: Any, server: Any, clock: Clock
 ) -> None:
     """All due at midnight: the last page does not walk through all that come before it."""

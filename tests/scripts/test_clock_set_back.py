@@ -20,7 +20,7 @@ def set_back(clock: Clock, us: int = HOUR) -> None:
 
 
 @pytest.mark.parametrize("burst", [1, 30])
-def test_a_rate_goes_on(topic: Any, clock: Clock, burst: int) -> None:
+def test_a_rate_survives_a_clock_set_back(topic: Any, clock: Clock, burst: int) -> None:
     topic.configure(rate="100/1s", burst=burst)
     topic.add_many(range(200))
     clock.advance("1m")
@@ -39,7 +39,7 @@ def test_a_rate_goes_on(topic: Any, clock: Clock, burst: int) -> None:
     assert topic.pop() is None
 
 
-def test_a_burst_that_is_lowered_is_not_paid_back(topic: Any, clock: Clock) -> None:
+def test_a_lowered_burst_is_not_charged_afterwards(topic: Any, clock: Clock) -> None:
     topic.configure(rate="1/1s", burst=60)
     topic.add_many(range(100))
     clock.advance("1h")
@@ -51,7 +51,7 @@ def test_a_burst_that_is_lowered_is_not_paid_back(topic: Any, clock: Clock) -> N
     assert len(topic.pop_many(100)) == 1
 
 
-def test_nobody_is_early_in_the_statistics(topic: Any, clock: Clock) -> None:
+def test_lateness_is_never_negative_after_a_clock_set_back(topic: Any, clock: Clock) -> None:
     topic.configure(concurrency=1)
     topic.add("tea")
     topic.finish(topic.pop())  # a place was free again then
@@ -61,7 +61,7 @@ def test_nobody_is_early_in_the_statistics(topic: Any, clock: Clock) -> None:
     assert topic.stats().lateness.max.total_seconds() >= 0
 
 
-def test_seats_of_those_who_are_gone_are_taken_by_others(topic: Any, clock: Clock) -> None:
+def test_seats_of_dead_consumers_are_taken_over(topic: Any, clock: Clock) -> None:
     topic.add("tea", delay="2s")
     keys = topic.verbs.keys
 
@@ -75,7 +75,7 @@ def test_seats_of_those_who_are_gone_are_taken_by_others(topic: Any, clock: Cloc
     assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
 
 
-def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clock) -> None:
+def test_a_queue_with_a_dead_mover_gets_another(client: TestClient, clock: Clock) -> None:
     keys = client.delayed_queue("q", codec="json").verbs.keys
 
     def seat_of(me: bytes) -> int:
@@ -87,7 +87,7 @@ def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clo
     assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
 
 
-def test_a_map_whose_evictor_is_gone_gets_another(client: TestClient, clock: Clock) -> None:
+def test_a_map_with_a_dead_evictor_gets_another(client: TestClient, clock: Clock) -> None:
     context = client.map_cache("m", codec="json")._verbs.context
 
     def seat_of(me: bytes) -> int:

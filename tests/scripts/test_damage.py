@@ -33,7 +33,7 @@ def counts(topic: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_a_job_of_an_unknown_format_is_set_aside_and_the_rest_moves_on(topic: Any, server: Any, damage: Any) -> None:
+def test_a_job_of_an_unknown_format_is_dead_and_the_others_are_handed_out(topic: Any, server: Any, damage: Any) -> None:
     topic.add_many([NewJob(n, id=n) for n in "abc"])
     keys = topic.verbs.keys
     server.hset(keys.jobs, "a", damage(server.hget(keys.jobs, "a")))
@@ -55,7 +55,7 @@ def with_headers(value: bytes, headers: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("headers", BAD_HEADERS, ids=lambda raw: repr(raw[:12]))
-def test_damaged_headers_spoil_nothing_else(topic: Any, server: Any, headers: bytes) -> None:
+def test_damaged_headers_affect_no_other_job(topic: Any, server: Any, headers: bytes) -> None:
     topic.add_many([NewJob(n, id=n, headers={"trace": n}) for n in "abc"])
     keys = topic.verbs.keys
     server.hset(keys.jobs, "b", with_headers(server.hget(keys.jobs, "b"), headers))
@@ -71,7 +71,7 @@ def test_damaged_headers_spoil_nothing_else(topic: Any, server: Any, headers: by
 
 
 @pytest.mark.parametrize("moment", BAD_MOMENTS, ids=lambda raw: str(struct.unpack("<d", raw)[0]))
-def test_moments_that_are_none_raise_nowhere(topic: Any, server: Any, moment: bytes) -> None:
+def test_invalid_times_raise_nowhere(topic: Any, server: Any, moment: bytes) -> None:
     topic.add("tea", id="a", max_lateness="1h")
     keys = topic.verbs.keys
     value = server.hget(keys.jobs, "a")
@@ -86,7 +86,7 @@ def test_moments_that_are_none_raise_nowhere(topic: Any, server: Any, moment: by
     assert now.first_failure is None or now.first_failure.year >= 1970
 
 
-def test_an_id_that_is_no_text_spoils_nothing_else(topic: Any, server: Any) -> None:
+def test_an_id_that_is_not_text_affects_no_other_job(topic: Any, server: Any) -> None:
     topic.add_many([NewJob(n, id=n) for n in "ab"])
     keys = topic.verbs.keys
     server.hset(keys.jobs, b"\xff\xfe", server.hget(keys.jobs, "a"))
@@ -95,7 +95,7 @@ def test_an_id_that_is_no_text_spoils_nothing_else(topic: Any, server: Any) -> N
     assert {job.body for job in topic.pop_many(10)} == {"a", "b"}
 
 
-def test_a_pop_that_found_nothing_but_unknown_formats_looks_again(topic: Any, server: Any) -> None:
+def test_a_pop_that_finds_only_unknown_formats_tries_again(topic: Any, server: Any) -> None:
     topic.add_many([NewJob(n, id=f"{n:03}") for n in range(700)])
     keys = topic.verbs.keys
     broken = {f"{n:03}": b"\x07rest" for n in range(650)}
@@ -106,7 +106,7 @@ def test_a_pop_that_found_nothing_but_unknown_formats_looks_again(topic: Any, se
     assert topic.pop_many(1000)[0].id == "651"
 
 
-def test_a_job_without_a_body_is_dropped_and_counted(topic: Any, server: Any, clock: Clock) -> None:
+def test_a_job_without_a_record_is_dropped_and_counted(topic: Any, server: Any, clock: Clock) -> None:
     topic.add_many([NewJob(n, id=n) for n in "abcd"])
     keys = topic.verbs.keys
     topic.release(topic.pop(), delay=0)
@@ -118,7 +118,7 @@ def test_a_job_without_a_body_is_dropped_and_counted(topic: Any, server: Any, cl
 
 
 @pytest.mark.parametrize("run", [b"", b"\x00", b"x" * 24, b"\xff" * 25, b"\xff" * 400], ids=len)
-def test_damaged_memory_of_a_reservation_raises_nowhere(topic: Any, server: Any, clock: Clock, run: bytes) -> None:
+def test_damaged_run_records_raise_nowhere(topic: Any, server: Any, clock: Clock, run: bytes) -> None:
     topic.add_many([NewJob(n, id=n) for n in "abcdef"])
     jobs = topic.pop_many(6, ttr=10)
     keys = topic.verbs.keys
@@ -153,7 +153,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_ids_are_ids(topic: Any, clock: Clock) -> None:
+def test_hostile_ids_work_like_any_other(topic: Any, clock: Clock) -> None:
     topic.add_many([NewJob(id, id=id, delay=5) for id in HOSTILE])
     assert topic.reschedule_many(HOSTILE, delay=0) == ["delayed"] * len(HOSTILE)
     assert [info.id for info in topic.get_many(HOSTILE)] == HOSTILE
@@ -171,7 +171,7 @@ def test_hostile_ids_are_ids(topic: Any, clock: Clock) -> None:
     assert topic.check().ok
 
 
-def test_sixteen_digits_stay_sixteen_digits(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+def test_times_of_sixteen_digits_stay_exact(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     """%.14g, which is how Lua writes a number, would cut them."""
     clock.us = 1_899_999_999_999_999
     clock.drive(client.engine.runner)
@@ -197,14 +197,14 @@ def test_sixteen_digits_stay_sixteen_digits(client: TestClient, topic: Any, serv
     assert topic.pop().receipt == clock.us
 
 
-def test_counts_of_sixteen_digits_are_exact_too(topic: Any, server: Any) -> None:
+def test_counts_of_sixteen_digits_stay_exact(topic: Any, server: Any) -> None:
     server.hset(topic.verbs.keys.meta, "n:finished", 2**53 - 2)
     topic.add("tea")
     topic.finish(topic.pop())
     assert topic.stats().finished == 2**53 - 1
 
 
-def test_a_clock_that_went_back_hands_out_rising_receipts_all_the_same(topic: Any, client: TestClient) -> None:
+def test_receipts_rise_even_when_the_clock_is_set_back(topic: Any, client: TestClient) -> None:
     topic.add("tea", ttr=1000)
     first = topic.pop()
     topic.release(first, delay=0, count=False)

@@ -19,7 +19,7 @@ NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarr
 EVERY = pytest.mark.parametrize("name", NAMES)
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
@@ -34,18 +34,20 @@ def test_every_script_has_its_verb() -> None:
         ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
     ],
 )
-def test_a_verb_that_gives_something_else_fails_at_import(name: str, args: Any, item: Any, what: str) -> None:
+def test_a_verb_with_other_arguments_than_its_script_fails_at_import(
+    name: str, args: Any, item: Any, what: str
+) -> None:
     with pytest.raises(AssertionError, match=f"lua/{name}.lua declares the {what}"):
         Script(name, args=args, item=item, keys=DEPARTING_PARTS if name == "topic/get" else TOPIC_PARTS)
 
 
-def test_a_script_that_is_not_there_fails_at_import() -> None:
+def test_a_missing_script_fails_at_import() -> None:
     with pytest.raises(FileNotFoundError):
         Script("topic/snooze")
 
 
 @EVERY
-def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
     assert declared in [", ".join(parts) for parts in (TOPIC_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS)]
@@ -56,7 +58,7 @@ def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
 
 
 @EVERY
-def test_a_script_keeps_large_numbers_whole(name: str) -> None:
+def test_a_script_keeps_large_numbers_exact(name: str) -> None:
     """`..` and tostring round 15 digits and more."""
     text = BOUND[name].source.decode()
     assert not re.search(r"tostring\(", text)
@@ -64,14 +66,14 @@ def test_a_script_keeps_large_numbers_whole(name: str) -> None:
 
 
 @EVERY
-def test_a_script_fits_a_screen_or_two(name: str) -> None:
+def test_a_script_fits_on_two_screens(name: str) -> None:
     own = files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
     assert len(own.splitlines()) <= 140
     assert own.count("\n--") >= 2, "it says what it does and what it answers"
 
 
 @EVERY
-def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: str, unmarked: ServerProcess) -> None:
+def test_an_imaginary_clock_is_refused_on_a_real_server(name: str, unmarked: ServerProcess) -> None:
     from tarry import BadInput, Client
 
     script = BOUND[name]

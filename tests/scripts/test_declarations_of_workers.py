@@ -15,12 +15,12 @@ BOUND = {value.name: value for value in vars(workers).values() if isinstance(val
 NAMES = sorted("workers/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/workers").iterdir())
 
 
-def test_every_script_has_its_verb() -> None:
+def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
         assert key in WORKER_PARTS, f"{command} {key}"

@@ -51,7 +51,7 @@ def test_a_job_is_popped_and_finished(full: Any) -> None:
     assert topic.check().ok
 
 
-def test_many_are_popped_touched_and_finished(full: Any) -> None:
+def test_many_jobs_are_popped_touched_and_finished(full: Any) -> None:
     _, topic, _ = full
     jobs = topic.pop_many(50)
     topic.touch_many(jobs, ttr=90)
@@ -60,7 +60,7 @@ def test_many_are_popped_touched_and_finished(full: Any) -> None:
     assert topic.check().ok
 
 
-def test_a_job_is_released_buried_kicked_rescheduled_and_deleted(full: Any) -> None:
+def test_every_other_settling_verb_works(full: Any) -> None:
     _, topic, _ = full
     a, b = topic.pop_many(2)
     topic.release(a, delay=0)
@@ -75,7 +75,7 @@ def test_a_job_is_released_buried_kicked_rescheduled_and_deleted(full: Any) -> N
     assert topic.check().ok
 
 
-def test_reservations_run_out_and_jobs_wait(full: Any) -> None:
+def test_reservations_expire_and_jobs_are_handed_out_again(full: Any) -> None:
     _, topic, clock = full
     assert len(topic.pop_many(50, ttr=10)) == 50
     clock.advance(11)
@@ -93,7 +93,7 @@ def test_an_empty_pop_and_a_wait_work_too(full: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", ["finish", "touch", "release", "bury"])
-def test_a_late_settler_is_still_told_in_words(full: Any, verb: str) -> None:
+def test_settling_too_late_still_raises_stale_receipt(full: Any, verb: str) -> None:
     _, topic, clock = full
     job = topic.pop(ttr=10)
     clock.advance(20)
@@ -104,7 +104,7 @@ def test_a_late_settler_is_still_told_in_words(full: Any, verb: str) -> None:
         getattr(topic, verb)(job)
 
 
-def test_looking_and_purging_work(full: Any) -> None:
+def test_views_and_purge_work(full: Any) -> None:
     _, topic, _ = full
     assert topic.stats().ready == 50
     assert len(topic.list(limit=100)) == 60
@@ -114,7 +114,7 @@ def test_looking_and_purging_work(full: Any) -> None:
     assert topic.purge() == 55
 
 
-def test_a_limited_topic_goes_on(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_limited_topic_still_works(own_server: Callable[..., ServerProcess]) -> None:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
         topic = client.topic("t")
@@ -130,7 +130,7 @@ def test_a_limited_topic_goes_on(own_server: Callable[..., ServerProcess]) -> No
         assert done == list(range(20))
 
 
-def test_a_schedule_that_is_due_holds_nobody_up(own_server: Callable[..., ServerProcess]) -> None:
+def test_a_due_schedule_does_not_block_others(own_server: Callable[..., ServerProcess]) -> None:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
         topic = client.topic("t")

@@ -65,9 +65,7 @@ LATE = [value for name, value in list(globals().items()) if name.startswith(("an
 
 @pytest.mark.parametrize("late", LATE, ids=lambda late: late.__name__)
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_a_late_one_is_refused_whether_it_is_asked_once_or_again(
-    topic: Any, clock: Clock, late: Late, attempts: int
-) -> None:
+def test_a_late_finish_is_refused_first_time_and_repeated(topic: Any, clock: Clock, late: Late, attempts: int) -> None:
     topic.add("tea", id="a")
     clock.advance("1ms")
     for _ in range(attempts - 1):
@@ -86,7 +84,7 @@ def test_a_late_one_is_refused_whether_it_is_asked_once_or_again(
 
 @pytest.mark.parametrize("attempts", [1, 2])
 @pytest.mark.parametrize("again", ["", "added", "added and deleted", "added and taken and deleted", "finished by two"])
-def test_what_was_done_is_answered_like_the_first_time(topic: Any, clock: Clock, attempts: int, again: str) -> None:
+def test_a_repeated_finish_returns_the_first_answer(topic: Any, clock: Clock, attempts: int, again: str) -> None:
     topic.add("tea", id="a")
     clock.advance("1ms")
     for _ in range(attempts - 1):
@@ -109,7 +107,7 @@ def test_what_was_done_is_answered_like_the_first_time(topic: Any, clock: Clock,
     assert asked_again(topic, job) == ""
 
 
-def test_one_of_a_later_job_of_the_same_id_is_not_taken_for_late(topic: Any, clock: Clock) -> None:
+def test_a_finish_of_a_later_job_with_the_same_id_is_not_late(topic: Any, clock: Clock) -> None:
     for attempts in (2, 1):
         topic.add("tea", id="a")
         clock.advance("1ms")
@@ -122,9 +120,7 @@ def test_one_of_a_later_job_of_the_same_id_is_not_taken_for_late(topic: Any, clo
     assert asked_again(topic, job) == ""
 
 
-def test_nothing_is_remembered_of_jobs_that_had_one_holder_and_little_of_the_others(
-    topic: Any, clock: Clock, server: Any
-) -> None:
+def test_stale_receipts_are_stored_only_for_jobs_with_several_holders(topic: Any, clock: Clock, server: Any) -> None:
     key = topic.verbs.keys.due.replace(b":due", b":stale")
     topic.add_many(range(500))
     topic.finish_many(topic.pop_many(500))
@@ -143,7 +139,7 @@ def test_nothing_is_remembered_of_jobs_that_had_one_holder_and_little_of_the_oth
     assert server.exists(key) == 0
 
 
-def test_a_clock_that_was_set_back_makes_no_finish_late_that_was_done(topic: Any, clock: Clock) -> None:
+def test_a_clock_set_back_makes_no_repeated_finish_late(topic: Any, clock: Clock) -> None:
     topic.add("tea", id="a")
     clock.advance("1ms")
     job = topic.pop()

@@ -29,9 +29,7 @@ NEWER = {
 
 
 @pytest.mark.parametrize("newer", NEWER.values(), ids=NEWER)
-def test_a_newer_record_waits_among_the_dead_until_this_process_is_upgraded(
-    topic: Any, server: Any, newer: Any
-) -> None:
+def test_a_job_of_a_newer_format_is_dead_until_the_process_is_upgraded(topic: Any, server: Any, newer: Any) -> None:
     topic.add_many([NewJob("tea", id="newer", headers={"a": "b"}), NewJob("rice", id="known")])
     jobs = topic.verbs.keys.jobs
     record = server.hget(jobs, "newer")
@@ -55,9 +53,7 @@ def test_a_newer_record_waits_among_the_dead_until_this_process_is_upgraded(
 
 
 @pytest.mark.parametrize("newer", NEWER.values(), ids=NEWER)
-def test_a_newer_record_moves_to_another_topic_as_it_is(
-    client: TestClient, topic: Any, server: Any, newer: Any
-) -> None:
+def test_a_job_of_a_newer_format_migrates_unchanged(client: TestClient, topic: Any, server: Any, newer: Any) -> None:
     topic.add("tea", id="newer", delay="1h")
     record = newer(server.hget(topic.verbs.keys.jobs, "newer"))
     server.hset(topic.verbs.keys.jobs, "newer", record)
@@ -66,9 +62,7 @@ def test_a_newer_record_moves_to_another_topic_as_it_is(
     assert server.hget(other.engine.origin.verbs("another", None).keys.jobs, "newer") == record
 
 
-def test_a_job_that_left_a_place_of_a_newer_version_stays_where_it_is(
-    client: TestClient, topic: Any, server: Any
-) -> None:
+def test_a_departing_job_with_an_unknown_state_stays(client: TestClient, topic: Any, server: Any) -> None:
     topic.add("tea", id="tea", delay="1h")
     leaving = departing_key(topic.verbs.keys)
     client.engine.run(depart(topic.verbs.keys, b"word"))
@@ -94,7 +88,7 @@ def test_unknown_fields_of_a_topic_are_left_alone(topic: Any, server: Any, clock
     assert server.hmget(meta, "weather", "n:frozen") == [b"fine", b"7"]
 
 
-def test_limits_that_cannot_be_read_let_nothing_go_and_say_so(topic: Any, server: Any, clock: Clock) -> None:
+def test_unreadable_limits_hand_out_nothing_and_raise(topic: Any, server: Any, clock: Clock) -> None:
     meta = topic.verbs.keys.meta
     topic.configure(rate="100/1s")
     known = server.hget(meta, "limited")
@@ -110,7 +104,7 @@ def test_limits_that_cannot_be_read_let_nothing_go_and_say_so(topic: Any, server
     assert topic.pop().body == "tea"
 
 
-def test_partitions_told_otherwise_are_refused_in_words(client: TestClient, server: Any) -> None:
+def test_partitions_in_a_newer_format_are_refused_with_a_message(client: TestClient, server: Any) -> None:
     keys = client.topic("told").verbs.keys
     server.mset({keys.meta: "8 by range", keys.jobs: "8 by range"})
     for verb in (lambda topic: topic.pop(), lambda topic: topic.add("tea"), lambda topic: topic.stats()):
@@ -147,7 +141,7 @@ def test_a_schedule_of_a_newer_format_is_left_to_newer_versions(
     assert client.schedules.delete(topic.name, "newer")
 
 
-def test_what_newer_code_declared_may_say_more(client: TestClient, topic: Any, server: Any) -> None:
+def test_a_schedule_with_unknown_fields_is_read(client: TestClient, topic: Any, server: Any) -> None:
     client.schedules.put(topic.name, "report", every="1h")
     keys = schedule_keys(topic.verbs.keys)
     stored = server.hget(keys[10], "report")
@@ -160,7 +154,7 @@ def test_what_newer_code_declared_may_say_more(client: TestClient, topic: Any, s
     assert (found.id, found.missed) == ("report", "all")
 
 
-def test_a_token_that_cannot_be_read_opens_nothing_and_hides_no_other(client: TestClient, server: Any) -> None:
+def test_an_unreadable_token_grants_nothing_and_hides_no_other(client: TestClient, server: Any) -> None:
     _, id, record = tokens.create_token(bytes, ["view"])
     client.engine.run(tokens.store_token(client.namespace, id, record))
     written = msgspec.json.decode(msgspec.json.encode(record))
@@ -172,7 +166,7 @@ def test_a_token_that_cannot_be_read_opens_nothing_and_hides_no_other(client: Te
     assert client.engine.run(tokens.delete_token(client.namespace, "other"))
 
 
-def test_a_worker_that_says_more_is_known_and_one_that_says_less_is_not(client: TestClient, server: Any) -> None:
+def test_a_worker_report_with_more_fields_is_read_and_one_with_fewer_is_not(client: TestClient, server: Any) -> None:
     said = workers.WorkerReport("host", 7, "9.0", 1, 0, False, (), ())
     for name in (b"plain", b"more", b"less"):
         client.engine.run(workers.report_worker(client.namespace, name, None, said))
@@ -184,7 +178,7 @@ def test_a_worker_that_says_more_is_known_and_one_that_says_less_is_not(client: 
     assert [(one.name, one.version) for one in client.workers()] == [("more", "9.0"), ("plain", "9.0")]
 
 
-def test_a_topic_that_is_kept_otherwise_is_refused_before_anything_is_written(topic: Any, server: Any) -> None:
+def test_a_topic_in_a_newer_layout_is_refused_before_anything_is_written(topic: Any, server: Any) -> None:
     """How a newer version locks out one that would misread it, as a topic with partitions does: ``meta`` and ``jobs`` are
     texts, and what else there is has other names."""
     topic.add_many(["tea", "rice"])

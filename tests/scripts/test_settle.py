@@ -43,7 +43,7 @@ PLENTY = 600
     relay=st.booleans(),
     stays=st.booleans(),
 )
-def test_lua_and_the_model_settle_alike(
+def test_lua_and_the_python_model_settle_alike(
     valkey_url: str,
     due: Any,
     reserved: Any,

@@ -36,7 +36,9 @@ async def pops(topic: Any, n: int) -> list[Any]:
     return await asyncio.gather(*(topic.pop() for _ in range(n)))
 
 
-def test_pops_of_one_turn_are_one_script_and_each_has_a_job_of_its_own(topic: Any, server: Any, together: Any) -> None:
+def test_pops_of_one_loop_iteration_share_a_script_and_get_different_jobs(
+    topic: Any, server: Any, together: Any
+) -> None:
     topic.add_many(range(50))
 
     async def act(client: Any, same: Any) -> tuple[list[Any], int]:
@@ -53,20 +55,20 @@ def test_pops_of_one_turn_are_one_script_and_each_has_a_job_of_its_own(topic: An
     assert (topic.stats().finished, spent) == (40, 1)
 
 
-def test_where_there_are_fewer_jobs_than_tasks_the_first_have_them(topic: Any, together: Any) -> None:
+def test_the_first_tasks_get_the_jobs_when_there_are_too_few(topic: Any, together: Any) -> None:
     topic.add_many(range(3))
     found = together(lambda client, same: pops(same, 7))
     assert [job.body if job else None for job in found] == [0, 1, 2, None, None, None, None]
     assert topic.stats().popped == 3
 
 
-def test_more_bodies_than_one_script_hands_out_reach_all_who_asked(topic: Any, together: Any) -> None:
+def test_all_tasks_get_jobs_when_bodies_exceed_one_script(topic: Any, together: Any) -> None:
     topic.add_many(["x" * 900_000 for _ in range(9)])
     found = together(lambda client, same: pops(same, 10))
     assert [job is not None for job in found] == [True] * 9 + [False]
 
 
-def test_jobs_behind_damaged_ones_reach_all_who_asked(topic: Any, server: Any, together: Any) -> None:
+def test_all_tasks_get_jobs_behind_damaged_ones(topic: Any, server: Any, together: Any) -> None:
     topic.add_many(range(250))
     ids = [job.id for job in topic.list(limit=250)]
     for id in ids[2:240]:
@@ -75,9 +77,7 @@ def test_jobs_behind_damaged_ones_reach_all_who_asked(topic: Any, server: Any, t
     assert [job.body for job in found] == [0, 1, *range(240, 250)]
 
 
-def test_what_a_schedule_puts_in_reaches_all_who_asked(
-    client: TestClient, topic: Any, clock: Clock, together: Any
-) -> None:
+def test_all_tasks_get_jobs_that_a_schedule_adds(client: TestClient, topic: Any, clock: Clock, together: Any) -> None:
     client.schedules.put(topic, "tick", "tick", every="1m")
     topic.add("before", delay="30s")
     topic.add("after", delay="90s")
@@ -87,14 +87,14 @@ def test_what_a_schedule_puts_in_reaches_all_who_asked(
     assert {job.body for job in found[1:]} == {"tick", "after"}
 
 
-def test_a_limit_holds_for_all_who_ask_together(topic: Any, together: Any) -> None:
+def test_a_limit_holds_for_pops_that_share_a_script(topic: Any, together: Any) -> None:
     topic.configure(concurrency=4)
     topic.add_many(range(20))
     found = together(lambda client, same: pops(same, 10))
     assert [job is not None for job in found] == [True] * 4 + [False] * 6
 
 
-def test_who_asks_for_many_or_for_another_ttr_asks_alone(topic: Any, together: Any) -> None:
+def test_pops_with_other_options_use_their_own_script(topic: Any, together: Any) -> None:
     topic.add_many(range(20))
 
     async def act(client: Any, same: Any) -> Any:
@@ -105,7 +105,7 @@ def test_who_asks_for_many_or_for_another_ttr_asks_alone(topic: Any, together: A
     assert [job.ttr.total_seconds() for job in (first, longer, last)] == [60, 3600, 60]
 
 
-def test_a_task_that_is_cancelled_gives_back_its_own_job_only(topic: Any, together: Any) -> None:
+def test_a_cancelled_task_gives_back_only_its_own_job(topic: Any, together: Any) -> None:
     topic.add_many(range(3))
 
     async def act(client: Any, same: Any) -> Any:

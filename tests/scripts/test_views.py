@@ -37,7 +37,7 @@ def fill(client: Any) -> None:
 
 
 @servers.ON_BOTH
-def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: Callable[..., ServerProcess]) -> None:
+def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., ServerProcess]) -> None:
     """All of them run as EVALSHA_RO; one that writes is refused by the server."""
     running = own_server()
     clock = Clock()

@@ -59,7 +59,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def spoken(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
+def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
     """A service by an imaginary clock; the dialects keep their jobs in namespaces of this test."""
     dialects = Dialects(f"{namespace}-a", f"{namespace}-b", f"Delay{namespace}")
     settings = ServiceSettings(namespaces=(namespace,), dialects=dialects)
@@ -68,6 +68,6 @@ def spoken(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
 
 
 @pytest.fixture
-def say(spoken: Served) -> Iterator[Speaks]:
-    with httpx.Client(base_url=spoken.url, timeout=20) as http:
+def send(dialect_service: Served) -> Iterator[Speaks]:
+    with httpx.Client(base_url=dialect_service.url, timeout=20) as http:
         yield http.request

@@ -14,5 +14,5 @@ START_MS, START_S = START_US // 1000, START_US // 1_000_000
 Speaks = Callable[..., httpx.Response]
 
 
-def client_of(spoken: Served, dialect: str) -> Any:
-    return spoken.app.clients[getattr(spoken.app.settings.dialects, dialect)]
+def client_of(dialect_service: Served, dialect: str) -> Any:
+    return dialect_service.app.clients[getattr(dialect_service.app.settings.dialects, dialect)]

@@ -30,7 +30,7 @@ def test_a_job_is_handed_out_when_it_is_due(api: Api, clock: Clock, delay: Any) 
     assert job["due"] == added["due"]
 
 
-def test_waiting_is_answered_when_the_job_is_due(api: Api) -> None:
+def test_a_waiting_pop_is_answered_when_the_job_is_due(api: Api) -> None:
     add(api, delay="40s")
     assert pop(api, wait="PT1M")["body"] == "tea"
     assert api.post("/v1/topics/orders/pop", {"wait": 30}, 204) is None
@@ -40,14 +40,14 @@ def test_a_wait_is_at_most_a_minute(api: Api) -> None:
     assert api.refused("POST", "/v1/topics/orders/pop", {"wait": 61}) == (400, "bad_input")
 
 
-def test_at_a_moment(api: Api, clock: Clock) -> None:
+def test_at_sets_the_due_time(api: Api, clock: Clock) -> None:
     add(api, at="2027-01-15T08:30:00+00:00")
     clock.advance("30m")
     assert pop(api)["due"] == "2027-01-15T08:30:00Z"
     assert api.refused("POST", JOBS, {"body": 1, "at": "2027-01-15T08:30:00"}) == (400, "bad_input"), "no time zone"
 
 
-def test_settling_presents_the_receipt(api: Api, clock: Clock) -> None:
+def test_settling_needs_the_receipt(api: Api, clock: Clock) -> None:
     add(api, id="7")
     job = pop(api, ttr=30)
     api.post(f"{JOBS}/7/touch", {"receipt": job["receipt"], "ttr": "1m"}, 204)
@@ -81,7 +81,7 @@ def test_a_back_off_needs_the_attempt(api: Api) -> None:
     assert api.get(f"{JOBS}/7")["state"] == "delayed"
 
 
-def test_the_producer_minds_jobs_by_id(api: Api, clock: Clock) -> None:
+def test_jobs_are_rescheduled_and_deleted_by_id(api: Api, clock: Clock) -> None:
     add(api, id="7", delay="1h")
     assert api.post(f"{JOBS}/7/reschedule", {"delay": "10s"}) == {"was": "delayed"}
     clock.advance(10)
@@ -91,7 +91,7 @@ def test_the_producer_minds_jobs_by_id(api: Api, clock: Clock) -> None:
         assert api.refused(method, f"{JOBS}/7{path}", said) == (404, "unknown_job")
 
 
-def test_an_id_that_is_taken(api: Api) -> None:
+def test_an_existing_id_is_refused_kept_or_replaced(api: Api) -> None:
     add(api, "tea", id="7", delay="1h")
     answer = api("POST", JOBS, {"body": "coffee", "id": "7"})
     assert (answer.status_code, answer.json()["code"], answer.json()["state"]) == (409, "job_exists", "delayed")
@@ -101,7 +101,7 @@ def test_an_id_that_is_taken(api: Api) -> None:
     assert pop(api)["body"] == "coffee"
 
 
-def test_many_at_once(api: Api, clock: Clock) -> None:
+def test_the_batch_verbs_work(api: Api, clock: Clock) -> None:
     jobs = [{"body": n, "id": str(n)} for n in range(5)] + [{"body": "late", "delay": "1h"}]
     added = api.post(f"{MANY}/add", {"jobs": jobs, "delay": 5})["jobs"]
     assert [job["id"] for job in added[:5]] == list("01234")
@@ -125,14 +125,14 @@ def test_many_at_once(api: Api, clock: Clock) -> None:
     assert api.get("/v1/topics/orders/check") == {"looked_at": 2, "faults": [], "leaving": 0, "schedules_leaving": 0}
 
 
-def test_of_many_one_that_is_wrong_is_named_and_nothing_written(api: Api) -> None:
+def test_an_invalid_job_of_a_batch_is_named_and_nothing_is_written(api: Api) -> None:
     answer = api("POST", f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": "soon"}]})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert answer.json()["detail"].startswith("job 1: delay: 'soon' is not a duration")
     assert api.get("/v1/topics") == {"topics": []}
 
 
-def test_the_first_of_several_topics(api: Api) -> None:
+def test_pop_takes_from_the_first_of_several_topics(api: Api) -> None:
     api.post("/v1/topics/low/jobs", {"body": "low"}, 201)
     api.post("/v1/topics/high/jobs", {"body": "high", "delay": 30}, 201)
     assert api.post("/v1/pop", {"topics": ["high", "low"]})["jobs"][0]["body"] == "low"
@@ -144,14 +144,14 @@ def test_the_first_of_several_topics(api: Api) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":1.0, "b":[1,2 ,3]}', "12345678901234567890123", '"测试"', "null", "0.1000000000000000055", '""']
 )
-def test_json_passes_as_the_very_text_it_is(api: Api, text: str) -> None:
+def test_json_bodies_pass_through_byte_for_byte(api: Api, text: str) -> None:
     api("POST", JOBS, content=f'{{"body": {text}, "id": "7"}}'.encode(), headers={"content-type": "application/json"})
     assert f'"body":{text},' in api("POST", "/v1/topics/orders/pop", {}).text
     answer = api("GET", f"{JOBS}/7/body")
     assert (answer.text, answer.headers["content-type"]) == (text, "application/json")
 
 
-def test_bytes_keep_their_type(api: Api) -> None:
+def test_bytes_keep_their_content_type(api: Api) -> None:
     raw = bytes(range(256))
     answer = api(
         "POST", JOBS, content=raw, headers={"content-type": "image/x; v=1"}, params={"id": "7", "ttr": "5s",
@@ -180,17 +180,17 @@ def test_bytes_keep_their_type(api: Api) -> None:
         b'{"body": 1, "delay": 1e308}',
     ],
 )  # fmt: skip
-def test_bad_words_are_refused_and_nothing_is_written(api: Api, text: bytes) -> None:
+def test_bad_requests_are_refused_and_write_nothing(api: Api, text: bytes) -> None:
     refused = api.refused("POST", JOBS, content=text, headers={"content-type": "application/json"})
     assert refused == (400, "bad_input")
     assert api.get("/v1/topics") == {"topics": []}
 
 
-def test_a_form_is_no_job(api: Api) -> None:
+def test_a_form_is_refused_as_a_job(api: Api) -> None:
     assert api.refused("POST", JOBS, data={"a": "b"}) == (415, "wrong_media")
 
 
-def test_a_body_has_a_limit_and_so_has_a_request(api: Api) -> None:
+def test_bodies_and_requests_have_size_limits(api: Api) -> None:
     assert api.refused("POST", JOBS, {"body": "x" * (1 << 20)}) == (400, "bad_input")
     large = b"x" * (9 << 20)
     assert api.refused("POST", JOBS, content=large) == (413, "too_large")
@@ -198,7 +198,7 @@ def test_a_body_has_a_limit_and_so_has_a_request(api: Api) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b'{"body', b'{"body": "\\ud800"}'])
-def test_json_that_ends_early_is_refused_in_words(api: Api, raw: bytes) -> None:
+def test_truncated_json_is_refused_with_a_message(api: Api, raw: bytes) -> None:
     answer = api("POST", JOBS, content=raw, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert "is empty, ends too early, or has half of a surrogate pair" in answer.json()["detail"]
@@ -217,7 +217,7 @@ def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, s
     assert other.status_code == (409 if said == {"id": "7"} else 201)
 
 
-def test_a_key_is_the_jobs_and_goes_with_it(api: Api, clock: Clock) -> None:
+def test_an_idempotency_key_lasts_as_long_as_its_job(api: Api, clock: Clock) -> None:
     """As the pages say: nothing is compared, and who asks again after the job was finished adds it anew."""
     headers = {"idempotency-key": "order 8"}
     first = api("POST", JOBS, {"body": "tea"}, headers=headers)
@@ -232,7 +232,7 @@ def test_a_key_is_the_jobs_and_goes_with_it(api: Api, clock: Clock) -> None:
     assert api.post("/v1/topics/orders/pop", {})["body"] == "coffee"
 
 
-def test_many_have_one_key(api: Api) -> None:
+def test_a_batch_shares_one_idempotency_key(api: Api) -> None:
     said = {"jobs": [{"body": 1}, {"body": 2, "id": "two"}, {"body": 1}], "delay": 9}
     first = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})
     again = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})

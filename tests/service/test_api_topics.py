@@ -28,7 +28,7 @@ def test_lists_come_in_pages(api: Api) -> None:
     assert api.refused("GET", JOBS, params={"page": "2", "namespace": api.namespace}) == (400, "bad_input")
 
 
-def test_numbers_of_a_topic(api: Api, clock: Clock) -> None:
+def test_stats_and_histogram_of_a_topic(api: Api, clock: Clock) -> None:
     api.post(f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": 90}, {"body": 3, "delay": 3000}]})
     clock.advance(2)
     pop(api)
@@ -40,7 +40,7 @@ def test_numbers_of_a_topic(api: Api, clock: Clock) -> None:
     assert (found["counts"], found["width_ms"]) == ([1, 0, 0, 1], 900_000)
 
 
-def test_ruling_a_topic(api: Api, clock: Clock) -> None:
+def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None:
     add(api)
     until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"for": "10m"})["until"])
     assert until - datetime.fromisoformat("2027-01-15T08:00:00+00:00") == timedelta(minutes=10)
@@ -68,7 +68,7 @@ def test_ruling_a_topic(api: Api, clock: Clock) -> None:
     assert api.post("/v1/topics/orders/purge", {}) == {"count": 1}
 
 
-def test_what_a_dead_process_held_comes_back(api: Api) -> None:
+def test_jobs_of_a_dead_holder_are_released(api: Api) -> None:
     add(api, id="7")
     pop(api, holder="worker-3")
     assert api.get(f"{JOBS}/7")["holder"] == "worker-3"
@@ -78,7 +78,7 @@ def test_what_a_dead_process_held_comes_back(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["测试", "a/b", "a b", "a?b#c", "%41", "many", "x" * 200])
-def test_a_segment_is_what_it_says(api: Api, name: str) -> None:
+def test_path_segments_are_percent_decoded(api: Api, name: str) -> None:
     from urllib.parse import quote
 
     path = f"/v1/topics/{quote(name, safe='')}/jobs"
@@ -87,7 +87,7 @@ def test_a_segment_is_what_it_says(api: Api, name: str) -> None:
     assert api.get(f"{path}/{quote(name, safe='')}")["id"] == name
 
 
-def test_paths_and_methods_that_are_not_there(api: Api) -> None:
+def test_unknown_paths_and_methods_are_refused(api: Api) -> None:
     for path in ("/", "/v1", "/v1/topics/orders", "/v1/topics//jobs", "/v2/topics", "/v1/topics/orders/jobs/7/eat"):
         assert api.refused("GET", path) == (404, "unknown_route")
     answer = api("PUT", JOBS, {})
@@ -98,7 +98,7 @@ def test_paths_and_methods_that_are_not_there(api: Api) -> None:
     assert api.refused("GET", "/v1/topics", params={"namespace": "elsewhere"}) == (403, "not_allowed")
 
 
-def test_every_kind_of_problem_is_told(api: Api) -> None:
+def test_every_problem_type_has_a_page(api: Api) -> None:
     told = httpx.get(f"{api.url}/problems/stale_receipt").json()
     assert "Stop working on it" in told["told"]
     assert httpx.get(f"{api.url}/problems/heartache").json()["code"] == "unknown_route"

@@ -23,7 +23,7 @@ JOBS = "/v1/topics/orders/jobs"
 GET = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n"
 
 
-def line_to(url: str) -> socket.socket:
+def connect_to(url: str) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
 
 
@@ -53,7 +53,7 @@ def rest_of(line: socket.socket) -> bytes:
 
 def asked(url: str, said: bytes) -> Answer:
     """The answer to a request that says to close the connection."""
-    line = line_to(url)
+    line = connect_to(url)
     line.sendall(said)
     return Answer(rest_of(line))
 
@@ -70,7 +70,7 @@ def chunked(api: Api, head: bytes = b"", trailer: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     "field", [b"origin: http://evil.example", b"host: evil.example", b"sec-fetch-site: cross-site"]
 )
-def test_what_comes_after_a_body_is_no_header(real: Api, field: bytes) -> None:
+def test_trailer_fields_are_not_headers(real: Api, field: bytes) -> None:
     assert asked(real.url, chunked(real, trailer=field + b"\r\n")).status == 201
     assert asked(real.url, chunked(real, head=field + b"\r\n")).status in (400, 403)
 
@@ -83,7 +83,7 @@ def guarded(valkey_url: str) -> Iterator[Served]:
         yield running
 
 
-def test_a_token_after_the_body_opens_nothing_and_closes_nothing(guarded: Served, make: Make) -> None:  # noqa: F811
+def test_a_token_in_a_trailer_is_ignored(guarded: Served, make: Make) -> None:  # noqa: F811
     api = Api(guarded.url, "guarded")
     good = b"authorization: Bearer " + make("produce").encode() + b"\r\n"
     until(lambda: asked(api.url, chunked(api, head=good)).status == 201)
@@ -92,13 +92,13 @@ def test_a_token_after_the_body_opens_nothing_and_closes_nothing(guarded: Served
 
 
 @pytest.mark.parametrize("field", [b"Authorization: Bearer x", b"Origin: http://localhost", b"Idempotency-Key: k"])
-def test_two_of_what_there_is_one_of_are_refused(real: Api, field: bytes) -> None:
+def test_duplicate_singleton_headers_are_refused(real: Api, field: bytes) -> None:
     for other in (field, field[:-1] + b"y", field.lower(), field.upper()):
         answer = asked(real.url, GET + field + b"\r\n" + other + b"\r\nConnection: close\r\n\r\n")
         assert (answer.status, answer.code) == (400, "bad_input"), other
 
 
-def test_one_host_and_no_other_number(real: Api) -> None:
+def test_exactly_one_host_header_is_required(real: Api) -> None:
     for hosts, status in ((b"Host: localhost\r\n", 200), (b"Host: localhost\r\n" * 2, 400), (b"", 400)):
         said = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + hosts + b"\r\n"
         assert asked(real.url, said).status == status, hosts
@@ -109,7 +109,7 @@ def test_one_host_and_no_other_number(real: Api) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip", "GZIP", "x"])
-def test_a_body_that_is_coded_is_refused(real: Api, coding: str) -> None:
+def test_an_encoded_body_is_refused(real: Api, coding: str) -> None:
     for media in ("application/json", "text/plain"):
         headers = {"content-encoding": coding, "content-type": media}
         answer = real("POST", JOBS, content=b'{"body": 7}', headers=headers)
@@ -121,8 +121,8 @@ def test_a_body_that_is_coded_is_refused(real: Api, coding: str) -> None:
     assert real("POST", JOBS, content=b'{"body": 7}', headers=plain).status_code == 201
 
 
-def test_what_follows_a_body_has_an_end(real: Api) -> None:
-    line = line_to(real.url)
+def test_an_endless_trailer_is_cut_off(real: Api) -> None:
+    line = connect_to(real.url)
     head, _, _ = chunked(real).partition(b"0\r\n\r\n")
     line.sendall(head + b"0\r\nx: ")
     try:
@@ -139,7 +139,7 @@ def test_what_follows_a_body_has_an_end(real: Api) -> None:
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Limits that a test can wait for."""
 
     def limit(**limits: float) -> None:
@@ -168,81 +168,81 @@ def drip(line: socket.socket, piece: bytes) -> Answer:
             return Answer(said)
 
 
-def test_a_head_that_grows_byte_by_byte_is_given_up(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_TIMEOUT_S=0.3)
-    line = line_to(real.url)
+def test_a_slow_head_times_out(real: Api, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(HEAD_TIMEOUT_S=0.3)
+    line = connect_to(real.url)
     line.sendall(GET + b"x: ")
     answer = drip(line, b"x")
     assert (answer.status, answer.code) == (408, "too_slow")
 
 
-def test_who_never_says_anything_is_closed(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_TIMEOUT_S=0.1)
-    assert rest_of(line_to(real.url)) == b""
+def test_a_silent_connection_is_closed(real: Api, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(HEAD_TIMEOUT_S=0.1)
+    assert rest_of(connect_to(real.url)) == b""
 
 
-def test_line_ends_between_two_requests_keep_no_connection(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_TIMEOUT_S=0.3)
-    line = line_to(real.url)
+def test_empty_lines_do_not_keep_a_connection_open(real: Api, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(HEAD_TIMEOUT_S=0.3)
+    line = connect_to(real.url)
     line.sendall(GET + b"\r\n")
     assert line.recv(65536).startswith(b"HTTP/1.1 200")
     drip(line, b"\r\n")
 
 
-def test_a_second_head_has_its_time_too(real: Api, soon: Callable[..., None]) -> None:
+def test_a_pipelined_head_times_out_too(real: Api, short_timeouts: Callable[..., None]) -> None:
     """It began in the packet in which the first request ended."""
-    soon(HEAD_TIMEOUT_S=0.3)
-    line = line_to(real.url)
+    short_timeouts(HEAD_TIMEOUT_S=0.3)
+    line = connect_to(real.url)
     line.sendall(GET + b"\r\n" + GET)
     assert [part[:4] for part in rest_of(line).split(b"HTTP/1.1 ")] == [b"", b"200 ", b"408 "]
 
 
-def test_a_connection_is_kept_for_its_time_between_two_requests(valkey_url: str, soon: Callable[..., None]) -> None:
-    soon(KEEP_ALIVE_S=0.2)
+def test_an_idle_connection_is_closed_after_keep_alive(valkey_url: str, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(KEEP_ALIVE_S=0.2)
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as running:
-        line = line_to(running.url)
+        line = connect_to(running.url)
         for _ in range(2):
             line.sendall(GET + b"\r\n")
             assert line.recv(65536).startswith(b"HTTP/1.1 200")
         assert rest_of(line) == b""
 
 
-def test_whoever_waits_for_a_job_has_all_the_time(served: Served, real: Api, soon: Callable[..., None]) -> None:
+def test_a_waiting_pop_has_no_request_timeout(served: Served, real: Api, short_timeouts: Callable[..., None]) -> None:
     """Also when the next request has begun meanwhile."""
-    soon(HEAD_TIMEOUT_S=0.1, UNREAD_BODY_S=0.1)
+    short_timeouts(HEAD_TIMEOUT_S=0.1, UNREAD_BODY_S=0.1)
     body = b'{"wait": 30}'
     place = f"POST /v1/topics/orders/pop?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n"
-    with line_to(real.url) as line, line_to(real.url) as stream:
+    with connect_to(real.url) as line, connect_to(real.url) as stream:
         stream.sendall(f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert b"200" in stream.recv(65536)
         line.sendall(f"{place}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"GET /heal")
         until(lambda: served.app.held_requests >= 2)
-        assert rest_of(line_to(real.url)) == b""  # as long as a head has
-        assert rest_of(line_to(real.url)) == b""
+        assert rest_of(connect_to(real.url)) == b""  # as long as a head has
+        assert rest_of(connect_to(real.url)) == b""
         real.post(JOBS, {"body": "tea"}, 201)
         assert [part[:4] for part in rest_of(line).split(b"HTTP/1.1 ")] == [b"", b"200 ", b"408 "]
         assert b"event: stats" in stream.recv(65536)
 
 
 @pytest.mark.parametrize("field", [b"Content-Length: 1000000\r\n", b"Transfer-Encoding: chunked\r\n"])
-def test_a_body_that_drips_is_given_up(real: Api, soon: Callable[..., None], field: bytes) -> None:
-    soon(BODY_TIMEOUT_S=0.4)
-    line = line_to(real.url)
+def test_a_slow_body_times_out(real: Api, short_timeouts: Callable[..., None], field: bytes) -> None:
+    short_timeouts(BODY_TIMEOUT_S=0.4)
+    line = connect_to(real.url)
     place = f"POST {JOBS}?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
     line.sendall(place.encode() + field + b"\r\n")
     answer = drip(line, b"1\r\nx\r\n" if b"chunked" in field else b"x")
     assert (answer.status, answer.code) == (408, "too_slow")
 
 
-def test_what_is_left_of_a_refused_body_has_its_time(real: Api, soon: Callable[..., None]) -> None:
-    soon(UNREAD_BODY_S=0.3)
-    line = line_to(real.url)
+def test_the_rest_of_a_refused_body_times_out(real: Api, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(UNREAD_BODY_S=0.3)
+    line = connect_to(real.url)
     line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
     assert drip(line, b"x").status == 404
 
 
-def test_what_is_left_may_come_and_the_next_request_is_answered(real: Api) -> None:
-    with line_to(real.url) as line:
+def test_the_rest_of_a_refused_body_may_arrive_before_the_next_request(real: Api) -> None:
+    with connect_to(real.url) as line:
         line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
         assert line.recv(65536).startswith(b"HTTP/1.1 404")
         line.sendall(b"x" * 1000 + GET + b"\r\n")
@@ -257,14 +257,14 @@ FORM = (
 )
 
 
-def test_a_form_that_drips_is_given_up(guarded: Served, soon: Callable[..., None]) -> None:
-    soon(FORM_TIMEOUT_S=0.4)
-    line = line_to(guarded.url)
+def test_a_slow_form_times_out(guarded: Served, short_timeouts: Callable[..., None]) -> None:
+    short_timeouts(FORM_TIMEOUT_S=0.4)
+    line = connect_to(guarded.url)
     line.sendall(FORM + b"Content-Length: 1000\r\n\r\n")
     assert drip(line, b"x").status == 408
 
 
-def test_a_form_is_no_longer_than_a_token_and_not_coded(guarded: Served) -> None:
+def test_a_sign_in_form_is_short_and_not_encoded(guarded: Served) -> None:
     long = b"token=" + b"x" * 5000
     assert asked(guarded.url, FORM + b"Content-Length: %d\r\n\r\n" % len(long) + long).status == 413
     coded = b"Content-Encoding: gzip\r\nContent-Length: 7\r\n\r\ntoken=x"
@@ -272,9 +272,11 @@ def test_a_form_is_no_longer_than_a_token_and_not_coded(guarded: Served) -> None
     assert asked(guarded.url, FORM + b"Content-Length: 7\r\n\r\ntoken=x").status == 403
 
 
-def test_who_goes_in_the_middle_of_a_form_leaves_no_trace(guarded: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_disconnects_within_a_form_leaves_no_trace(
+    guarded: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(5):
-        line = line_to(guarded.url)
+        line = connect_to(guarded.url)
         line.sendall(FORM + b"Content-Length: 1000\r\n\r\ntoken=")
         until(lambda: guarded.call(requests, guarded))
         line.close()
@@ -293,11 +295,11 @@ def requests(served: Served) -> int:
 
 
 @pytest.mark.slow
-def test_more_connections_than_files_are_told_so_and_health_is_answered(start: Start) -> None:  # noqa: F811
+def test_too_many_connections_get_503_and_health_still_answers(start: Start) -> None:  # noqa: F811
     running = start("--namespace", "crowd", files=200)
     url = running.url
     with ExitStack() as stack:
-        silent = [stack.enter_context(line_to(url)) for _ in range(300)]
+        silent = [stack.enter_context(connect_to(url)) for _ in range(300)]
         for _ in range(3):
             answer = asked(url, GET + b"\r\n")
             assert (answer.status, answer.code) == (503, "too_many_connections")

@@ -55,7 +55,7 @@ def by_id(jobs: list[Any]) -> dict[str, Any]:
     return {job["id"]: job for job in jobs}
 
 
-def test_a_page_and_a_batch_have_all_the_others(real: Api, client: tarry.Client) -> None:
+def test_pages_and_batches_include_damaged_jobs(real: Api, client: tarry.Client) -> None:
     page = by_id(real.get("/v1/topics/orders/jobs")["jobs"])
     many = by_id(real.post("/v1/topics/orders/many/get", {"ids": list("abcde")})["jobs"])
     popped = by_id(real.post("/v1/topics/orders/many/pop", {"n": 10})["jobs"])
@@ -78,13 +78,13 @@ def test_a_page_and_a_batch_have_all_the_others(real: Api, client: tarry.Client)
     assert real("DELETE", "/v1/topics/orders/jobs/d").json() == {"was": "dead"}
 
 
-def test_a_check_names_them(real: Api, client: tarry.Client) -> None:
+def test_check_names_damaged_jobs(real: Api, client: tarry.Client) -> None:
     faults = real.get("/v1/topics/orders/check")["faults"]
     assert sorted(faults) == ["b: headers that cannot be read", "d: no readable head"]
     assert sorted(client.topic("orders").check().faults) == sorted(faults)
 
 
-def test_a_client_of_the_service_reads_what_can_be_read(face: Face, name: str) -> None:
+def test_an_http_client_reads_the_readable_parts(face: Face, name: str) -> None:
     orders = face.near.topic(name)
     orders.add_many([tarry.NewJob(n, id=n, headers={"trace": n}) for n in "abc"])
     damage(face.near, name, "b", no_headers)
@@ -111,7 +111,7 @@ def test_a_schedule_with_damaged_headers_is_listed(face: Face, name: str) -> Non
     face.near.schedules.delete(name, "daily")
 
 
-def test_a_type_that_can_be_no_header_is_not_said(real: Api, client: tarry.Client) -> None:
+def test_an_invalid_content_type_is_not_sent(real: Api, client: tarry.Client) -> None:
     notes = client.topic("notes", type=bytes)
     for n, media in enumerate(["text/测试", "text/plain\r\nx: y", "text/plain\x00", " text/plain", "", "\x7f", "a\nb"]):
         notes.add(b"tea", id=str(n), headers={"content-type": media})
@@ -129,16 +129,16 @@ def test_a_type_that_can_be_no_header_is_not_said(real: Api, client: tarry.Clien
     notes.purge()
 
 
-def test_a_dialect_hands_out_what_its_headers_do_not_say(spoken: Served, say: Speaks, clock: Clock) -> None:
+def test_dialects_hand_out_jobs_with_damaged_headers(dialect_service: Served, send: Speaks, clock: Clock) -> None:
     add = {"id": 3, "topic": "test", "delayTime": 10, "ttrTime": 9000, "message": "tea"}
-    assert say("POST", "/delay/add", data=add).status_code == 200
-    say("POST", "/push", json={"topic": "order", "id": "7", "delay": 10, "ttr": 120, "body": "{}"})
-    spoken.run(spoil(client_of(spoken, "delay_controller"), "test", "3"))
-    spoken.run(spoil(client_of(spoken, "delay_queue"), "order", "7"))
+    assert send("POST", "/delay/add", data=add).status_code == 200
+    send("POST", "/push", json={"topic": "order", "id": "7", "delay": 10, "ttr": 120, "body": "{}"})
+    dialect_service.run(spoil(client_of(dialect_service, "delay_controller"), "test", "3"))
+    dialect_service.run(spoil(client_of(dialect_service, "delay_queue"), "order", "7"))
     clock.advance("1m")
-    assert say("GET", "/delay/pop", params={"topic": "test"}).json()["message"] == "tea"
-    assert say("POST", "/get", json={"id": "7"}).json()["data"]["body"] == "{}"
-    assert say("POST", "/pop", json={"topic": "order"}).json()["data"]["id"] == "7"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).json()["message"] == "tea"
+    assert send("POST", "/get", json={"id": "7"}).json()["data"]["body"] == "{}"
+    assert send("POST", "/pop", json={"topic": "order"}).json()["data"]["id"] == "7"
 
 
 async def spoil(client: Any, topic: str, id: str) -> None:
@@ -148,7 +148,7 @@ async def spoil(client: Any, topic: str, id: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_line_shows_them_and_doctor_names_them(
+def test_the_command_line_shows_damaged_jobs_and_doctor_names_them(
     client: tarry.Client, valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     environment = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
@@ -174,7 +174,7 @@ def test_the_command_line_shows_them_and_doctor_names_them(
     assert run("delete", "orders", "b").startswith("b  deleted")
 
 
-def test_a_worker_works_on_all_that_it_can_read(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+def test_a_worker_processes_all_readable_jobs(client: tarry.Client, valkey_url: str, namespace: str) -> None:
     worker, seen = tarry.Worker(tarry.AsyncClient(valkey_url, namespace=namespace)), list[str]()
 
     @worker.on("orders")
@@ -186,7 +186,7 @@ def test_a_worker_works_on_all_that_it_can_read(client: tarry.Client, valkey_url
     assert [job.id for job in client.topic("orders").list()] == ["d"]
 
 
-def test_the_dashboard_shows_them(served: Served, real: Api, client: tarry.Client) -> None:
+def test_the_dashboard_shows_damaged_jobs(served: Served, real: Api, client: tarry.Client) -> None:
     served.call(served.app.show_dashboard)
     try:
         place = f"/ns/{real.namespace}"

@@ -19,12 +19,12 @@ PUSH = {"topic": "order", "id": "15702398321", "delay": 3600, "ttr": 120, "body"
 
 
 @pytest.fixture
-def go(say: Speaks) -> Callable[[str, Any], Any]:
+def go(send: Speaks) -> Callable[[str, Any], Any]:
     """JSON in, always 200, ``code``, ``message``, ``data`` out."""
 
     def ask(path: str, said: Any) -> Any:
         content = said if isinstance(said, bytes) else json.dumps(said).encode()
-        answer = say("POST", path, content=content)
+        answer = send("POST", path, content=content)
         assert answer.status_code == 200
         found = answer.json()
         assert list(found) == ["code", "message", "data"]
@@ -33,7 +33,7 @@ def go(say: Speaks) -> Callable[[str, Any], Any]:
     return ask
 
 
-def test_go_a_job_lives_as_in_its_readme(go: Any, clock: Clock) -> None:
+def test_go_a_job_goes_through_the_readmes_example(go: Any, clock: Clock) -> None:
     assert go("/push", PUSH) == {"code": 0, "message": "添加成功", "data": None}
     kept = {**PUSH, "delay": START_S + 3600}
     assert go("/get", {"id": "15702398321"})["data"] == kept, "delay is an absolute second"
@@ -45,7 +45,7 @@ def test_go_a_job_lives_as_in_its_readme(go: Any, clock: Clock) -> None:
     assert go("/get", {"id": "15702398321"}) == {"code": 0, "message": "操作成功", "data": None}
 
 
-def test_go_pop_holds_for_178_seconds_and_comes_back_after_the_ttr(go: Any, clock: Clock) -> None:
+def test_go_pop_waits_178_seconds_and_a_job_returns_after_its_ttr(go: Any, clock: Clock) -> None:
     go("/push", {**PUSH, "delay": 170, "ttr": 100})
     assert go("/pop", {"topic": "nothing, order ,"})["data"]["id"] == "15702398321"
     assert go("/pop", {"topic": "order"})["data"]["id"] == "15702398321", "nobody finished it in 100 s"
@@ -55,11 +55,11 @@ def test_go_pop_holds_for_178_seconds_and_comes_back_after_the_ttr(go: Any, cloc
     assert clock.elapsed_us - before == 178_000_000
 
 
-def test_go_a_push_of_a_known_id_replaces_it_in_whatever_topic(go: Any, clock: Clock, spoken: Served) -> None:
+def test_go_pushing_a_known_id_replaces_it_in_any_topic(go: Any, clock: Clock, dialect_service: Served) -> None:
     go("/push", PUSH)
     go("/push", {**PUSH, "topic": "another", "delay": 5, "body": "new"})
-    client = client_of(spoken, "delay_queue")
-    assert spoken.run(client.topic("order").get("15702398321")) is None
+    client = client_of(dialect_service, "delay_queue")
+    assert dialect_service.run(client.topic("order").get("15702398321")) is None
     clock.advance(6)
     assert go("/pop", {"topic": "order,another"})["data"]["body"] == "new"
 
@@ -94,26 +94,30 @@ def test_go_ids_and_topics_are_trimmed_and_names_come_in_any_case(go: Any, clock
         ("/get", {"id": 7}, "解析json失败"),
     ],
 )
-def test_go_bad_words(go: Any, spoken: Served, path: str, said: Any, message: str | None) -> None:
+def test_go_bad_requests_are_refused(
+    go: Any, dialect_service: Served, path: str, said: Any, message: str | None
+) -> None:
     found = go(path, said)
     assert (found["code"], found["data"]) == (1, None)
     assert message is None or found["message"] == message
-    assert spoken.run(client_of(spoken, "delay_queue").topics()) == []
+    assert dialect_service.run(client_of(dialect_service, "delay_queue").topics()) == []
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_go_any_method_will_do_as_in_the_original(say: Speaks, method: str) -> None:
-    assert say(method, "/push?what=ever", content=json.dumps(PUSH)).json() == {
+def test_go_any_method_is_accepted(send: Speaks, method: str) -> None:
+    assert send(method, "/push?what=ever", content=json.dumps(PUSH)).json() == {
         "code": 0,
         "message": "添加成功",
         "data": None,
     }
-    assert say(method, "/get", content=b'{"id": "15702398321"}').json()["data"]["topic"] == "order"
+    assert send(method, "/get", content=b'{"id": "15702398321"}').json()["data"]["topic"] == "order"
 
 
-def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_every_refusal_has_status_200(
+    send: Speaks, dialect_service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(**more: Any) -> tuple[Any, str, Any]:
-        answer = say("POST", "/push", **({"content": json.dumps(PUSH)} | more))
+        answer = send("POST", "/push", **({"content": json.dumps(PUSH)} | more))
         found = answer.json()
         assert (answer.status_code, found["code"], found["data"]) == (200, 1, None)
         assert answer.headers["content-type"] == "application/json"
@@ -124,33 +128,33 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
     with monkeypatch.context() as patch:
         patch.setattr(delay_queue, "_read", None)
         assert refused()[1].startswith("The service failed")
-    client, bearers = client_of(spoken, "delay_queue"), list[Any]()
+    client, bearers = client_of(dialect_service, "delay_queue"), list[Any]()
     for scope in ("consume", "produce"):
         text, id, record = tokens.create_token(os.urandom, (scope,), calls=0.01)
-        spoken.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
+        dialect_service.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
         bearers.append({"headers": {"authorization": f"Bearer {text}"}})
-    spoken.call(spoken.app.require_tokens, True)
+    dialect_service.call(dialect_service.app.require_tokens, True)
     assert "A token is needed" in refused()[1]
     assert "not a token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
     assert "this needs produce or admin" in refused(**bearers[0])[1]
-    assert say("POST", "/push", content=json.dumps(PUSH), **bearers[1]).json()["code"] == 0
+    assert send("POST", "/push", content=json.dumps(PUSH), **bearers[1]).json()["code"] == 0
     wait, said, _ = refused(**bearers[1])
     assert "calls a second are used up" in said
     assert int(wait) > 1
-    spoken.call(spoken.app.drain)
+    dialect_service.call(dialect_service.app.drain)
     wait, said, connection = refused()
     assert (wait, connection) == ("1", "close")
     assert "about to end" in said
 
 
 @pytest.mark.parametrize(("delay", "ttr"), [(1, 1), (2**31, 86400)])
-def test_go_the_limits_are_within(go: Any, delay: int, ttr: int) -> None:
+def test_go_the_largest_delay_and_ttr_are_accepted(go: Any, delay: int, ttr: int) -> None:
     assert go("/push", {**PUSH, "delay": delay, "ttr": ttr})["code"] == 0
 
 
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "BREW"])
-def test_a_row_of_any_method_answers_those_that_ask_something(say: Speaks, method: str) -> None:
-    answer = say(method, "/push", json={})
+def test_a_route_for_any_method_refuses_trace_connect_and_unknown(send: Speaks, method: str) -> None:
+    answer = send(method, "/push", json={})
     assert answer.status_code in (400, 405)
     if answer.status_code == 405:
         assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"

@@ -1,4 +1,4 @@
-"""The dialects: what clients of other systems say and are answered, route by route, good and bad words."""
+"""The dialects: what clients of other systems send and are answered, route by route, good and bad words."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ WAYS: dict[str, Any] = {"query": {"params": TEA}, "form": {"data": TEA}, "json":
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_001_a_job_lives_as_in_the_article(say: Speaks, clock: Clock, way: str) -> None:
-    added = say("POST", "/delay/add", **WAYS[way])
+def test_001_a_job_goes_through_the_articles_example(send: Speaks, clock: Clock, way: str) -> None:
+    added = send("POST", "/delay/add", **WAYS[way])
     assert (added.status_code, added.json()) == (200, {"delayDate": START_MS + 10_000, "jodId": 3, "topic": "test"})
     assert list(added.json()) == ["delayDate", "jodId", "topic"], "the order that the article's log shows"
-    assert say("GET", "/delay/pop", params={"topic": "test"}).text == "null"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
     clock.advance(11)
     job = {**TEA, "retryCount": 0, "status": "RESERVED"}
-    assert say("GET", "/delay/pop", params={"topic": "test"}).json() == job
-    assert say("GET", "/delay/pop", params={"topic": "test"}).text == "null"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).json() == job
+    assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
     clock.advance(30)
-    assert say("GET", "/delay/pop", params={"topic": "test"}).json() == {**job, "retryCount": 1}
-    done = say("DELETE", "/delay/finish", params={"jobId": 3})
+    assert send("GET", "/delay/pop", params={"topic": "test"}).json() == {**job, "retryCount": 1}
+    done = send("DELETE", "/delay/finish", params={"jobId": 3})
     assert (done.status_code, done.text) == (200, "success")
     clock.advance(60)
-    assert say("GET", "/delay/pop", params={"topic": "test"}).text == "null"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
 
 
-def test_001_what_is_deleted_never_comes(say: Speaks, clock: Clock) -> None:
-    say("POST", "/delay/add", params=TEA)
-    assert say("DELETE", "/delay/delete", params={"jobId": 3}).text == "success"
-    assert say("DELETE", "/delay/delete", params={"jobId": 3}).text == "success", "gone is gone"
+def test_001_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:
+    send("POST", "/delay/add", params=TEA)
+    assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success"
+    assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success", "gone is gone"
     clock.advance("1h")
-    assert say("GET", "/delay/pop", params={"topic": "test"}).text == "null"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
 
 
-def test_001_one_pool_of_ids_for_all_topics(say: Speaks, clock: Clock) -> None:
-    say("POST", "/delay/add", params=TEA)
-    say("POST", "/delay/add", params={**TEA, "topic": "other", "message": "second"})
+def test_001_ids_are_shared_by_all_topics(send: Speaks, clock: Clock) -> None:
+    send("POST", "/delay/add", params=TEA)
+    send("POST", "/delay/add", params={**TEA, "topic": "other", "message": "second"})
     clock.advance(11)
-    assert say("GET", "/delay/pop", params={"topic": "test"}).text == "null"
-    assert say("GET", "/delay/pop", params={"topic": "other"}).json()["message"] == "second"
+    assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
+    assert send("GET", "/delay/pop", params={"topic": "other"}).json()["message"] == "second"
 
 
-def test_001_a_late_finish_ends_the_run_of_another(say: Speaks, clock: Clock, spoken: Served) -> None:
+def test_001_a_late_finish_ends_another_reservation(send: Speaks, clock: Clock, dialect_service: Served) -> None:
     """It shows no receipt: this is what the page on dialects warns of."""
-    say("POST", "/delay/add", params=TEA)
+    send("POST", "/delay/add", params=TEA)
     clock.advance(11)
-    say("GET", "/delay/pop", params={"topic": "test"})
+    send("GET", "/delay/pop", params={"topic": "test"})
     clock.advance(31)
-    assert say("GET", "/delay/pop", params={"topic": "test"}).json()["retryCount"] == 1
-    say("DELETE", "/delay/finish", params={"jobId": 3})
-    assert spoken.run(client_of(spoken, "delay_controller").topic("test").get("3")) is None
+    assert send("GET", "/delay/pop", params={"topic": "test"}).json()["retryCount"] == 1
+    send("DELETE", "/delay/finish", params={"jobId": 3})
+    assert dialect_service.run(client_of(dialect_service, "delay_controller").topic("test").get("3")) is None
 
 
-def test_001_defaults_and_words_of_any_kind(say: Speaks, clock: Clock) -> None:
-    say("POST", "/delay/add", params={"id": -5, "topic": "测试"})
-    job = say("GET", "/delay/pop", params={"topic": "测试"}).json()
+def test_001_defaults_and_unicode_topics_work(send: Speaks, clock: Clock) -> None:
+    send("POST", "/delay/add", params={"id": -5, "topic": "测试"})
+    job = send("GET", "/delay/pop", params={"topic": "测试"}).json()
     assert job == {
         "delayTime": 0, "id": -5, "message": None, "retryCount": 0, "status": "RESERVED", "topic": "测试", "ttrTime": 60000,
     }  # fmt: skip
@@ -91,10 +91,12 @@ def test_001_defaults_and_words_of_any_kind(say: Speaks, clock: Clock) -> None:
         ("DELETE", "/delay/delete", {"jobId": "x"}),
     ],
 )
-def test_001_bad_words(say: Speaks, spoken: Served, method: str, path: str, params: Any) -> None:
-    answer = say(method, path, params=params)
+def test_001_bad_requests_are_refused(
+    send: Speaks, dialect_service: Served, method: str, path: str, params: Any
+) -> None:
+    answer = send(method, path, params=params)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
-    assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+    assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
 
 
 @pytest.mark.parametrize(
@@ -107,35 +109,37 @@ def test_001_bad_words(say: Speaks, spoken: Served, method: str, path: str, para
         ('{"message": "5", "delayTime": "0", "unknown": [1]}', "5"),
     ],
 )
-def test_001_json_is_read_as_jackson_reads_it(say: Speaks, said: str, message: str | None) -> None:
-    answer = say("POST", "/delay/add?topic=t&id=9", content=said.encode(), headers={"content-type": "application/json"})
+def test_001_json_is_read_as_jackson_reads_it(send: Speaks, said: str, message: str | None) -> None:
+    answer = send(
+        "POST", "/delay/add?topic=t&id=9", content=said.encode(), headers={"content-type": "application/json"}
+    )
     assert (answer.status_code, answer.json()["jodId"]) == (200, 9)
-    job = say("GET", "/delay/pop", params={"topic": "t"}).json()
+    job = send("GET", "/delay/pop", params={"topic": "t"}).json()
     assert (job["message"], job["delayTime"], job["ttrTime"]) == (message, 0, 60_000)
 
 
 @pytest.mark.parametrize(
     "said", ['{"message": {"a": 1}}', '{"message": [1]}', '{"delayTime": "x"}', "", "[]", '{"topic']
 )
-def test_001_json_that_jackson_refuses(say: Speaks, spoken: Served, said: str) -> None:
-    answer = say("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
+def test_001_json_that_jackson_refuses_is_refused(send: Speaks, dialect_service: Served, said: str) -> None:
+    answer = send("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
-    assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+    assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
 
 
 @pytest.mark.parametrize("name", ["delayTime", "ttrTime"])
-def test_001_what_is_too_long_is_said_by_its_name(say: Speaks, name: str) -> None:
+def test_001_a_time_that_is_too_long_is_named(send: Speaks, name: str) -> None:
     for ms in (9 * 10**15, 2**62):
-        detail = say("POST", "/delay/add", params={"id": 1, "topic": "t", name: ms}).json()["detail"]
+        detail = send("POST", "/delay/add", params={"id": 1, "topic": "t", name: ms}).json()["detail"]
         assert re.fullmatch(f"{name}: [0-9a-z ]+ reach(es)? beyond the year 9999[.]", detail)
 
 
-def test_001_a_form_of_many_parts_is_a_form(say: Speaks) -> None:
+def test_001_a_multipart_form_is_accepted(send: Speaks) -> None:
     """As ``curl -F`` and browsers send it."""
     fields = {"id": "9", "topic": "測試", "message": 'tag "9"\r\nand more', "delayTime": "0"}
-    answer = say("POST", "/delay/add", files={name: (None, text) for name, text in fields.items()})
+    answer = send("POST", "/delay/add", files={name: (None, text) for name, text in fields.items()})
     assert (answer.status_code, answer.json()["jodId"]) == (200, 9)
-    job = say("GET", "/delay/pop", params={"topic": "測試"}).json()
+    job = send("GET", "/delay/pop", params={"topic": "測試"}).json()
     assert (job["id"], job["message"]) == (9, fields["message"])
 
 
@@ -150,10 +154,10 @@ def test_001_a_form_of_many_parts_is_a_form(say: Speaks) -> None:
         {"content": b"id=\xff&topic=t", "headers": {"content-type": "application/x-www-form-urlencoded"}},
     ],
 )
-def test_001_a_form_that_cannot_be_read_is_refused(say: Speaks, spoken: Served, sent: Any) -> None:
-    answer = say("POST", "/delay/add", **sent)
+def test_001_an_unreadable_form_is_refused(send: Speaks, dialect_service: Served, sent: Any) -> None:
+    answer = send("POST", "/delay/add", **sent)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
-    assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+    assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
 
 
 @pytest.mark.parametrize(
@@ -176,16 +180,18 @@ def test_001_a_form_that_cannot_be_read_is_refused(say: Speaks, spoken: Served, 
         -(2**63),
     ],
 )
-def test_001_an_id_is_a_number_only_as_a_number_is_written(say: Speaks, spoken: Served, id: str | int) -> None:
+def test_001_only_canonical_numbers_are_returned_as_numbers(
+    send: Speaks, dialect_service: Served, id: str | int
+) -> None:
     """Jobs of another origin may have any id; a number would be asked for under another one."""
-    spoken.run(client_of(spoken, "delay_controller").topic("t").add("tea", id=str(id)))
-    assert say("GET", "/delay/pop", params={"topic": "t"}).json()["id"] == id
+    dialect_service.run(client_of(dialect_service, "delay_controller").topic("t").add("tea", id=str(id)))
+    assert send("GET", "/delay/pop", params={"topic": "t"}).json()["id"] == id
 
 
-def test_001_other_methods_and_bodies(say: Speaks) -> None:
-    assert say("GET", "/delay/finish", params={"jobId": 1}).status_code == 405
-    assert say("HEAD", "/delay/pop", params={"topic": "t"}).status_code == 405, "it would take a job"
-    assert say("POST", "/delay/add", content=b"x", headers={"content-type": "text/csv"}).status_code == 415
+def test_001_other_methods_and_media_types_are_refused(send: Speaks) -> None:
+    assert send("GET", "/delay/finish", params={"jobId": 1}).status_code == 405
+    assert send("HEAD", "/delay/pop", params={"topic": "t"}).status_code == 405, "it would take a job"
+    assert send("POST", "/delay/add", content=b"x", headers={"content-type": "text/csv"}).status_code == 415
 
 
 # ── article 004 ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,11 +199,11 @@ def test_001_other_methods_and_bodies(say: Speaks) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "form", "parts"])
 def test_004_a_message_moves_to_the_blocking_queue(
-    say: Speaks, spoken: Served, clock: Clock, valkey_url: str, method: str
+    send: Speaks, dialect_service: Served, clock: Clock, valkey_url: str, method: str
 ) -> None:
-    name = spoken.app.settings.dialects.delayed_message
+    name = dialect_service.app.settings.dialects.delayed_message
     assert name is not None
-    client = spoken.app.clients[spoken.app.settings.namespaces[0]]
+    client = dialect_service.app.clients[dialect_service.app.settings.namespaces[0]]
     for value, delay in (("AAAA", 20), ("BBBB", 5)):
         fields = {"delay": str(delay), "value": value}
         forms: dict[str, Any] = {
@@ -205,7 +211,7 @@ def test_004_a_message_moves_to_the_blocking_queue(
             "parts": {"files": {name: (None, text) for name, text in fields.items()}},
         }
         way = forms.get(method, {"params": fields})
-        answer = say("POST" if method in forms else method, "/delayed/message", **way)
+        answer = send("POST" if method in forms else method, "/delayed/message", **way)
         assert (answer.status_code, answer.text) == (200, "")
     import redis
 
@@ -216,20 +222,20 @@ def test_004_a_message_moves_to_the_blocking_queue(
     )
     queue = client.blocking_queue(name, codec="river")
     clock.advance(6)
-    assert spoken.run(queue.poll()) == "BBBB"
+    assert dialect_service.run(queue.poll()) == "BBBB"
     clock.advance(15)
-    assert spoken.run(queue.poll()) == "AAAA"
+    assert dialect_service.run(queue.poll()) == "AAAA"
 
 
 @pytest.mark.parametrize(
     "params", [{}, {"delay": 5}, {"value": "x"}, {"delay": -1, "value": "x"}, {"delay": "x", "value": "x"}]
 )
-def test_004_bad_words(say: Speaks, params: Any) -> None:
-    assert say("GET", "/delayed/message", params=params).status_code == 400
+def test_004_bad_requests_are_refused(send: Speaks, params: Any) -> None:
+    assert send("GET", "/delayed/message", params=params).status_code == 400
 
 
 @pytest.mark.parametrize(("said", "length"), [(None, None), ("3.16.8", 16), ("Bc0Lc0", 17)])
-def test_004_offers_in_the_format_that_is_said_and_in_none_that_nobody_says(
+def test_004_an_offer_needs_a_configured_format(
     valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, said: str | None, length: int | None
 ) -> None:
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")
@@ -248,7 +254,7 @@ def test_004_offers_in_the_format_that_is_said_and_in_none_that_nobody_says(
         assert (answer.status_code, [len(element) for element in offered]) == (200, [length + 4])
 
 
-def test_004_a_format_that_is_none_is_refused_at_the_start(valkey_url: str) -> None:
+def test_004_an_invalid_format_is_refused_at_start(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="message_format"):
         ServiceApp(
             ServiceSettings(dialects=Dialects(None, None, "q", "string", "old")),
@@ -256,14 +262,14 @@ def test_004_a_format_that_is_none_is_refused_at_the_start(valkey_url: str) -> N
         )
 
 
-def test_004_other_bodies_and_what_spring_answers_itself(say: Speaks) -> None:
-    assert say("POST", "/delayed/message", json={"delay": 5, "value": "x"}).status_code == 415
-    assert say("POST", "/delayed/message", data={"delay": "5"}).status_code == 400
-    asked = say("OPTIONS", "/delayed/message", params={"delay": 5, "value": "x"})
+def test_004_other_media_types_and_options_requests_are_refused(send: Speaks) -> None:
+    assert send("POST", "/delayed/message", json={"delay": 5, "value": "x"}).status_code == 415
+    assert send("POST", "/delayed/message", data={"delay": "5"}).status_code == 400
+    asked = send("OPTIONS", "/delayed/message", params={"delay": 5, "value": "x"})
     assert (asked.status_code, asked.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH, POST, PUT")
 
 
-def test_dialects_need_not_be_spoken(valkey_url: str) -> None:
+def test_dialects_can_be_disabled(valkey_url: str) -> None:
     from tarry.programs.service.settings import NO_DIALECTS
 
     settings = ServiceSettings(dialects=NO_DIALECTS)

@@ -46,7 +46,7 @@ def raw(api: Api, method: str, path: str, body: bytes = b"") -> Any:
 
 
 @pytest.mark.parametrize("name", DOTS)
-def test_nothing_new_is_called_so_by_the_library(client: tarry.Client, valkey_url: str, name: str) -> None:
+def test_the_library_creates_no_names_of_dots(client: tarry.Client, valkey_url: str, name: str) -> None:
     orders, there = client.topic("orders"), client.topic(name)
     for refused in (
         lambda: orders.add(1, id=name),
@@ -70,7 +70,7 @@ def test_nothing_new_is_called_so_by_the_library(client: tarry.Client, valkey_ur
 
 
 @pytest.mark.parametrize("name", DOTS)
-def test_nothing_new_is_called_so_by_a_client_of_the_service(face: Face, name: str) -> None:
+def test_an_http_client_creates_no_names_of_dots(face: Face, name: str) -> None:
     for refused in (
         lambda: face.call(face.far.topic("orders").add, 1, id=name),
         lambda: face.call(face.far.topic(name).add, 1),
@@ -83,7 +83,7 @@ def test_nothing_new_is_called_so_by_a_client_of_the_service(face: Face, name: s
 
 
 @pytest.mark.parametrize("name", ["%2E", "%2e%2E", "..", "."])
-def test_nothing_new_is_called_so_over_http(real: Api, name: str) -> None:
+def test_the_api_creates_no_names_of_dots(real: Api, name: str) -> None:
     plain = name.lower().replace("%2e", ".").encode()
     for method, path, body in (
         ("POST", f"/v1/topics/{name}/jobs", b'{"body": 1}'),
@@ -106,15 +106,15 @@ def test_nothing_new_is_called_so_over_http(real: Api, name: str) -> None:
     assert real.get("/v1/topics")["topics"] == []
 
 
-def test_nor_in_a_dialect(say: Speaks) -> None:
+def test_dialects_create_no_names_of_dots(send: Speaks) -> None:
     for topic, id in (("..", "7"), ("orders", "..")):
         said = {"topic": topic, "id": id, "delay": 1, "ttr": 10, "body": "{}"}
-        assert say("POST", "/push", json=said).json()["code"] == 1
-    answer = say("POST", "/delay/add", data={"id": 3, "topic": "..", "delayTime": 1, "ttrTime": 9, "message": "tea"})
+        assert send("POST", "/push", json=said).json()["code"] == 1
+    answer = send("POST", "/delay/add", data={"id": 3, "topic": "..", "delayTime": 1, "ttrTime": 9, "message": "tea"})
     assert answer.status_code == 400
 
 
-def test_names_of_java_stay_javas(client: tarry.Client) -> None:
+def test_shared_structures_may_have_names_of_dots(client: tarry.Client) -> None:
     queue = client.delayed_queue("..", codec="string")
     queue.offer("tea", "1h")
     assert queue.remove("tea")
@@ -136,7 +136,7 @@ def left(client: tarry.Client, valkey_url: str, namespace: str, monkeypatch: pyt
     return client
 
 
-def test_what_is_there_is_taken_and_deleted_by_the_library(left: tarry.Client) -> None:
+def test_the_library_reads_and_deletes_existing_names_of_dots(left: tarry.Client) -> None:
     for topic in (left.topic("orders"), left.topic("..")):
         assert sorted(job.id for job in topic.list()) == [".", "..", "7"]
         first = topic.pop()
@@ -157,7 +157,7 @@ def test_what_is_there_is_taken_and_deleted_by_the_library(left: tarry.Client) -
 
 
 @pytest.mark.parametrize("dots", ["..", "%2E%2E", "%2e."])
-def test_what_is_there_is_taken_and_deleted_over_http(real: Api, left: tarry.Client, dots: str) -> None:
+def test_the_api_reads_and_deletes_existing_names_of_dots(real: Api, left: tarry.Client, dots: str) -> None:
     for topic in ("orders", dots):
         place = f"/v1/topics/{topic}"
         assert raw(real, "GET", f"{place}/jobs").status == 200
@@ -172,7 +172,7 @@ def test_what_is_there_is_taken_and_deleted_over_http(real: Api, left: tarry.Cli
     assert b"tea" in raw(real, "POST", f"/v1/guarded/{dots}/poll").body
 
 
-def test_who_cannot_write_such_a_path_names_them_in_a_body(real: Api, left: tarry.Client) -> None:
+def test_names_of_dots_can_be_given_in_a_request_body(real: Api, left: tarry.Client) -> None:
     """As ``fetch`` cannot, which resolves it."""
     found = real.post("/v1/topics/orders/many/get", {"ids": ["..", "."]})["jobs"]
     assert [job["id"] for job in found] == ["..", "."]
@@ -182,7 +182,7 @@ def test_who_cannot_write_such_a_path_names_them_in_a_body(real: Api, left: tarr
 
 
 @pytest.mark.slow
-def test_what_is_there_is_taken_and_deleted_by_the_command_line(
+def test_the_command_line_reads_and_deletes_existing_names_of_dots(
     left: tarry.Client, valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     environment = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}

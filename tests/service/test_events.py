@@ -22,7 +22,7 @@ def events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
             yield kind, json.loads(line.removeprefix("data: "))
 
 
-def test_a_listener_hears_how_it_is_and_every_change(served: Served, real: Api) -> None:
+def test_an_event_stream_sends_the_current_stats_and_every_change(served: Served, real: Api) -> None:
     jobs = "/v1/topics/orders/jobs"
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         assert answer.headers["content-type"] == "text/event-stream"
@@ -36,7 +36,7 @@ def test_a_listener_hears_how_it_is_and_every_change(served: Served, real: Api) 
     until(lambda: served.app.held_requests == 0)
 
 
-def test_all_topics_of_a_namespace(real: Api) -> None:
+def test_an_event_stream_covers_all_topics_of_a_namespace(real: Api) -> None:
     for topic in ("a", "b"):
         real.post(f"/v1/topics/{topic}/jobs", {"body": 1, "delay": 60}, 201)
     with real.http.stream("GET", "/v1/events") as answer:
@@ -44,7 +44,7 @@ def test_all_topics_of_a_namespace(real: Api) -> None:
         assert {next(heard)[1]["topic"], next(heard)[1]["topic"]} == {"a", "b"}
 
 
-def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
+def test_stats_are_not_polled_without_subscribers(served: Served, real: Api) -> None:
     from tarry.programs.service.routes.events import StatsPoller
 
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
@@ -56,7 +56,7 @@ def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_offered_is_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
+def test_queue_elements_are_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
     from service.served import serve
     from tarry.clients.testing import TestAsyncClient
     from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings

@@ -26,7 +26,7 @@ def asking(api: Api, path: str, said: Any) -> socket.socket:
     return line
 
 
-def test_a_client_that_goes_while_it_waits_is_handed_nothing(served: Served, real: Api) -> None:
+def test_a_client_that_disconnects_while_waiting_gets_no_job(served: Served, real: Api) -> None:
     lines = [asking(real, "/v1/topics/orders/pop", {"wait": 60}) for _ in range(5)]
     until(lambda: served.app.held_requests == 5)
     for line in lines:
@@ -39,7 +39,7 @@ def test_a_client_that_goes_while_it_waits_is_handed_nothing(served: Served, rea
 
 
 @pytest.mark.slow
-def test_whoever_goes_in_the_very_moment_loses_no_job(served: Served, real: Api) -> None:
+def test_disconnecting_as_a_job_arrives_loses_no_job(served: Served, real: Api) -> None:
     """Whichever comes first, the job or the end of the connection: the next one gets it, as if nothing had been."""
     for number in range(40):
         line = asking(real, "/v1/topics/orders/pop", {"wait": 60, "ttr": "10m"})
@@ -60,7 +60,7 @@ def test_whoever_goes_in_the_very_moment_loses_no_job(served: Served, real: Api)
         real.post(f"/v1/topics/orders/jobs/{job['id']}/finish", {"receipt": job["receipt"]}, 204)
 
 
-def test_a_pop_that_does_not_wait_looks_too(served: Served, api: Api) -> None:
+def test_a_pop_without_a_wait_notices_a_disconnect_too(served: Served, api: Api) -> None:
     """The end of the connection was heard while the server answered: nothing is sent, the job lies where it lay."""
     api.post("/v1/topics/orders/jobs", {"body": "tea", "id": "7"}, 201)
     before = api.get("/v1/topics/orders/jobs/7")
@@ -71,7 +71,7 @@ def test_a_pop_that_does_not_wait_looks_too(served: Served, api: Api) -> None:
     assert api.post("/v1/topics/orders/pop", {})["attempt"] == 1
 
 
-def test_jobs_of_many_partitions_go_back_each_to_its_own(served: Served, real: Api) -> None:
+def test_undelivered_jobs_return_to_their_own_partitions(served: Served, real: Api) -> None:
     path = "/v1/topics/orders"
     assert real("PUT", path + "/partitions", {"number": 8}).json() == {"partitions": 8}
     real.post(path + "/many/add", {"jobs": [{"body": k, "id": f"j{k}"} for k in range(12)]})
@@ -84,7 +84,7 @@ def test_jobs_of_many_partitions_go_back_each_to_its_own(served: Served, real: A
     assert len({job["receipt"] for job in jobs}) > 1
 
 
-def test_a_request_that_is_never_finished_ends_with_its_client(served: Served, real: Api) -> None:
+def test_an_incomplete_request_ends_with_its_connection(served: Served, real: Api) -> None:
     line = socket.create_connection(("127.0.0.1", served.port))
     line.sendall(b"POST /v1/topics/orders/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
     line.close()
@@ -92,7 +92,7 @@ def test_a_request_that_is_never_finished_ends_with_its_client(served: Served, r
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_who_offers_http_2_is_heard_all_the_same(real: Api, split: bool) -> None:
+def test_a_request_that_offers_http_2_is_answered(real: Api, split: bool) -> None:
     """Java's HttpClient does, with its first request."""
     body = b'{"body": "\\r\\nUpgrade: h2c\\r\\n"}'
     head = (
@@ -120,7 +120,7 @@ def shared(served: Served, namespace: str) -> Iterator[tuple[Api, str]]:
     made.http.close()
 
 
-def test_a_client_that_goes_while_it_waits_for_an_element_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+def test_disconnecting_while_waiting_for_an_element_loses_none(served: Served, shared: tuple[Api, str]) -> None:
     api, name = shared
     path = QUEUE.format(name)
     lines = [asking(api, path + "/take", {"wait": 60, "codec": "string"}) for _ in range(4)]
@@ -133,7 +133,7 @@ def test_a_client_that_goes_while_it_waits_for_an_element_loses_none(served: Ser
     assert api.post(path + "/take", {"wait": 10, "codec": "string"})["values"] == ["tea"]
 
 
-def test_a_client_that_goes_while_it_waits_for_an_item_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+def test_disconnecting_while_waiting_for_an_item_loses_none(served: Served, shared: tuple[Api, str]) -> None:
     api, name = shared
     path = GUARDED.format(name)
     lines = [asking(api, path + "/poll", {"wait": 60}) for _ in range(3)]
@@ -145,7 +145,7 @@ def test_a_client_that_goes_while_it_waits_for_an_item_loses_none(served: Served
     assert [item["body"] for item in api.post(path + "/poll", {"wait": 10})["items"]] == ["tea"]
 
 
-def test_what_was_taken_for_one_who_has_gone_is_where_it_was(served: Served, shared: tuple[Api, str]) -> None:
+def test_elements_taken_for_a_lost_client_return_to_their_place(served: Served, shared: tuple[Api, str]) -> None:
     """The end of the connection was heard while the service took: nothing is sent, and the order is as before."""
     api, name = shared
     api.post(QUEUE.format(name) + "/put", {"values": ["a", "b", "c"], "codec": "string"}, 204)
@@ -162,7 +162,7 @@ def test_what_was_taken_for_one_who_has_gone_is_where_it_was(served: Served, sha
     assert [(item["body"], item["due"]) for item in items] == list(enumerate(due))
 
 
-def test_who_waits_for_elements_and_items_is_answered_when_the_service_drains(valkey_url: str, namespace: str) -> None:
+def test_waiting_requests_are_answered_when_the_service_drains(valkey_url: str, namespace: str) -> None:
     with serve(lambda name: AsyncClient(valkey_url, namespace=name)) as running:
         api = Api(running.url, "default")
         waits = (

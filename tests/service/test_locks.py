@@ -38,7 +38,7 @@ def everything(api: Api, **query: Any) -> dict[str, Any]:
         page = api.get("/v1/locks", cursor=page["cursor"], **query)
 
 
-def test_a_lock_is_shown_listed_and_taken_away(default: Api, client: tarry.Client, namespace: str) -> None:
+def test_a_lock_is_shown_listed_and_force_released(default: Api, client: tarry.Client, namespace: str) -> None:
     name = f"lock-{namespace}"
     path = f"/v1/locks/{name}"
     assert default.get(path)["held"] is False
@@ -56,13 +56,13 @@ def test_a_lock_is_shown_listed_and_taken_away(default: Api, client: tarry.Clien
     assert everything(default, all="true")[name]["held"] is False
 
 
-def test_a_name_with_a_slash_and_braces_is_a_name(default: Api, client: tarry.Client, namespace: str) -> None:
+def test_a_name_may_have_a_slash_and_braces(default: Api, client: tarry.Client, namespace: str) -> None:
     name = f"{{shop}}/{namespace}"
     with client.lock(name, wait=0):
         assert default.get(f"/v1/locks/%7Bshop%7D%2F{namespace}")["held"]
 
 
-def test_what_is_no_lock_is_neither_shown_nor_deleted(default: Api, client: tarry.Client, namespace: str) -> None:
+def test_keys_of_other_types_are_neither_shown_nor_deleted(default: Api, client: tarry.Client, namespace: str) -> None:
     cache = client.map_cache(f"prices-{namespace}", codec="string", policy=None)
     queue = client.blocking_queue(f"names-{namespace}", codec="string")
     cache.put("tea", "green")
@@ -75,7 +75,7 @@ def test_what_is_no_lock_is_neither_shown_nor_deleted(default: Api, client: tarr
     assert (cache.get("tea"), queue.poll()) == ("green", "ann")
 
 
-def test_the_inside_of_a_topic_is_no_lock(default: Api, client: tarry.Client, namespace: str) -> None:
+def test_keys_of_a_topic_are_refused_as_locks(default: Api, client: tarry.Client, namespace: str) -> None:
     topic = client.topic(f"t-{namespace}")
     topic.add(1)
     inside = f"tarry:%7Bdefault%2Ft-{namespace}%7D:jobs"
@@ -89,17 +89,17 @@ def test_locks_have_no_namespace(api: Api) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1", "0-99999999999999999999", "-1-0", "0-0-0"])
-def test_a_cursor_that_no_page_answered_is_refused(default: Api, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(default: Api, cursor: str) -> None:
     answer = default("GET", "/v1/locks", params={"namespace": "default", "cursor": cursor})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
 
 
-def test_a_cursor_beyond_the_last_server_ends_the_walk(default: Api) -> None:
+def test_a_cursor_beyond_the_last_server_ends_the_listing(default: Api) -> None:
     assert default.get("/v1/locks", cursor="9-0") == {"locks": []}
 
 
 @pytest.mark.otherserver
-def test_a_cluster_is_walked_node_by_node(cluster_nodes: list[tuple[str, int]]) -> None:
+def test_locks_are_listed_across_all_cluster_nodes(cluster_nodes: list[tuple[str, int]]) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     with serve(lambda name: AsyncClient(url, namespace=name)) as running, tarry.Client(url) as client:
         names = {f"walked-{n}" for n in range(20)}
@@ -113,9 +113,7 @@ def test_a_cluster_is_walked_node_by_node(cluster_nodes: list[tuple[str, int]]) 
         api.http.close()
 
 
-def test_the_metrics_tell_of_locks_that_the_service_was_told_of(
-    valkey_url: str, client: tarry.Client, namespace: str
-) -> None:
+def test_metrics_cover_the_configured_locks(valkey_url: str, client: tarry.Client, namespace: str) -> None:
     name, other = f"lock-{namespace}", f"map-{namespace}"
     client.map_cache(other, codec="string", policy=None).put("tea", "green")
     settings = ServiceSettings(locks=(name, other))

@@ -12,7 +12,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import ServiceSettings
 
 
-def test_a_map_is_counted_and_not_touched(served: Served, valkey_url: str, namespace: str) -> None:
+def test_a_map_is_shown_without_counting_as_use(served: Served, valkey_url: str, namespace: str) -> None:
     api = Api(served.url, "default")
     name = f"map-{namespace}"
     with tarry.Client(valkey_url) as client:
@@ -29,7 +29,7 @@ def test_a_map_is_counted_and_not_touched(served: Served, valkey_url: str, names
     api.http.close()
 
 
-def test_entries_are_shown_as_their_codecs_read_them(served: Served, valkey_url: str, namespace: str) -> None:
+def test_entries_are_shown_decoded_by_their_codecs(served: Served, valkey_url: str, namespace: str) -> None:
     api, name = Api(served.url, "default"), f"map-{namespace}"
     path = f"/v1/map-caches/{name}"
     with tarry.Client(valkey_url) as client:
@@ -57,14 +57,14 @@ def test_entries_are_shown_as_their_codecs_read_them(served: Served, valkey_url:
     api.http.close()
 
 
-def test_the_inside_of_something_else_is_refused(served: Served, api: Api) -> None:
+def test_internal_keys_of_a_map_are_refused(served: Served, api: Api) -> None:
     default = Api(served.url, "default")
     assert default.refused("GET", "/v1/map-caches/redisson__idle__set:x") == (400, "bad_input")
     assert api.refused("GET", "/v1/map-caches/prices")[0] == 403, "maps have no namespace"
     default.http.close()
 
 
-def test_the_metrics_tell_of_maps_that_the_service_was_told_of(valkey_url: str, namespace: str) -> None:
+def test_metrics_cover_the_configured_maps(valkey_url: str, namespace: str) -> None:
     name = f"map-{namespace}"
     with tarry.Client(valkey_url) as client:
         client.map_cache(name, codec="string", policy=None).put("tea", "green", ttl="1h")

@@ -38,7 +38,7 @@ def value(family: Any, namespace: str, **labels: str) -> float:
     return float(found[0])
 
 
-def test_jobs_totals_and_lateness_are_what_the_topic_says(served: Served, api: Api, clock: Clock) -> None:
+def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: Clock) -> None:
     jobs = "/v1/topics/orders/jobs"
     for delay in (0, 0, 50, 90):
         api.post(jobs, {"body": 1, "delay": delay}, 201)
@@ -77,7 +77,7 @@ def test_requests_are_measured_by_route_and_status(served: Served, api: Api) -> 
     assert not [route for route, _ in counted if "/" in route or "7" in route], "a path would be a label without end"
 
 
-def test_every_expression_of_the_dashboard_is_about_something_that_is_exported(served: Served, api: Api) -> None:
+def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(served: Served, api: Api) -> None:
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
     known = {sample.name for family in scraped(served).values() for sample in family.samples}
     expressions = [
@@ -103,7 +103,7 @@ def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_
         assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
-def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:
+def test_the_grafana_dashboard_has_a_valid_structure() -> None:
     board = json.loads(DASHBOARD.read_text())
     assert isinstance(board["title"], str)
     assert isinstance(board["uid"], str)
@@ -133,7 +133,7 @@ def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:
 
 
 @pytest.mark.slow
-def test_a_service_whose_server_is_gone_lives_and_is_not_ready(own_server: Any) -> None:
+def test_a_service_without_its_server_is_alive_but_not_ready(own_server: Any) -> None:
     running = own_server()
     with serve(lambda name: AsyncClient(running.url, namespace=name, patience=3)) as alone:
         assert httpx.get(f"{alone.url}/readyz").status_code == 200
@@ -143,7 +143,7 @@ def test_a_service_whose_server_is_gone_lives_and_is_not_ready(own_server: Any) 
         assert httpx.get(f"{alone.url}/healthz").status_code == 200
 
 
-def test_health(served: Served) -> None:
+def test_health_readiness_and_version_are_answered(served: Served) -> None:
     for path in ("/healthz", "/readyz"):
         answer = httpx.get(served.url + path)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
@@ -152,7 +152,7 @@ def test_health(served: Served) -> None:
     assert httpx.get(f"{served.url}/version").json() == {"version": tarry.__version__}
 
 
-def test_a_run_that_overruns_its_timeout_is_measured(served: Served, api: Api, clock: Clock, valkey_url: str) -> None:
+def test_overrunning_runs_are_exported_as_a_metric(served: Served, api: Api, clock: Clock, valkey_url: str) -> None:
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 0}, 201)
     report = WorkerReport("ada", 7, "1", 5, 2, False, [WorkerTopic("orders", ("close",), 5, 2, 2)], [])
     with TestClient(valkey_url, clock, namespace=api.namespace) as client:

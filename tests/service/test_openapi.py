@@ -32,7 +32,7 @@ LONG = {"delay_queue_pop"}
 STREAMS = {"events_of_topic", "events_of_all"}
 
 
-def test_the_document_is_openapi_3_1_and_every_row_is_in_it() -> None:
+def test_the_document_is_openapi_3_1_and_has_every_route() -> None:
     assert DOCUMENT["openapi"] == "3.1.0"
     for row in ROWS:
         operation = DOCUMENT["paths"][row.path][row.method.lower()]
@@ -42,7 +42,7 @@ def test_the_document_is_openapi_3_1_and_every_row_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.body_model is not None], ids=lambda row: row.name)
-def test_every_request_has_an_example_that_its_model_reads(row: Any) -> None:
+def test_every_request_example_fits_its_model(row: Any) -> None:
     assert row.example.request is not None, row.path
     row.decode(msgspec.json.encode(row.example.request))
 
@@ -109,9 +109,7 @@ def name_of(operation: Any) -> str:
 @pytest.mark.parametrize("examples", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if name_of(one) not in STREAMS | LONG], ids=name_of)
-def test_whatever_the_document_says_is_answered_as_it_says(
-    operation: Any, mode: Any, examples: int, fuzzed: Served
-) -> None:
+def test_every_operation_answers_as_documented(operation: Any, mode: Any, examples: int, fuzzed: Served) -> None:
     """Good words are answered as the document says, bad ones refused."""
 
     @settings(

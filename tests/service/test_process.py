@@ -81,7 +81,7 @@ def start(valkey_url: str, tmp_path: Path) -> Iterator[Start]:
         yield lambda *words, url=valkey_url, **more: stack.enter_context(process(url, tmp_path, *words, **more))
 
 
-def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:
+def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> None:
     running = start("--drain", "1s", "--namespace", "process")
     base, answers = running.url, list[httpx.Response]()
     http = httpx.Client(base_url=base, timeout=20)
@@ -118,7 +118,7 @@ def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:
     http.close()
 
 
-def test_it_serves_more_namespaces_when_it_is_told_to(start: Start) -> None:
+def test_a_service_can_serve_several_namespaces(start: Start) -> None:
     running = start("--namespace", "process-one", "--also", "process-two", "--also", "process-one")
     with tarry.HTTPClient(running.url) as first, tarry.HTTPClient(running.url, namespace="process-two") as second:
         first.topic("orders").add(1, id="7")
@@ -131,7 +131,7 @@ def test_it_serves_more_namespaces_when_it_is_told_to(start: Start) -> None:
     assert all(f'namespace="process-{which}"' in metrics for which in ("one", "two"))
 
 
-def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, valkey_url: str) -> None:
+def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, valkey_url: str) -> None:
     """Its dashboard, too; one that was told never to ask does not."""
     named = ("--namespace", "process-asking", "--no-dialects")
     running, open_to_all = start(*named), start(*named, "--without-tokens")
@@ -158,7 +158,7 @@ DIALECTS = Dialects().namespaces()
 
 
 @pytest.mark.parametrize("served", [("--no-dialects",), ("--delayed-message", "shop-messages")])
-def test_it_serves_under_the_rules_of_the_page(
+def test_a_service_runs_under_the_documented_acl_rules(
     start: Start, request: pytest.FixtureRequest, served: tuple[str, ...]
 ) -> None:
     """As docs/how-to/secure-the-server.md says."""
@@ -173,7 +173,7 @@ def test_it_serves_under_the_rules_of_the_page(
     assert "permission" not in running.said
 
 
-def test_a_queue_that_is_forbidden_takes_no_other_metric_away(
+def test_a_forbidden_queue_removes_no_other_metric(
     start: Start, request: pytest.FixtureRequest, valkey_url: str
 ) -> None:
     with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=DIALECTS)) as url:
@@ -194,7 +194,7 @@ def test_a_queue_that_is_forbidden_takes_no_other_metric_away(
         assert running.said.count("The queue DelayMessage is left out of the metrics: ") == 1
 
 
-def test_it_speaks_tls(start: Start, tmp_path: Path) -> None:
+def test_a_service_serves_tls(start: Start, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
@@ -208,7 +208,7 @@ def test_it_speaks_tls(start: Start, tmp_path: Path) -> None:
         assert http.get("/readyz").json() == {"status": "ok"}
 
 
-def test_twice_ends_it_at_once(start: Start) -> None:
+def test_a_second_signal_ends_the_service_at_once(start: Start) -> None:
     running = start("--drain", "60s")
     assert httpx.get(f"{running.url}/readyz").status_code == 200
     running.child.send_signal(signal.SIGINT)
@@ -217,7 +217,7 @@ def test_twice_ends_it_at_once(start: Start) -> None:
     assert running.ended() == 0
 
 
-def test_the_embedded_server_is_what_it_uses_when_nothing_is_said(start: Start, tmp_path: Path) -> None:
+def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> None:
     running = start(url=f"embedded://{tmp_path}/server")
     job = {"body": {"order": 7}, "delay": 0}
     assert httpx.post(f"{running.url}/v1/topics/orders/jobs", json=job).status_code == 201
@@ -240,7 +240,7 @@ def test_the_embedded_server_is_what_it_uses_when_nothing_is_said(start: Start, 
         (("--message-codec", "klingon"), 2, "codec"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_is_served(start: Start, words: Any, code: int, said: str) -> None:
+def test_invalid_options_are_reported_and_nothing_is_served(start: Start, words: Any, code: int, said: str) -> None:
     running = start(*words)
     assert running.ended() == code
     assert said in running.said
@@ -248,7 +248,7 @@ def test_what_cannot_be_is_said_and_nothing_is_served(start: Start, words: Any, 
     assert "service at" not in running.said
 
 
-def test_a_port_that_is_taken_is_said(start: Start) -> None:
+def test_a_port_in_use_is_reported(start: Start) -> None:
     port = start().url.rpartition(":")[2]
     other = start("--port", port)
     assert other.ended() == 2
@@ -256,20 +256,20 @@ def test_a_port_that_is_taken_is_said(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_no_server_is_said(start: Start) -> None:
+def test_a_missing_server_is_reported(start: Start) -> None:
     running = start(url="redis://127.0.0.1:1?socket_timeout=0.2")
     assert running.ended() == 3
     assert "did not answer" in running.said
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path) -> None:
     script = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['tarry', 'serve']; from tarry.programs.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
     assert "pip install 'tarry[http]'" in done.stderr
 
 
-def test_it_moves_the_queues_that_it_is_told_of(start: Start, valkey_url: str) -> None:
+def test_a_service_moves_the_configured_queues(start: Start, valkey_url: str) -> None:
     """Nobody consumes them with tarry: a Java application reads the list."""
     name = f"moved-{os.getpid()}"
     running = start("--queue", name)

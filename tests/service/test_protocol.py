@@ -43,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return calls
 
 
-def line_to(api: Api) -> socket.socket:
+def connect_to(api: Api) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(api.url.rpartition(":")[2])), timeout=20)
 
 
@@ -54,7 +54,7 @@ def head_of(line: socket.socket) -> bytes:
     return said
 
 
-def test_an_answer_leaves_in_one_call(api: Api, sent: list[bytes]) -> None:
+def test_a_response_is_sent_in_one_call(api: Api, sent: list[bytes]) -> None:
     job = api.post("/v1/topics/orders/jobs", {"body": "x" * 500_000}, status=201)
     found = api.get(f"/v1/topics/orders/jobs/{job['id']}")
     assert api.refused("GET", "/v1/topics/orders/jobs/unknown") == (404, "unknown_job")
@@ -63,15 +63,15 @@ def test_an_answer_leaves_in_one_call(api: Api, sent: list[bytes]) -> None:
     assert [each.endswith(b"}") for each in sent] == [True] * 3
 
 
-def test_the_head_of_a_stream_comes_before_its_first_piece(real: Api, namespace: str) -> None:
-    with line_to(real) as line:
+def test_the_head_of_a_stream_is_sent_before_its_first_event(real: Api, namespace: str) -> None:
+    with connect_to(real) as line:
         line.sendall(f"GET /v1/events?namespace={namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert head_of(line).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_waits_to_be_told_to_continue_is_told(real: Api, namespace: str) -> None:
+def test_expect_100_continue_is_answered(real: Api, namespace: str) -> None:
     body = b'{"body": 7}'
-    with line_to(real) as line:
+    with connect_to(real) as line:
         head = (
             f"POST /v1/topics/orders/jobs?namespace={namespace} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
         )
@@ -86,7 +86,7 @@ JOBS = "/v1/topics/orders/jobs"
 
 def begun(api: Api, *, body: bytes = b'{"bo', size: int = 10, more: str = "") -> socket.socket:
     """A request whose body is not all there."""
-    line = line_to(api)
+    line = connect_to(api)
     said = f"POST {JOBS}?namespace={api.namespace} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {size}\r\n\r\n"
     line.sendall(said.encode() + body)
     return line
@@ -106,7 +106,7 @@ def problem_on(line: socket.socket) -> tuple[str, Any]:
     return head, problem
 
 
-def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
+def test_a_draining_service_does_not_wait_for_bodies(valkey_url: str) -> None:
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as draining:
         lines = [begun(Api(draining.url, "default")) for _ in range(3)]
         until(lambda: draining.app.held_requests == 3)
@@ -117,13 +117,13 @@ def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
             assert "retry-after: 1" in head
 
 
-def test_a_body_that_stops_is_not_waited_for(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_body_times_out(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "BODY_TIMEOUT_S", 0.05)
     assert problem_on(begun(real))[1]["code"] == "too_slow"
     assert real.get("/v1/topics/orders/stats")["added"] == 0
 
 
-def test_a_body_may_come_in_pieces(real: Api) -> None:
+def test_a_body_may_arrive_in_pieces(real: Api) -> None:
     with begun(real, body=b"", size=len(b'{"body": 7}'), more="Content-Type: application/json\r\n") as line:
         for piece in (b'{"bo', b'dy": ', b"7}"):
             line.sendall(piece)
@@ -135,13 +135,13 @@ def test_a_body_may_come_in_pieces(real: Api) -> None:
 @pytest.mark.parametrize(
     "long", ["GET /{} HTTP/1.1\r\nHost: x", "GET / HTTP/1.1\r\nLong: {}", "GET / HTTP/1.1\r\n{}: x"]
 )
-def test_a_head_has_an_end(real: Api, long: str, end: str) -> None:
-    line = line_to(real)
+def test_a_head_that_is_too_long_is_refused(real: Api, long: str, end: str) -> None:
+    line = connect_to(real)
     line.sendall((long.format("x" * 70_000) + end).encode())
     assert problem_on(line)[1]["code"] == "long_head"
 
 
-def test_a_head_may_be_long_and_its_body_longer(real: Api) -> None:
+def test_a_long_head_may_have_a_longer_body(real: Api) -> None:
     """What comes with the head, a body and another request, is not the head's."""
     body = json.dumps({"body": "x" * 500_000}).encode()
     after = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -150,7 +150,7 @@ def test_a_head_may_be_long_and_its_body_longer(real: Api) -> None:
     assert [part[:4] for part in said.split(b"HTTP/1.1 ")] == [b"", b"201 ", b"200 "]
 
 
-def test_what_is_no_request_is_refused_as_a_problem(real: Api) -> None:
-    line = line_to(real)
+def test_an_invalid_request_is_refused_with_a_problem(real: Api) -> None:
+    line = connect_to(real)
     line.sendall(b"good morning\r\n\r\n")
     assert problem_on(line)[1]["code"] == "bad_input"

@@ -22,7 +22,7 @@ from tarry.verbs.jobs import durability
 from until import until
 
 
-def test_a_lock_is_looked_at_and_taken_away(face: Face, name: str) -> None:
+def test_a_lock_is_viewed_and_force_released(face: Face, name: str) -> None:
     lock = face.far.lock(name)
     assert not face.call(lock.state).held
     with face.near.lock(name) as grant:
@@ -40,7 +40,7 @@ def test_a_lock_is_looked_at_and_taken_away(face: Face, name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["string", "kryo5"])
-def test_a_map_is_looked_at_and_nothing_changes(face: Face, name: str, codec: str) -> None:
+def test_a_map_is_viewed_without_change(face: Face, name: str, codec: str) -> None:
     with face.near.map_cache(name, codec=codec, policy=None) as near:
         near.put("tea", "3", ttl="1h", max_idle="30m")
         near.put("milk", "1")
@@ -63,7 +63,7 @@ def test_a_map_is_looked_at_and_nothing_changes(face: Face, name: str, codec: st
             face.call(far.get, "tea")
 
 
-def test_jobs_move_into_another_topic_of_the_service(face: Face, name: str) -> None:
+def test_jobs_migrate_to_another_topic_of_the_service(face: Face, name: str) -> None:
     here, there = face.far.topic(name), face.far.topic(name + "-new", partitions=2)
     face.call(here.add_many, list(range(450)), delay="1h")
     face.call(here.configure, max_attempts=7)
@@ -83,7 +83,7 @@ def test_jobs_move_into_another_topic_of_the_service(face: Face, name: str) -> N
     face.call(here.finish, held)
 
 
-def test_elements_move_from_a_queue_into_a_topic(face: Face, name: str) -> None:
+def test_elements_of_a_queue_move_to_a_topic(face: Face, name: str) -> None:
     queue, topic = face.far.delayed_queue(name, codec="string"), face.far.topic(name)
     due = face.call(queue.offer_many, [f"tea {k}" for k in range(5)], "1h")
     assert face.call(face.far.move_to_topic, queue, topic, dry_run=True) == MovedOver(5, 0)
@@ -94,7 +94,7 @@ def test_elements_move_from_a_queue_into_a_topic(face: Face, name: str) -> None:
     assert {(job.body, job.due) for job in jobs} == {(f"tea {k}", at) for k, at in enumerate(due)}
 
 
-def test_a_codec_of_ones_own_works_over_http(face: Face, name: str) -> None:
+def test_a_custom_codec_works_over_http(face: Face, name: str) -> None:
     class Upper:
         def encode(self, value: str) -> bytes:
             return value.upper().encode()
@@ -113,7 +113,7 @@ def test_a_codec_of_ones_own_works_over_http(face: Face, name: str) -> None:
     assert face.call(blocking.stats).poison == 1
 
 
-def test_who_waits_over_http_is_given_what_becomes_due(face: Face, name: str) -> None:
+def test_a_wait_over_http_gets_the_next_due_element(face: Face, name: str) -> None:
     delayed, blocking = face.far.delayed_queue(name, codec="kryo5"), face.far.blocking_queue(name)
     face.call(delayed.offer, {"order": 7}, 0.05)
     assert face.call(blocking.take) == {"order": 7}
@@ -121,7 +121,7 @@ def test_who_waits_over_http_is_given_what_becomes_due(face: Face, name: str) ->
     assert face.call(blocking.poll_from_any, name + "-other", wait=10) == [1, "two", None]
 
 
-def test_very_many_elements_go_in_several_requests(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_elements_are_split_into_requests(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_verbs, "MOST", 40)
     queue = face.far.delayed_queue(name, codec="long")
     assert len(face.call(queue.offer_many, range(100), "1h")) == 100
@@ -132,7 +132,7 @@ def test_very_many_elements_go_in_several_requests(face: Face, name: str, monkey
     assert face.call(queue.read_all) == list(range(5))
 
 
-def test_a_schedule_that_is_damaged_hides_nothing_of_others(face: Face, name: str) -> None:
+def test_a_damaged_schedule_does_not_hide_others(face: Face, name: str) -> None:
     schedules = face.far.schedules
     for id in ("good", "bad"):
         face.call(schedules.put, name, id, {"what": id}, every="1h", max_attempts=None, headers={"by": "ann"})
@@ -148,7 +148,7 @@ def test_a_schedule_that_is_damaged_hides_nothing_of_others(face: Face, name: st
     assert face.call(schedules.get, name, "bad") is None
 
 
-def test_an_add_waits_for_what_it_is_told_to(face: Face, name: str) -> None:
+def test_an_add_supports_durability(face: Face, name: str) -> None:
     topic = face.far.topic(name)
     with pytest.raises(BadInput, match="durability"):
         face.call(topic.add, 1, durability="engraved")
@@ -158,9 +158,7 @@ def test_an_add_waits_for_what_it_is_told_to(face: Face, name: str) -> None:
     assert face.call(topic.stats).added == 0
 
 
-def test_what_was_added_and_not_confirmed_is_told_at_once(
-    face: Face, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unconfirmed_add_raises_at_once(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durability, "WITHIN_MS", 20)  # a wait of the served process, which is this one
     durability.confirmation_for.cache_clear()
     topic = face.far.topic(name)
@@ -175,7 +173,7 @@ def test_what_was_added_and_not_confirmed_is_told_at_once(
     assert (stats.added, stats.repeated) == (3, 0), "nothing was asked again"
 
 
-def test_a_handler_is_called_with_each_element_and_one_that_fails_ends_nothing(face: Face, name: str) -> None:
+def test_a_handler_gets_each_element_and_a_failure_does_not_stop_it(face: Face, name: str) -> None:
     queue, seen = face.far.blocking_queue(name, codec="string"), list[str]()
 
     def handle(value: str) -> None:
@@ -207,7 +205,7 @@ def test_a_handler_is_called_with_each_element_and_one_that_fails_ends_nothing(f
 
 
 @pytest.mark.parametrize("dots", [".", "..", "..."])
-def test_what_is_named_by_dots_is_reached_like_any_other(
+def test_existing_names_of_dots_are_reached_over_http(
     face: Face, name: str, dots: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing new is called . or .. any more (test_dots.py); here it is put in as by an older version."""

@@ -13,7 +13,7 @@ from tarry.verbs.jobs import migration
 from tarry.verbs.schedules import migration as planning
 
 
-def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> None:
+def test_a_partitioned_topic_is_created_and_used(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=4)
     assert len(face.call(topic.add_many, range(20))) == 20
     assert len(face.near.engine.run(face.near.topic(name).verbs.partitions())) == 4
@@ -29,7 +29,7 @@ def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> N
         face.far.topic(name, partitions=0)
 
 
-def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> None:
+def test_departing_jobs_and_schedules_are_counted(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=2)
     face.call(topic.add_many, range(20), delay="1h")
     for k in range(6):
@@ -44,9 +44,7 @@ def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> N
     assert (face.call(topic.check).leaving, face.call(topic.check).schedules_leaving) == (0, 0)
 
 
-def test_jobs_of_one_answer_that_lie_in_many_partitions_are_settled_each_by_its_own_receipt(
-    face: Face, name: str
-) -> None:
+def test_jobs_of_one_pop_are_settled_by_their_own_receipts(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=8)
     face.call(topic.add_many, [tarry.NewJob(k, id=f"j{k}") for k in range(12)])
     jobs = face.call(topic.pop_many, 12, ttr="1h")
@@ -74,7 +72,7 @@ def test_jobs_of_one_answer_that_lie_in_many_partitions_are_settled_each_by_its_
     assert {(job.id, job.attempt) for job in again} <= {(job.id, 1) for job in dead}
 
 
-def test_the_number_of_partitions_holds_for_every_handle_of_a_client_of_a_service(face: Face, name: str) -> None:
+def test_the_number_of_partitions_holds_for_every_handle_of_an_http_client(face: Face, name: str) -> None:
     before = face.far.topic(name)
     topic = face.far.topic(name, partitions=4)
     face.call(face.far.schedules.put, name, "tidy", every="1h")

@@ -17,20 +17,20 @@ def again(api: Api) -> Api:
     return api
 
 
-def test_a_repeated_add_is_carried_out_when_the_first_never_arrived(again: Api) -> None:
+def test_a_repeated_add_is_done_when_the_first_never_arrived(again: Api) -> None:
     assert add(again, id="7")["created"]
     assert again.post(MANY + "/add", {"jobs": [{"body": 1}, {"body": 2}]})["jobs"][1]["created"]
     assert again.get(TOPIC + "/stats")["ready"] == 3
 
 
 @pytest.mark.parametrize("path", ["/stats", "/histogram", "/jobs?state=ready", "/check", "/defaults", "/partitions"])
-def test_a_view_may_be_asked_for_again(again: Api, path: str) -> None:
+def test_a_view_may_be_requested_again(again: Api, path: str) -> None:
     add(again)
     answer = again("GET", TOPIC + path, params=None if "?" in path else {"namespace": again.namespace})
     assert answer.status_code == 200, answer.text
 
 
-def test_a_repeated_finish_is_answered_like_the_first(api: Api) -> None:
+def test_a_repeated_finish_gets_the_answer_of_the_first(api: Api) -> None:
     add(api, id="7")
     receipt = pop(api)["receipt"]
     header = {"tarry-repeated": "1"}

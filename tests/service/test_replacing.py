@@ -115,16 +115,16 @@ def races(url: str, namespace: str, seeds: range, *, die: bool = False) -> None:
     asyncio.run(work())
 
 
-def test_one_is_left_in_whatever_order_the_steps_come(valkey_url: str, namespace: str) -> None:
+def test_one_job_is_left_in_any_order_of_steps(valkey_url: str, namespace: str) -> None:
     races(valkey_url, namespace, range(150))
 
 
-def test_none_is_lost_where_one_dies_in_the_middle(valkey_url: str, namespace: str) -> None:
+def test_no_job_is_lost_when_one_process_dies(valkey_url: str, namespace: str) -> None:
     races(valkey_url, namespace, range(100), die=True)
 
 
 @pytest.mark.otherserver
-def test_one_is_left_in_a_cluster_too(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
+def test_one_job_is_left_in_a_cluster_too(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     races(url, namespace, range(40))
     races(url, namespace, range(40), die=True)

@@ -86,7 +86,7 @@ def shop(value: Any, name: str = "") -> Any:
     return [shop(one, name) for one in value] if isinstance(value, list) else value
 
 
-def test_the_service(url_of: Opened, server: str) -> None:
+def test_the_service_works_under_its_acl_user(url_of: Opened, server: str) -> None:
     import msgspec
 
     url = url_of("all")
@@ -124,7 +124,7 @@ def test_the_service(url_of: Opened, server: str) -> None:
     assert refused(server) == {"scan"}
 
 
-def test_the_dashboard(url_of: Opened, server: str) -> None:
+def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str) -> None:
     url = url_of("all")
     with tarry.Client(url, namespace=SHOP) as client:
         client.topic("orders").add(1, id="7", if_exists="keep")
@@ -144,7 +144,7 @@ def test_the_dashboard(url_of: Opened, server: str) -> None:
     assert refused(server) == {"scan"}
 
 
-def test_a_worker(url_of: Opened, server: str) -> None:
+def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
     """With schedules of its own, a limit, a job that fails, and one whose time it renews."""
     url, seen = url_of("consumer"), list[Any]()
 
@@ -181,7 +181,9 @@ def test_a_worker(url_of: Opened, server: str) -> None:
     assert refused(server) == set()
 
 
-def test_the_command_line(url_of: Opened, server: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
+def test_the_command_line_works_under_its_acl_user(
+    url_of: Opened, server: str, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     """The doctor looks at what he may, and says what he may not; so does who looks for locks."""
     place = {"TARRY_URL": url_of("all"), "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
 
@@ -204,7 +206,7 @@ def test_the_command_line(url_of: Opened, server: str, tmp_path: Path, tarry_com
 
 
 @pytest.mark.parametrize("role", ["producer", "consumer"])
-def test_no_token_is_made_listed_or_revoked_by_others(url_of: Opened, role: acl.Role) -> None:
+def test_other_roles_cannot_create_list_or_revoke_tokens(url_of: Opened, role: acl.Role) -> None:
     with tarry.Client(url_of(role), namespace=SHOP) as client:
         _, id, record = tokens.create_token(os.urandom, ["admin"])
         for request in (
@@ -217,7 +219,7 @@ def test_no_token_is_made_listed_or_revoked_by_others(url_of: Opened, role: acl.
                 client.engine.run(request)
 
 
-def test_the_doctor_prints_the_users_that_this_server_can_have(
+def test_doctor_prints_acl_users_that_work_on_this_server(
     server: str, place: str, valkey_url: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     """Each line is taken as it stands, and its user works."""

@@ -39,7 +39,7 @@ def test_a_schedule_adds_its_jobs_with_body_and_headers(api: Api, clock: Clock) 
     assert api.get(ONE)["fired"] == 1
 
 
-def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, clock: Clock) -> None:
+def test_a_schedule_shows_its_job_options_and_last_occurrence(api: Api, clock: Clock) -> None:
     bare = put(api, every="1h")
     assert not {"last", "version", "declared", "ttr_ms", "max_attempts", "max_lateness_ms"} & bare.keys()
     made = put(api, every="1h", max_attempts=None, max_lateness="10m", ttr="1m")
@@ -49,7 +49,7 @@ def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, c
     assert api.get(ONE)["last"] == made["next"]
 
 
-def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> None:
+def test_a_declared_schedule_shows_its_version_and_time(served: Served, api: Api) -> None:
     client = served.app.clients[api.namespace]
     verbs = client.topic("letters").verbs
     said = schedule_verbs.schedule_definition(
@@ -61,7 +61,7 @@ def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> No
     assert shown["declared"].startswith("2027-01-15T08:00:00")
 
 
-def test_put_again_changes_it_and_the_same_rhythm_keeps_its_next_occurrence(api: Api, clock: Clock) -> None:
+def test_putting_again_with_the_same_interval_keeps_the_next_occurrence(api: Api, clock: Clock) -> None:
     first = put(api, every="1h")
     clock.advance("10m")
     second = put(api, every="1h", body=7)
@@ -75,7 +75,7 @@ def test_a_body_of_bytes_stays_bytes(api: Api) -> None:
     assert put(api, every="1h")["body"] is None
 
 
-def test_the_first_moment_may_be_chosen(api: Api) -> None:
+def test_the_first_occurrence_may_be_chosen(api: Api) -> None:
     assert put(api, every="1d", first="2027-01-16T09:30:00Z")["next"] == "2027-01-16T09:30:00Z"
 
 
@@ -91,7 +91,7 @@ def test_a_paused_schedule_adds_nothing_until_it_is_resumed(api: Api, clock: Clo
     assert api.post("/v1/topics/letters/pop", {})["id"].startswith("newsletter@")
 
 
-def test_all_topics_are_listed_at_once(api: Api) -> None:
+def test_schedules_of_all_topics_are_listed_together(api: Api) -> None:
     put(api, every="1h")
     assert api("PUT", "/v1/topics/bills/schedules/remind", {"every": 60}).status_code == 200
     listed = api.get("/v1/schedules")["schedules"]
@@ -127,18 +127,18 @@ def test_a_deleted_schedule_is_unknown(api: Api) -> None:
         {"every": "1h", "delay": 1},
     ],
 )
-def test_what_is_no_schedule_is_refused_and_nothing_is_written(api: Api, said: Any) -> None:
+def test_an_invalid_schedule_is_refused_and_nothing_is_written(api: Api, said: Any) -> None:
     assert api.refused("PUT", ONE, said) == (400, "bad_input")
     assert api.get("/v1/schedules") == {"schedules": []}
     assert api.get("/v1/topics") == {"topics": []}
 
 
-def test_a_name_that_cannot_be_one_is_refused(api: Api) -> None:
+def test_an_invalid_schedule_name_is_refused(api: Api) -> None:
     assert api.refused("PUT", ALL + "/two%20words", {"every": "1h"}) == (400, "bad_input")
     assert api.refused("PUT", ALL + "/" + "x" * 161, {"every": "1h"}) == (400, "bad_input")
 
 
-def test_a_topic_with_partitions_has_schedules_and_limits_of_the_whole(
+def test_a_partitioned_topic_has_schedules_and_limits_as_a_whole(
     api: Api, clock: Clock, valkey_url: str, namespace: str
 ) -> None:
     with TestClient(valkey_url, clock, namespace=namespace) as client:

@@ -78,7 +78,7 @@ def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
 
 
 @pytest.mark.slow
-def test_without_a_token_nothing_is_told_but_health(guarded: Served) -> None:
+def test_without_a_token_only_health_is_answered(guarded: Served) -> None:
     api = asking(guarded, None)
     for row in guarded.app.routes:
         path = row.path.replace("{", "").replace("}", "")
@@ -95,12 +95,12 @@ def test_without_a_token_nothing_is_told_but_health(guarded: Served) -> None:
     ["", "Bearer", "Basic dXNlcjpwYXNz", "Bearer tarry_", "Bearer tarry__", "Bearer tarry_0000000000000000_x",
      "tarry_0000000000000000_x", "Bearer \xff"],
 )  # fmt: skip
-def test_what_is_no_token_opens_nothing(guarded: Served, header: str) -> None:
+def test_an_invalid_token_is_refused(guarded: Served, header: str) -> None:
     answer = httpx.get(f"{guarded.url}/v1/topics", headers={"authorization": header.encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 401
 
 
-def test_a_token_opens_what_its_scope_says_in_its_namespace(calls: Callable[..., Api]) -> None:
+def test_a_token_allows_its_scope_in_its_namespace(calls: Callable[..., Api]) -> None:
     producer, consumer, admin = calls("produce"), calls("consume"), calls("admin")
     producer.post("/v1/topics/scopes/jobs", {"body": 1, "id": "7"}, 201)
     assert producer.refused("POST", "/v1/topics/scopes/pop", {}) == (403, "not_allowed")
@@ -116,9 +116,7 @@ def test_a_token_opens_what_its_scope_says_in_its_namespace(calls: Callable[...,
     assert admin.refused("GET", "/v1/topics", **elsewhere) == (403, "not_allowed")
 
 
-def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
-    guarded: Served, calls: Callable[..., Api]
-) -> None:
+def test_a_view_token_sees_everything_and_changes_nothing(guarded: Served, calls: Callable[..., Api]) -> None:
     viewer, admin = calls("view"), calls("admin")
     admin.post("/v1/topics/views/jobs", {"body": 1, "id": "seen"}, 201)
     assert viewer.get("/v1/topics/views/jobs/seen")["body"] == 1
@@ -134,13 +132,13 @@ def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
     admin.post("/v1/topics/views/purge", {})
 
 
-def test_every_row_says_who_may(guarded: Served) -> None:
+def test_every_route_declares_its_scopes(guarded: Served) -> None:
     """What changes something never takes any token at all."""
     for row in guarded.app.routes:
         assert row.method == "GET" or row.name == "many_get" or row.scopes not in (ANY_SCOPE, NO_TOKEN), row.path
 
 
-def test_a_token_says_the_namespace(guarded: Served, make: Make) -> None:
+def test_a_token_selects_its_namespace(guarded: Served, make: Make) -> None:
     text = make("admin", namespace="other")
     headers = {"authorization": f"bearer {text}"}
     until(lambda: httpx.get(f"{guarded.url}/v1/topics", headers=headers).status_code == 200)
@@ -174,7 +172,7 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
             api.http.close()
 
 
-def test_an_idle_service_asks_nothing_of_tokens(guarded: Served, calls: Callable[..., Api]) -> None:
+def test_an_idle_service_does_not_poll_tokens(guarded: Served, calls: Callable[..., Api]) -> None:
     """The version is looked at when a request comes, and not again for half a second."""
     calls("consume")
     engine = guarded.app.clients["guarded"].engine
@@ -193,7 +191,7 @@ def test_an_idle_service_asks_nothing_of_tokens(guarded: Served, calls: Callable
         engine.runner.perform = perform  # type: ignore[method-assign]
 
 
-def test_what_is_stored_is_a_hash_and_the_comparison_takes_the_same_time(
+def test_tokens_are_stored_hashed_and_compared_in_constant_time(
     valkey_url: str, make: Make, guarded: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import redis
@@ -218,7 +216,7 @@ def test_what_is_stored_is_a_hash_and_the_comparison_takes_the_same_time(
     api.http.close()
 
 
-def test_limits_hold_for_calls_and_for_jobs(calls: Callable[..., Api]) -> None:
+def test_token_limits_hold_for_calls_and_jobs(calls: Callable[..., Api]) -> None:
     few = calls("produce", jobs=10)
     said = {"jobs": [{"body": n} for n in range(25)]}
     few.post("/v1/topics/limits/many/add", said)
@@ -230,7 +228,7 @@ def test_limits_hold_for_calls_and_for_jobs(calls: Callable[..., Api]) -> None:
     assert slow.refused("GET", "/v1/topics") == (429, "too_many")
 
 
-def test_a_budget_is_a_second_s_worth() -> None:
+def test_a_token_bucket_holds_one_second_of_calls() -> None:
     budget = authorization.TokenBucket(10)
     now = time.monotonic()
     assert [budget.take(1, now) for _ in range(10)] == [0] * 10
@@ -258,7 +256,7 @@ def test_a_web_page_of_another_origin_is_refused(real: Api, headers: dict[str, s
     assert real.refused("POST", "/v1/topics/orders/pop", {}, headers=headers) == (403, "not_allowed")
 
 
-def test_a_page_of_its_own_is_not(real: Api, served: Served) -> None:
+def test_a_web_page_of_the_same_origin_is_accepted(real: Api, served: Served) -> None:
     headers = {"origin": f"http://127.0.0.1:{served.port}", "sec-fetch-site": "same-origin"}
     assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204
     assert real("POST", "/v1/topics/orders/pop", {}, headers={"host": "localhost"}).status_code == 204
@@ -275,7 +273,7 @@ def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("start")
-def test_tokens_are_made_listed_and_revoked_on_the_command_line(valkey_url: str, start: Start) -> None:  # noqa: F811
+def test_tokens_are_created_listed_and_revoked_on_the_command_line(valkey_url: str, start: Start) -> None:  # noqa: F811
     made = json.loads(
         command(valkey_url, "create", "--scope", "consume", "--note", "shop", "--calls", "5", "--json").stdout
     )
@@ -296,7 +294,7 @@ def test_tokens_are_made_listed_and_revoked_on_the_command_line(valkey_url: str,
 
 
 @pytest.mark.slow
-def test_another_address_may_be_had_without_tokens_when_that_is_said(start: Start) -> None:  # noqa: F811
+def test_without_tokens_allows_another_address(start: Start) -> None:  # noqa: F811
     running = start("--host", "0.0.0.0", "--without-tokens")
     assert httpx.get(running.url.replace("0.0.0.0", "127.0.0.1") + "/v1/topics").status_code == 200
     assert "not required" in running.said

@@ -8,7 +8,7 @@ from service.asked import JOBS, MANY, add, pop
 from service.served import Api
 
 
-def test_a_whole_number_may_have_a_point(api: Api) -> None:
+def test_a_whole_number_may_have_a_decimal_point(api: Api) -> None:
     """And what passes through stays as it is."""
     raw = b'{"jobs": [{"body": {"n": 7.0, "big": 1.50}, "id": "a", "max_attempts": 3.0}, {"body": 1.0}], "delay": 0.0}'
     assert api("POST", MANY + "/add", content=raw).status_code == 200
@@ -19,7 +19,7 @@ def test_a_whole_number_may_have_a_point(api: Api) -> None:
 
 
 @pytest.mark.parametrize("n", [1.5, -1.0, 1e400, "1", True, 2000.0])
-def test_no_other_number_may(api: Api, n: object) -> None:
+def test_other_numbers_are_refused(api: Api, n: object) -> None:
     text = "1e400" if n == 1e400 else None
     answer = (
         api("POST", MANY + "/pop", {"n": n}) if text is None else api("POST", MANY + "/pop", content=b'{"n": 1e400}')
@@ -36,7 +36,7 @@ def test_null_in_a_query_is_no_value(api: Api) -> None:
     assert answer.json()["id"] == "null"
 
 
-def test_a_cursor_that_no_page_answered_is_nowhere(api: Api) -> None:
+def test_an_unknown_cursor_is_not_found(api: Api) -> None:
     add(api)
     for cursor in ("", "?", "x y"):
         query = {"namespace": api.namespace, "cursor": cursor}

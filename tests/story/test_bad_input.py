@@ -127,7 +127,7 @@ def nothing_written(face: Face, topic: Any, written: Snapshot) -> Any:
 
 
 @pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
-async def test_an_id_that_is_none(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
+async def test_an_invalid_id_is_refused(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
     for ask in (
         lambda: topic.add(1, id=name),
         lambda: topic.add_many([0, NewJob(1, id=name)]),
@@ -144,7 +144,7 @@ async def test_an_id_that_is_none(face: Face, topic: Any, nothing_written: None,
         assert isinstance(told.value, TarryError)
 
 
-async def test_an_int_as_id_comes_with_a_hint(face: Face, topic: Any, nothing_written: None) -> None:
+async def test_an_int_as_id_is_refused_with_a_hint(face: Face, topic: Any, nothing_written: None) -> None:
     with pytest.raises(BadInput, match=r"7 is a number, not text; write str\(id\)"):
         await topic.add(1, id=7)
     with pytest.raises(BadInput, match=r"str\(id\)"):
@@ -152,20 +152,22 @@ async def test_an_int_as_id_comes_with_a_hint(face: Face, topic: Any, nothing_wr
 
 
 @pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
-async def test_a_topic_that_is_none(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
+async def test_an_invalid_topic_name_is_refused(
+    face: Face, topic: Any, nothing_written: None, name: Any, why: str
+) -> None:
     with pytest.raises(BadInput, match=f"topic: .*{why}"):
         face.client.topic(name)
     with pytest.raises(BadInput):
         type(face.client)("redis://nowhere", namespace=name)
 
 
-async def test_a_namespace_holds_no_slash(face: Face) -> None:
+async def test_a_namespace_with_a_slash_is_refused(face: Face) -> None:
     with pytest.raises(BadInput, match=r"namespace: .*'/'"):
         type(face.client)("redis://nowhere", namespace="a/b")
 
 
 @pytest.mark.parametrize(("delay", "why"), DELAYS.values(), ids=DELAYS)
-async def test_a_delay_that_is_none(face: Face, topic: Any, nothing_written: None, delay: Any, why: str) -> None:
+async def test_an_invalid_delay_is_refused(face: Face, topic: Any, nothing_written: None, delay: Any, why: str) -> None:
     for ask in (
         lambda: topic.add(1, delay=delay),
         lambda: topic.add_many([1, 2], delay=delay),
@@ -178,7 +180,9 @@ async def test_a_delay_that_is_none(face: Face, topic: Any, nothing_written: Non
 
 
 @pytest.mark.parametrize(("ask", "why"), CALLS.values(), ids=CALLS)
-async def test_a_call_that_makes_no_sense(face: Face, topic: Any, nothing_written: None, ask: Verb, why: str) -> None:
+async def test_a_meaningless_call_is_refused(
+    face: Face, topic: Any, nothing_written: None, ask: Verb, why: str
+) -> None:
     with pytest.raises(BadInput, match=why):
         await ask(topic)
 
@@ -195,7 +199,7 @@ async def test_an_unknown_keyword_is_a_type_error(face: Face, topic: Any, nothin
             await ask()
 
 
-async def test_longest_names_and_ids_are_good(face: Face, clock: Clock) -> None:
+async def test_names_and_ids_of_maximum_length_work(face: Face, clock: Clock) -> None:
     topic = face.topic("测" * 66 + "ab")
     assert (await topic.add(1, id="x" * 200)).created
     assert (await topic.pop()).id == "x" * 200
@@ -203,7 +207,7 @@ async def test_longest_names_and_ids_are_good(face: Face, clock: Clock) -> None:
     assert (await topic.pop()).id == "a b/c:d'\"\\%*?[]€"
 
 
-async def test_bad_input_introduces_no_topic_either(face: Face, written: Snapshot) -> None:
+async def test_bad_input_creates_no_topic(face: Face, written: Snapshot) -> None:
     topic = face.topic("never added to")
     with pytest.raises(BadInput):
         await topic.add(1, delay=-1)

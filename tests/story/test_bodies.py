@@ -53,7 +53,7 @@ async def there_and_back(topic: Any, body: Any) -> Any:
     [None, True, 0, -1, 2**63, 1.5, "", "tea 测试 \x00\n", [], {}, {"a": [1, {"b": None}]}, b"", b"\x00\xff\xfe"],
     ids=repr,
 )
-async def test_json_and_bytes_come_back_as_they_were(face: Face, topic: Any, body: Any) -> None:
+async def test_json_and_bytes_round_trip(face: Face, topic: Any, body: Any) -> None:
     back = await there_and_back(topic, body)
     assert back == body
     assert type(back) is type(body)
@@ -74,7 +74,7 @@ async def test_json_and_bytes_come_back_as_they_were(face: Face, topic: Any, bod
     ],
     ids=["Struct", "dataclass", "TypedDict", "list[int]", "int|str", "bytes", "str", "float", "codec"],
 )
-async def test_a_topic_has_a_type_of_its_own(face: Face, kind: Any, body: Any) -> None:
+async def test_a_typed_topic_round_trips_its_type(face: Face, kind: Any, body: Any) -> None:
     back = await there_and_back(face.topic("typed", type=kind), body)
     assert back == body
     assert type(back) is type(body)
@@ -114,14 +114,14 @@ async def test_a_pop_never_fails_because_of_a_body(face: Face, raw: bytes) -> No
     assert (await topic.get("7")).raw == raw
 
 
-async def test_a_codec_of_ones_own_that_fails_is_a_body_error(face: Face) -> None:
+async def test_a_failing_custom_codec_raises_body_error(face: Face) -> None:
     await face.topic("own").add("no pickle")
     job = await face.topic("own", type=Pickled()).pop()
     with pytest.raises(BodyError):
         _ = job.body
 
 
-async def test_a_body_of_a_mebibyte_is_the_largest(face: Face, topic: Any) -> None:
+async def test_a_body_may_have_one_mebibyte_at_most(face: Face, topic: Any) -> None:
     assert len(await there_and_back(topic, b"x" * (1 << 20))) == 1 << 20
     with pytest.raises(BadInput, match="1048577 bytes; the limit is 1048576"):
         await topic.add(b"x" * ((1 << 20) + 1))
@@ -129,7 +129,7 @@ async def test_a_body_of_a_mebibyte_is_the_largest(face: Face, topic: Any) -> No
         await topic.add("x" * (1 << 20))
 
 
-async def test_the_limit_is_a_setting(valkey_url: str, face: Face, clock: Clock, namespace: str) -> None:
+async def test_the_body_limit_is_configurable(valkey_url: str, face: Face, clock: Clock, namespace: str) -> None:
     from story import faces
 
     small = faces.imaginary("sync", valkey_url, clock, namespace, max_body=10)

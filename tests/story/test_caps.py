@@ -12,7 +12,7 @@ from story.test_putting_in import now
 from tarry.clients.testing import Clock
 
 
-async def test_a_cap_holds_over_all_consumers(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_concurrency_limit_holds_over_all_consumers(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(concurrency=3)
     await topic.add_many(range(10))
     jobs = [*await topic.pop_many(2), *await topic.pop_many(5)]
@@ -25,7 +25,7 @@ async def test_a_cap_holds_over_all_consumers(face: Face, topic: Any, clock: Clo
     assert [job.body for job in await topic.pop_many(9)] == [4, 5]
 
 
-async def test_a_reservation_that_runs_out_frees_its_place(face: Face, topic: Any, clock: Clock) -> None:
+async def test_an_expired_reservation_frees_its_place(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(concurrency=1)
     await topic.add_many(list("ab"))
     lost = await topic.pop(ttr=30)
@@ -84,7 +84,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_whatever_frees_a_place_calls_one_who_waits(face: Face, topic: Any, clock: Clock, way: Any) -> None:
+async def test_freeing_a_place_wakes_one_waiting_consumer(face: Face, topic: Any, clock: Clock, way: Any) -> None:
     await topic.configure(concurrency=1)
     await topic.add_many(["held", "waits"])
     topic.verbs.holder = b"web-1"
@@ -108,7 +108,7 @@ def _length(key: bytes) -> Any:
     return Command((b"LLEN", key), int)
 
 
-async def test_without_a_cap_a_finish_tells_nobody(face: Face, topic: Any, clock: Clock) -> None:
+async def test_without_a_concurrency_limit_a_finish_wakes_nobody(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(list("ab"))
     a, b = await topic.pop_many(2)
     await topic.finish(a)

@@ -74,7 +74,7 @@ def real_time(kind: str, request: pytest.FixtureRequest) -> Iterator[Face]:
                 users.clean_up(data)
 
 
-async def test_every_verb_once(face: Face, topic: Any) -> None:
+async def test_every_verb_works_once(face: Face, topic: Any) -> None:
     await a_job_goes_in(topic)
     await it_is_handed_out_and_settled(face, topic)
     await it_is_minded_by_its_id(topic)

@@ -14,7 +14,7 @@ from tarry import NewJob
 from tarry.clients.testing import Clock
 
 
-async def test_a_job_is_never_early_and_not_a_microsecond_late(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_is_due_to_the_microsecond(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", delay=10)
     clock.advance(timedelta(seconds=10) - US)
     assert await topic.pop() is None
@@ -23,7 +23,7 @@ async def test_a_job_is_never_early_and_not_a_microsecond_late(face: Face, topic
     assert (job.body, job.lateness) == ("tea", timedelta(0))
 
 
-async def test_lateness_is_handed_out_minus_due(face: Face, topic: Any, clock: Clock) -> None:
+async def test_lateness_is_the_pop_time_minus_the_due_time(face: Face, topic: Any, clock: Clock) -> None:
     added = await topic.add("tea", delay=10)
     clock.advance("1h")
     job = await topic.pop()
@@ -31,14 +31,14 @@ async def test_lateness_is_handed_out_minus_due(face: Face, topic: Any, clock: C
     assert (job.due, job.attempt, job.topic, job.id) == (added.due, 1, "测试", added.id)
 
 
-async def test_what_is_due_first_goes_out_first(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_are_handed_out_by_due_time(face: Face, topic: Any, clock: Clock) -> None:
     for delay in (30, 10, 20, 0):
         await topic.add(delay, delay=delay)
     clock.advance(60)
     assert [(await topic.pop()).body for _ in range(4)] == [0, 10, 20, 30]
 
 
-async def test_first_in_is_first_out(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_order_is_first_in_first_out(face: Face, topic: Any, clock: Clock) -> None:
     for n in range(30):
         await topic.add(n, delay=5)
         clock.advance(US)
@@ -53,13 +53,13 @@ async def test_a_batch_keeps_its_order(face: Face, topic: Any, clock: Clock) -> 
     assert [job.body for _ in range(4) for job in await topic.pop_many(250)] == list(range(1000))
 
 
-async def test_a_batch_without_delay_is_there_at_once_in_order(face: Face, topic: Any) -> None:
+async def test_a_batch_without_delay_is_ready_at_once_in_order(face: Face, topic: Any) -> None:
     added = await topic.add_many(list("abcdefgh"))
     assert {one.state for one in added} == {"ready"}
     assert [job.body for job in await topic.pop_many(100)] == list("abcdefgh")
 
 
-async def test_batches_follow_each_other(face: Face, topic: Any, clock: Clock) -> None:
+async def test_later_batches_follow_earlier_ones(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(list("abc"), delay=1)
     clock.advance("1ms")
     await topic.add_many(list("def"), delay=1)
@@ -81,7 +81,7 @@ async def test_one_job_goes_to_one_consumer(face: Face, topic: Any) -> None:
 # ── time to run ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_reservation_lasts_its_ttr_and_not_a_microsecond_longer(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_reservation_lasts_its_ttr_to_the_microsecond(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     first = await topic.pop(ttr=30)
     clock.advance(timedelta(seconds=30) - US)
@@ -94,7 +94,7 @@ async def test_a_reservation_lasts_its_ttr_and_not_a_microsecond_longer(face: Fa
     assert again.receipt > first.receipt
 
 
-async def test_it_goes_back_with_the_moment_it_ran_out(face: Face, topic: Any, clock: Clock) -> None:
+async def test_an_expired_job_is_due_at_its_expiry(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("lost", id="7")
     await topic.pop(ttr=30)
     until = (await topic.get("7")).reserved_until
@@ -105,12 +105,12 @@ async def test_it_goes_back_with_the_moment_it_ran_out(face: Face, topic: Any, c
     assert (again.body, again.due, again.lateness) == ("lost", until, timedelta(seconds=10))
 
 
-async def test_sixty_seconds_unless_somebody_says_otherwise(face: Face, topic: Any) -> None:
+async def test_the_default_ttr_is_sixty_seconds(face: Face, topic: Any) -> None:
     await topic.add("plain")
     assert (await topic.pop()).ttr == timedelta(seconds=60)
 
 
-async def test_the_jobs_ttr_wins_over_the_consumers_and_that_over_the_topics(face: Face, topic: Any) -> None:
+async def test_the_ttr_of_the_job_beats_that_of_the_consumer_and_of_the_topic(face: Face, topic: Any) -> None:
     assert (await topic.configure(ttr="5m")).ttr == timedelta(minutes=5)
     await topic.add_many([NewJob("own", ttr=7), "consumer", "topic"])
     own, consumer = await topic.pop_many(2, ttr=11)
@@ -118,7 +118,7 @@ async def test_the_jobs_ttr_wins_over_the_consumers_and_that_over_the_topics(fac
     assert (await topic.configure(ttr=None)).ttr == timedelta(seconds=60)
 
 
-async def test_each_of_a_batch_runs_out_by_itself(face: Face, topic: Any, clock: Clock) -> None:
+async def test_each_reservation_of_a_batch_expires_by_itself(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob("short", ttr=5), NewJob("long", ttr=50)])
     assert len({job.receipt for job in await topic.pop_many(2)}) == 1, "one receipt a batch"
     clock.advance(20)
@@ -128,12 +128,12 @@ async def test_each_of_a_batch_runs_out_by_itself(face: Face, topic: Any, clock:
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_at_most_as_many_as_wanted(face: Face, topic: Any) -> None:
+async def test_pop_many_returns_at_most_the_requested_number(face: Face, topic: Any) -> None:
     await topic.add_many(range(1000))
     assert [len(await topic.pop_many(n)) for n in (1, 7, 500, 1000, 1)] == [1, 7, 500, 492, 0]
 
 
-async def test_at_most_four_megabytes_at_once(face: Face, topic: Any) -> None:
+async def test_pop_many_returns_at_most_four_megabytes(face: Face, topic: Any) -> None:
     for _ in range(3):
         await topic.add_many([b"x" * 900_000] * 3)
     sizes = []
@@ -143,7 +143,9 @@ async def test_at_most_four_megabytes_at_once(face: Face, topic: Any) -> None:
     assert max(sizes) <= 4
 
 
-async def test_at_least_one_however_large(valkey_url: str, face: Face, clock: Clock, namespace: str) -> None:
+async def test_pop_many_returns_at_least_one_job_of_any_size(
+    valkey_url: str, face: Face, clock: Clock, namespace: str
+) -> None:
     roomy = faces.imaginary("sync", valkey_url, clock, namespace, max_body=6_000_000)
     try:
         assert isinstance(roomy, faces.SyncFace)
@@ -157,7 +159,7 @@ async def test_at_least_one_however_large(valkey_url: str, face: Face, clock: Cl
 # ── several topics ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_first_topic_in_the_order_of_arguments_that_has_something(face: Face) -> None:
+async def test_pop_takes_from_the_first_nonempty_topic_argument(face: Face) -> None:
     a, b = face.topic("a"), face.topic("b")
     await b.add("b1")
     assert (await face.pop("a", "b")).body == "b1"
@@ -169,7 +171,7 @@ async def test_the_first_topic_in_the_order_of_arguments_that_has_something(face
     assert await face.pop("a", "b") is None
 
 
-async def test_a_job_of_several_topics_settles_in_its_own(face: Face) -> None:
+async def test_a_job_popped_from_several_topics_settles_in_its_own(face: Face) -> None:
     a, b = face.topic("a"), face.topic("b")
     await b.add("tea", id="7")
     async with face.inside(await face.pop("a", "b")):
@@ -181,7 +183,7 @@ async def test_a_job_of_several_topics_settles_in_its_own(face: Face) -> None:
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_waiting_makes_time_pass(face: Face, topic: Any, clock: Clock) -> None:
+async def test_waiting_advances_imaginary_time(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", delay="30m")
     began = now(clock)
     assert await topic.pop(wait="29m") is None
@@ -192,13 +194,13 @@ async def test_waiting_makes_time_pass(face: Face, topic: Any, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("n", [1, 3])
-async def test_many_wait_until_there_is_one(face: Face, topic: Any, clock: Clock, n: int) -> None:
+async def test_pop_many_waits_until_one_job_is_ready(face: Face, topic: Any, clock: Clock, n: int) -> None:
     await topic.add_many([NewJob(k, delay=10 * k) for k in range(1, 4)])
     jobs = await topic.pop_many(n, wait=60)
     assert [job.body for job in jobs] == [1]
 
 
-async def test_waiting_on_several_topics_takes_what_is_due_first(face: Face, clock: Clock) -> None:
+async def test_waiting_on_several_topics_takes_the_earliest_job(face: Face, clock: Clock) -> None:
     a, b = face.topic("a"), face.topic("b")
     await a.add("a", delay=20)
     await b.add("b", delay=10)
@@ -207,7 +209,7 @@ async def test_waiting_on_several_topics_takes_what_is_due_first(face: Face, clo
     assert await face.pop("a", "b", wait=5) is None
 
 
-async def test_waiting_finds_a_reservation_that_runs_out(face: Face, topic: Any, clock: Clock) -> None:
+async def test_waiting_finds_an_expired_reservation(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea")
     await topic.pop(ttr=30)
     again = await topic.pop(wait=60)
@@ -215,9 +217,7 @@ async def test_waiting_finds_a_reservation_that_runs_out(face: Face, topic: Any,
 
 
 @pytest.mark.parametrize("name", range(12))
-def test_what_is_due_just_beyond_a_look_around_is_not_late(
-    valkey_url: str, clock: Clock, namespace: str, name: int
-) -> None:
+def test_a_job_due_just_after_a_recheck_is_not_late(valkey_url: str, clock: Clock, namespace: str, name: int) -> None:
     """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name."""
     here = faces.imaginary("sync", valkey_url, clock, namespace)
     here.client.engine._sole_waiter._watch._name = b"w%d" % name

@@ -18,9 +18,7 @@ async def popped(topic: Any, holder: str, n: int, **options: Any) -> list[Any]:
     return jobs
 
 
-async def test_what_a_dead_process_held_is_ready_again_uncounted_and_in_order(
-    face: Face, topic: Any, clock: Clock
-) -> None:
+async def test_release_holder_makes_jobs_ready_uncounted_and_in_order(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
     dead = await popped(topic, "dead", 3)
     other = await popped(topic, "alive", 2)
@@ -35,7 +33,7 @@ async def test_what_a_dead_process_held_is_ready_again_uncounted_and_in_order(
     assert await topic.release_holder("dead") == 0
 
 
-async def test_a_job_that_kills_its_workers_is_dead_in_the_end(face: Face, topic: Any) -> None:
+async def test_a_job_that_kills_its_workers_becomes_dead(face: Face, topic: Any) -> None:
     await topic.add("poison", id="7", max_attempts=2)
     for n in (1, 2):
         [job] = await popped(topic, f"victim {n}", 1)
@@ -46,7 +44,7 @@ async def test_a_job_that_kills_its_workers_is_dead_in_the_end(face: Face, topic
     assert (await topic.stats()).died == 1
 
 
-async def test_a_process_that_holds_many_is_released_in_steps(face: Face, topic: Any) -> None:
+async def test_many_jobs_of_a_holder_are_released_in_steps(face: Face, topic: Any) -> None:
     await topic.add_many(range(1700))
     await popped(topic, "dead", 1000)
     await popped(topic, "alive", 300)
@@ -55,7 +53,7 @@ async def test_a_process_that_holds_many_is_released_in_steps(face: Face, topic:
     assert (stats.ready, stats.reserved) == (1400, 300)
 
 
-async def test_no_more_are_released_than_was_said(face: Face, topic: Any) -> None:
+async def test_release_holder_respects_its_limit(face: Face, topic: Any) -> None:
     await topic.add_many(range(900))
     await popped(topic, "dead", 600)
     await popped(topic, "alive", 300)
@@ -66,7 +64,7 @@ async def test_no_more_are_released_than_was_said(face: Face, topic: Any) -> Non
         await topic.release_holder("dead", limit=0)
 
 
-async def test_its_reservations_are_renewed_for_it_and_nobody_else_s(face: Face, topic: Any, clock: Clock) -> None:
+async def test_touch_holder_renews_only_the_jobs_of_that_holder(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n), ttr=ttr) for n, ttr in enumerate([10, 100])])
     mine = await popped(topic, "mute", 2)
     await topic.add("other", id="other")
@@ -82,7 +80,7 @@ async def test_its_reservations_are_renewed_for_it_and_nobody_else_s(face: Face,
 
 
 @pytest.mark.parametrize("holder", ["", "x" * 256, 7])
-async def test_a_holder_has_a_name(face: Face, topic: Any, holder: Any) -> None:
+async def test_an_invalid_holder_is_refused(face: Face, topic: Any, holder: Any) -> None:
     with pytest.raises(BadInput, match="holder"):
         await topic.release_holder(holder)
     with pytest.raises(BadInput, match="holder"):
@@ -90,7 +88,7 @@ async def test_a_holder_has_a_name(face: Face, topic: Any, holder: Any) -> None:
 
 
 @pytest.mark.slow
-async def test_more_jobs_than_one_script_takes_are_settled_in_steps(face: Face, topic: Any, clock: Clock) -> None:
+async def test_very_many_jobs_are_settled_in_steps(face: Face, topic: Any, clock: Clock) -> None:
     """Lua unpacks some 8,000 values at most."""
     jobs: list[Any] = []
     await topic.add_many(range(9000))

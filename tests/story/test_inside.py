@@ -25,7 +25,7 @@ async def test_leaving_the_block_finishes_the_job(face: Face, topic: Any) -> Non
     assert await topic.get("7") is None
 
 
-async def test_an_exception_gives_it_back_with_back_off_and_comes_through(face: Face, topic: Any, clock: Clock) -> None:
+async def test_an_exception_releases_the_job_with_back_off_and_propagates(face: Face, topic: Any, clock: Clock) -> None:
     own = ValueError("the kettle is cold")
     with pytest.raises(ValueError) as seen:
         async with face.inside(await one(topic)):
@@ -38,7 +38,7 @@ async def test_an_exception_gives_it_back_with_back_off_and_comes_through(face: 
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-async def test_ctrl_c_gives_it_back_at_once_uncounted(
+async def test_ctrl_c_releases_the_job_at_once_uncounted(
     face: Face, topic: Any, clock: Clock, kind: type[BaseException]
 ) -> None:
     own = kind()
@@ -51,7 +51,7 @@ async def test_ctrl_c_gives_it_back_at_once_uncounted(
     assert (await topic.pop()).attempt == 1
 
 
-async def test_the_last_attempt_that_fails_is_dead_with_the_error(face: Face, topic: Any) -> None:
+async def test_a_failed_last_attempt_leaves_a_dead_job_with_the_error(face: Face, topic: Any) -> None:
     with pytest.raises(ValueError, match="cold"):
         async with face.inside(await one(topic, max_attempts=1)):
             raise ValueError("cold")
@@ -61,7 +61,7 @@ async def test_the_last_attempt_that_fails_is_dead_with_the_error(face: Face, to
 
 @pytest.mark.parametrize("verb", ["finish", "release", "bury"])
 @pytest.mark.parametrize("then", ["leaves", "raises"])
-async def test_what_the_block_settled_stays_settled(face: Face, topic: Any, verb: str, then: str) -> None:
+async def test_a_job_settled_in_the_block_stays_settled(face: Face, topic: Any, verb: str, then: str) -> None:
     job = await one(topic)
     try:
         async with face.inside(job):
@@ -76,14 +76,14 @@ async def test_what_the_block_settled_stays_settled(face: Face, topic: Any, verb
     assert (await topic.stats()).stale == 0
 
 
-async def test_a_block_that_took_too_long_is_told(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_block_that_exceeds_the_ttr_raises_stale_receipt(face: Face, topic: Any, clock: Clock) -> None:
     with pytest.raises(StaleReceipt, match="time to run"):
         async with face.inside(await one(topic)):
             clock.advance(10)
     assert (await topic.get("7")).state == "ready"
 
 
-async def test_its_own_exception_comes_through_though_the_reservation_is_over(
+async def test_the_blocks_exception_propagates_even_if_the_reservation_expired(
     face: Face, topic: Any, clock: Clock
 ) -> None:
     job = await one(topic)
@@ -93,7 +93,7 @@ async def test_its_own_exception_comes_through_though_the_reservation_is_over(
             raise ValueError("my own")
 
 
-async def test_a_block_may_renew(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_block_may_renew_its_reservation(face: Face, topic: Any, clock: Clock) -> None:
     async with face.inside(await one(topic)) as job:
         for _ in range(10):
             clock.advance(timedelta(seconds=10) - US)

@@ -33,7 +33,7 @@ async def test_a_rate_spreads_jobs_evenly(face: Face, topic: Any, clock: Clock) 
     assert len(moments) in (19, 20)
 
 
-async def test_a_burst_goes_at_once_after_a_quiet_time(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_burst_is_handed_out_at_once_after_a_quiet_time(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate=(60, "1m"), burst=5)
     clock.advance("1h")
     await topic.add_many(range(30))
@@ -51,7 +51,9 @@ async def test_a_burst_goes_at_once_after_a_quiet_time(face: Face, topic: Any, c
 @pytest.mark.parametrize(
     ("rate", "burst"), [("1/s", None), ("7/s", 3), ("1000/s", None), ("100/m", 1), ("999/37s", 10), ("3/1m", None)]
 )
-async def test_never_above_and_hardly_below(face: Face, topic: Any, clock: Clock, rate: str, burst: int | None) -> None:
+async def test_a_rate_is_never_exceeded_and_almost_reached(
+    face: Face, topic: Any, clock: Clock, rate: str, burst: int | None
+) -> None:
     """Consumers come with batches of any size, now and then a little late; there is always work."""
     defaults = await topic.configure(rate=rate, burst=burst)
     rng = random.Random(rate)
@@ -69,7 +71,7 @@ async def test_never_above_and_hardly_below(face: Face, topic: Any, clock: Clock
     assert len(moments) >= 0.95 * possible
 
 
-async def test_who_waits_for_a_rate_sleeps_until_it_allows_the_next(
+async def test_a_consumer_waiting_for_a_rate_does_not_poll(
     face: Face, topic: Any, namespace: str, valkey_url: str
 ) -> None:
     """No look in between: the moment is known."""
@@ -100,7 +102,7 @@ async def test_changing_the_rate_never_lets_more_through(face: Face, topic: Any,
     assert len(await topic.pop_many(9)) == 9
 
 
-async def test_a_live_change_holds_at_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_changed_concurrency_limit_holds_at_once(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(10))
     assert len(await topic.pop_many(4)) == 4
     await topic.configure(concurrency=2)
@@ -111,7 +113,7 @@ async def test_a_live_change_holds_at_once(face: Face, topic: Any, clock: Clock)
     assert len(await topic.pop_many(9)) == 4
 
 
-async def test_rate_and_cap_hold_together(face: Face, topic: Any, clock: Clock) -> None:
+async def test_rate_and_concurrency_limits_hold_together(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="10/s", burst=10, concurrency=4)
     clock.advance(60)
     await topic.add_many(range(50))
@@ -124,7 +126,7 @@ async def test_rate_and_cap_hold_together(face: Face, topic: Any, clock: Clock) 
     assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(milliseconds=100))
 
 
-async def test_what_waits_for_a_limit_keeps_its_order_and_its_attempts(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_waiting_for_a_limit_keep_their_order_and_attempts(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/s", concurrency=2)
     await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
     seen = []
@@ -135,7 +137,7 @@ async def test_what_waits_for_a_limit_keeps_its_order_and_its_attempts(face: Fac
     assert seen == [(n, 1) for n in range(6)]
 
 
-async def test_stats_tell_what_ready_jobs_wait_for(face: Face, topic: Any, clock: Clock) -> None:
+async def test_stats_show_why_ready_jobs_wait(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/10s")
     assert (await topic.stats()).limited is None, "nothing waits"
     await topic.add_many(range(3))
@@ -176,7 +178,7 @@ async def test_waiting_for_a_limit_is_not_lateness(face: Face, topic: Any, clock
     assert (await topic.stats()).lateness.max > timedelta(seconds=5)
 
 
-async def test_what_is_configured_is_told(face: Face, topic: Any) -> None:
+async def test_configure_returns_the_options_in_force(face: Face, topic: Any) -> None:
     usual = await topic.configure()
     assert (usual.rate, usual.burst, usual.concurrency, usual.max_lateness) == (None, None, None, None)
     own = await topic.configure(rate="100/1m", concurrency=7, max_lateness="1h")
@@ -204,13 +206,13 @@ async def test_what_is_configured_is_told(face: Face, topic: Any) -> None:
         ({"max_lateness": 0}, "too short"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(face: Face, topic: Any, named: Any, said: str) -> None:
+async def test_nonsensical_options_are_refused(face: Face, topic: Any, named: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         await topic.configure(**named)
     assert (await topic.configure()).rate is None
 
 
-def test_many_clients_share_one_rate_and_one_cap(valkey_url: str, namespace: str) -> None:
+def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, namespace: str) -> None:
     """Fifty, each with its own connection; one clock, and luck says whose turn it is."""
     clock, rng = Clock(), random.Random(8)
     crew = [TestClient(valkey_url, clock, namespace=namespace) for _ in range(50)]
@@ -243,7 +245,7 @@ async def give_back(face: Face, topic: Any, jobs: list[Any]) -> None:
     await face.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
 
 
-async def test_what_is_given_back_unseen_gives_its_share_back(face: Face, topic: Any, clock: Clock) -> None:
+async def test_undelivered_jobs_return_their_share_of_the_rate(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/s", burst=3)
     clock.advance("1h")
     await topic.add_many(range(9))
@@ -256,7 +258,7 @@ async def test_what_is_given_back_unseen_gives_its_share_back(face: Face, topic:
     assert await topic.pop() is None, "that one was in somebody's hands"
 
 
-async def test_a_share_that_time_has_given_back_does_not_come_twice(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_replenished_share_of_the_rate_is_not_returned_twice(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/s", burst=2)
     clock.advance("1h")
     await topic.add_many(range(9))
@@ -271,7 +273,7 @@ async def test_a_share_that_time_has_given_back_does_not_come_twice(face: Face, 
     assert await topic.pop() is None, "nor across another rate"
 
 
-async def test_never_above_though_many_are_given_back(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(face: Face, topic: Any, clock: Clock) -> None:
     defaults = await topic.configure(rate="7/s", burst=3)
     rng, moments = random.Random(7), list[int]()
     await topic.add_many(range(200))

@@ -40,7 +40,9 @@ async def test_a_long_delay_is_exact(face: Face, topic: Any, clock: Clock, delay
 
 
 @pytest.mark.parametrize("delay", LONG.values(), ids=LONG)
-async def test_a_long_delay_can_be_said_otherwise(face: Face, topic: Any, clock: Clock, delay: timedelta) -> None:
+async def test_a_long_delay_can_be_written_in_several_ways(
+    face: Face, topic: Any, clock: Clock, delay: timedelta
+) -> None:
     us = delay // US
     assert (await topic.add(1, delay=f"{us}us")).due == now(clock) + delay
     assert (await topic.add(1, at=now(clock) + delay)).due == now(clock) + delay
@@ -51,7 +53,7 @@ async def test_a_long_delay_can_be_said_otherwise(face: Face, topic: Any, clock:
 
 
 @pytest.mark.parametrize("offset_us", [1, 31, 32, 33, 63, 64, 999_999])
-async def test_a_day_before_the_end_of_time_is_a_day_before(
+async def test_due_times_in_9999_are_exact_to_32_microseconds(
     face: Face, topic: Any, clock: Clock, offset_us: int
 ) -> None:
     moment = LAST - timedelta(days=1, microseconds=offset_us)
@@ -60,7 +62,7 @@ async def test_a_day_before_the_end_of_time_is_a_day_before(
     assert added.state == "delayed"
 
 
-async def test_the_last_second_of_the_year_9999_may_be_named(face: Face, topic: Any) -> None:
+async def test_the_last_second_of_the_year_9999_is_accepted(face: Face, topic: Any) -> None:
     moment = LAST.replace(microsecond=0)
     assert (await topic.add("tea", at=moment)).due == moment
 
@@ -70,7 +72,7 @@ REFUSED = ["reschedule", "add", "add_many", "atomic"]
 
 @pytest.mark.parametrize("verb", REFUSED)
 @pytest.mark.parametrize("delay", ["beyond", "far beyond", "never"])
-async def test_beyond_the_year_9999_is_refused_before_anything_is_written(
+async def test_times_beyond_the_year_9999_are_refused_before_anything_is_written(
     face: Face, topic: Any, clock: Clock, written: Snapshot, verb: str, delay: str
 ) -> None:
     await topic.add("there", id="7", delay=5)

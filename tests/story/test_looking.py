@@ -44,7 +44,7 @@ async def pages(topic: Any, state: str | None, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8, 100])
 @pytest.mark.parametrize("state", ["delayed", "ready", "reserved", "dead"])
-async def test_a_state_is_listed_page_by_page(
+async def test_jobs_of_a_state_are_listed_in_pages(
     face: Face, topic: Any, clock: Clock, state: str, limit: int, written: Snapshot
 ) -> None:
     expected, before = (await fill(topic, clock))[state], written()
@@ -57,13 +57,13 @@ async def test_a_state_is_listed_page_by_page(
 
 
 @pytest.mark.parametrize("limit", [1, 5, 100])
-async def test_all_are_listed_whatever_their_state(face: Face, topic: Any, clock: Clock, limit: int) -> None:
+async def test_jobs_of_all_states_are_listed(face: Face, topic: Any, clock: Clock, limit: int) -> None:
     expected = await fill(topic, clock)
     found = await pages(topic, None, limit=limit)
     assert sorted(found) == sorted(id for ids in expected.values() for id in ids)
 
 
-async def test_many_of_one_moment_are_listed_each_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_with_one_due_time_are_each_listed_once(face: Face, topic: Any, clock: Clock) -> None:
     midnight = now(clock) + timedelta(hours=1)
     ids = [f"{n}" for n in range(60)] + ["Z", "a", "é", "测", "~", "_", "-"]
     await topic.add_many([NewJob(0, id=id) for id in ids], at=midnight)
@@ -72,7 +72,7 @@ async def test_many_of_one_moment_are_listed_each_once(face: Face, topic: Any, c
         assert sorted(found) == sorted(ids)
 
 
-async def test_a_window_of_due_times(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_are_listed_by_a_window_of_due_times(face: Face, topic: Any, clock: Clock) -> None:
     began = now(clock)
     await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n)) for n in range(10)])
 
@@ -86,7 +86,7 @@ async def test_a_window_of_due_times(face: Face, topic: Any, clock: Clock) -> No
     assert await pages(topic, "delayed", due_after=at(20)) == []
 
 
-async def test_a_page_goes_on_where_it_stopped_though_jobs_come_and_go(face: Face, topic: Any, clock: Clock) -> None:
+async def test_paging_continues_correctly_while_jobs_come_and_go(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n), delay=n) for n in range(1, 9)])
     first = await topic.list("delayed", limit=3)
     await topic.delete("3")
@@ -95,9 +95,7 @@ async def test_a_page_goes_on_where_it_stopped_though_jobs_come_and_go(face: Fac
     assert [job.id for job in second] == ["4", "5", "6"]
 
 
-async def test_stats_count_every_state_and_everything_that_happened(
-    face: Face, topic: Any, clock: Clock, written: Snapshot
-) -> None:
+async def test_stats_count_states_and_events(face: Face, topic: Any, clock: Clock, written: Snapshot) -> None:
     await fill(topic, clock)
     before = written()
     stats = await topic.stats()
@@ -111,7 +109,7 @@ async def test_stats_count_every_state_and_everything_that_happened(
     assert written() == before, "looking changes nothing"
 
 
-async def test_counters_tell_what_happened(face: Face, topic: Any, clock: Clock) -> None:
+async def test_counters_count_every_event(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n), max_attempts=1) for n in range(6)])
     jobs = await topic.pop_many(5, ttr=10)
     await topic.finish(jobs[0])
@@ -130,7 +128,7 @@ async def test_counters_tell_what_happened(face: Face, topic: Any, clock: Clock)
     assert timedelta(seconds=20) <= stats.lateness.max <= timedelta(seconds=25)
 
 
-async def test_lateness_is_right_to_within_a_fifth(face: Face, topic: Any, clock: Clock) -> None:
+async def test_lateness_percentiles_are_accurate_within_a_fifth(face: Face, topic: Any, clock: Clock) -> None:
     moment = now(clock)
     await topic.add_many([NewJob(n, at=moment + timedelta(milliseconds=n)) for n in range(100)])
     clock.advance("99ms")
@@ -150,7 +148,7 @@ async def test_an_empty_topic_has_stats_too(face: Face, topic: Any) -> None:
     assert (await topic.check()).looked_at == 0
 
 
-async def test_the_histogram_tells_how_many_are_due_when(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_histogram_counts_jobs_by_due_time(face: Face, topic: Any, clock: Clock) -> None:
     moment = now(clock)
     await topic.add_many([NewJob(n, at=moment + timedelta(minutes=n)) for n in range(-5, 70)])
     shown = await topic.histogram(span="1h", buckets=6)
@@ -162,14 +160,14 @@ async def test_the_histogram_tells_how_many_are_due_when(face: Face, topic: Any,
     assert (shown.before, shown.counts, shown.after) == (0, (10,), 65)
 
 
-async def test_topics_that_were_added_to_are_known(face: Face) -> None:
+async def test_topics_lists_all_topics_with_jobs(face: Face) -> None:
     assert await face.topics() == []
     for name in ("b", "a", "测试"):
         await face.topic(name).add(1)
     assert await face.topics() == ["a", "b", "测试"]
 
 
-async def test_check_looks_at_everything(face: Face, topic: Any, clock: Clock) -> None:
+async def test_check_examines_everything(face: Face, topic: Any, clock: Clock) -> None:
     await fill(topic, clock)
     found = await topic.check()
     assert found.ok

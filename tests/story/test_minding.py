@@ -13,7 +13,7 @@ from tarry import NewJob
 from tarry.clients.testing import Clock
 
 
-async def test_unknown_ids_answer_none(face: Face, topic: Any) -> None:
+async def test_unknown_ids_return_none(face: Face, topic: Any) -> None:
     assert await topic.get("7") is None
     assert await topic.kick("7") is None
     assert await topic.delete("7") is None
@@ -22,7 +22,7 @@ async def test_unknown_ids_answer_none(face: Face, topic: Any) -> None:
 
 
 @STATES
-async def test_delete_tells_the_state_and_is_final(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_delete_returns_the_state_and_is_final(face: Face, topic: Any, clock: Clock, state: str) -> None:
     await in_state(topic, clock, state)
     assert await topic.delete("7") == state
     assert await topic.get("7") is None
@@ -32,7 +32,7 @@ async def test_delete_tells_the_state_and_is_final(face: Face, topic: Any, clock
     assert (await topic.add("new", id="7")).created
 
 
-async def test_kick_brings_a_dead_job_back_with_all_its_attempts(face: Face, topic: Any, clock: Clock) -> None:
+async def test_kick_revives_a_dead_job_with_all_its_attempts(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=1)
     await topic.release(await topic.pop(), delay=0)
     assert await topic.kick("7") == "dead"
@@ -42,7 +42,7 @@ async def test_kick_brings_a_dead_job_back_with_all_its_attempts(face: Face, top
 
 
 @pytest.mark.parametrize("state", ["delayed", "ready", "reserved"])
-async def test_kick_leaves_the_living_alone(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_kick_leaves_jobs_in_other_states_alone(face: Face, topic: Any, clock: Clock, state: str) -> None:
     await in_state(topic, clock, state)
     before = await topic.get("7")
     assert await topic.kick("7") == state
@@ -50,7 +50,7 @@ async def test_kick_leaves_the_living_alone(face: Face, topic: Any, clock: Clock
     assert (after.state, after.due, after.attempts) == (before.state, before.due, before.attempts)
 
 
-async def test_many_are_kicked_in_order(face: Face, topic: Any) -> None:
+async def test_kick_many_returns_states_in_order(face: Face, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abcd"])
     await topic.bury_many(await topic.pop_many(3))
     assert await topic.kick_many(["c", "a", "b", "d", "e"]) == ["dead", "dead", "dead", "ready", None]
@@ -58,7 +58,9 @@ async def test_many_are_kicked_in_order(face: Face, topic: Any) -> None:
 
 
 @pytest.mark.parametrize("state", ["delayed", "ready"])
-async def test_reschedule_moves_what_waits(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_reschedule_changes_the_due_time_of_waiting_jobs(
+    face: Face, topic: Any, clock: Clock, state: str
+) -> None:
     await in_state(topic, clock, state)
     assert await topic.reschedule("7", delay="1h") == state
     assert (await topic.get("7")).due == now(clock) + timedelta(hours=1)
@@ -70,7 +72,9 @@ async def test_reschedule_moves_what_waits(face: Face, topic: Any, clock: Clock,
 
 
 @pytest.mark.parametrize("state", ["reserved", "dead"])
-async def test_reschedule_tells_the_state_of_the_others(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_reschedule_returns_the_state_of_other_jobs_unchanged(
+    face: Face, topic: Any, clock: Clock, state: str
+) -> None:
     await in_state(topic, clock, state)
     before = await topic.get("7")
     assert await topic.reschedule("7", delay="1h") == state
@@ -78,7 +82,7 @@ async def test_reschedule_tells_the_state_of_the_others(face: Face, topic: Any, 
     assert (after.state, after.reserved_until, after.died) == (state, before.reserved_until, before.died)
 
 
-async def test_a_reservation_that_ran_out_may_be_rescheduled(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_with_an_expired_reservation_may_be_rescheduled(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     await topic.pop(ttr=10)
     clock.advance(10)
@@ -95,7 +99,7 @@ async def test_a_rescheduled_retry_keeps_its_attempts(face: Face, topic: Any, cl
     assert (await topic.pop()).attempt == 2
 
 
-async def test_many_are_rescheduled_and_deleted(face: Face, topic: Any, clock: Clock) -> None:
+async def test_reschedule_many_and_delete_many_return_states(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abcd"])
     await topic.pop()
     assert await topic.reschedule_many(list("abx"), delay=60) == ["reserved", "ready", None]
@@ -103,7 +107,7 @@ async def test_many_are_rescheduled_and_deleted(face: Face, topic: Any, clock: C
     assert [job.id for job in await topic.list()] == ["d"]
 
 
-async def test_looking_tells_all_there_is_to_tell(face: Face, topic: Any, clock: Clock) -> None:
+async def test_get_shows_all_fields_of_a_job(face: Face, topic: Any, clock: Clock) -> None:
     began = now(clock)
     await topic.add({"n": 1}, id="7", delay=10, ttr="1m30s", max_attempts=5, headers={"a": "b"})
     info = await topic.get("7")

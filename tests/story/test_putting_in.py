@@ -40,31 +40,31 @@ async def test_a_job_without_delay_is_ready(face: Face, topic: Any, clock: Clock
 
 
 @pytest.mark.parametrize("delay", [90, 90.0, timedelta(seconds=90), "90", "90s", "1m30s", "PT1M30S", "1.5m"])
-async def test_a_delay_is_written_in_many_ways(face: Face, topic: Any, clock: Clock, delay: Any) -> None:
+async def test_a_delay_can_be_written_in_many_ways(face: Face, topic: Any, clock: Clock, delay: Any) -> None:
     added = await topic.add("tea", delay=delay)
     assert added.state == "delayed"
     assert added.due == now(clock) + timedelta(seconds=90)
 
 
-async def test_at_names_the_moment_itself(face: Face, topic: Any, clock: Clock) -> None:
+async def test_at_sets_the_due_time_itself(face: Face, topic: Any, clock: Clock) -> None:
     moment = now(clock) + timedelta(days=1, microseconds=7)
     added = await topic.add("tea", at=moment.astimezone(timezone(timedelta(hours=5, minutes=30))))
     assert (added.due, added.state) == (moment, "delayed")
 
 
-async def test_at_in_the_past_is_ready_and_late_from_then_on(face: Face, topic: Any, clock: Clock) -> None:
+async def test_at_in_the_past_makes_a_ready_job_that_is_late(face: Face, topic: Any, clock: Clock) -> None:
     added = await topic.add("tea", at=now(clock) - timedelta(hours=1))
     assert added.state == "ready"
     assert (await topic.pop()).lateness == timedelta(hours=1)
 
 
-async def test_an_id_is_made_for_a_job_that_has_none(face: Face, topic: Any) -> None:
+async def test_a_job_without_an_id_gets_a_short_unique_one(face: Face, topic: Any) -> None:
     ids = [(await topic.add(n)).id for n in range(50)]
     assert len(set(ids)) == 50
     assert max(map(len, ids)) <= 24, "short"
 
 
-async def test_unicode_names_and_ids_are_as_good_as_any(face: Face, clock: Clock) -> None:
+async def test_unicode_names_and_ids_work(face: Face, clock: Clock) -> None:
     topic = face.topic("订单/未付款 😀")
     await topic.add("茶", id="七号 é")
     job = await topic.pop()
@@ -72,7 +72,7 @@ async def test_unicode_names_and_ids_are_as_good_as_any(face: Face, clock: Clock
     await topic.finish(job)
 
 
-async def test_headers_come_back_as_they_were(face: Face, topic: Any) -> None:
+async def test_headers_round_trip(face: Face, topic: Any) -> None:
     headers = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "測": "茶"}
     await topic.add("tea", id="7", headers=headers)
     assert (await topic.get("7")).headers == headers
@@ -87,7 +87,9 @@ STATES = pytest.mark.parametrize("state", ["delayed", "ready", "reserved", "dead
 
 
 @STATES
-async def test_error_tells_the_state_of_the_one_that_is_there(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_if_exists_error_names_the_state_of_the_existing_job(
+    face: Face, topic: Any, clock: Clock, state: str
+) -> None:
     await in_state(topic, clock, state)
     with pytest.raises(JobExists) as told:
         await topic.add("new", id="7")
@@ -97,7 +99,7 @@ async def test_error_tells_the_state_of_the_one_that_is_there(face: Face, topic:
 
 
 @STATES
-async def test_keep_leaves_the_one_that_is_there(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_if_exists_keep_leaves_the_existing_job_alone(face: Face, topic: Any, clock: Clock, state: str) -> None:
     await in_state(topic, clock, state)
     before = await topic.get("7")
     added = await topic.add("new", id="7", delay=5, if_exists="keep")
@@ -107,7 +109,7 @@ async def test_keep_leaves_the_one_that_is_there(face: Face, topic: Any, clock: 
 
 
 @STATES
-async def test_replace_is_delete_and_add(face: Face, topic: Any, clock: Clock, state: str) -> None:
+async def test_if_exists_replace_is_delete_and_add(face: Face, topic: Any, clock: Clock, state: str) -> None:
     await in_state(topic, clock, state)
     added = await topic.add("new", id="7", delay=5, if_exists="replace", headers={"a": "b"})
     assert (added.created, added.state, added.due) == (True, "delayed", now(clock) + timedelta(seconds=5))
@@ -126,7 +128,7 @@ async def test_a_finished_job_leaves_its_id_free(face: Face, topic: Any) -> None
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_of_many_each_may_differ_from_the_rest(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_of_add_many_may_have_their_own_options(face: Face, topic: Any, clock: Clock) -> None:
     moment = now(clock) + timedelta(hours=1)
     added = await topic.add_many(
         [
@@ -149,7 +151,7 @@ async def test_of_many_each_may_differ_from_the_rest(face: Face, topic: Any, clo
     assert (await topic.get("a")).headers == {"k": "all"}
 
 
-async def test_none_at_all_is_no_error(face: Face, topic: Any) -> None:
+async def test_empty_batches_are_no_error(face: Face, topic: Any) -> None:
     assert await topic.add_many([]) == []
     await topic.finish_many([])
     await topic.touch_many([])
@@ -159,7 +161,7 @@ async def test_none_at_all_is_no_error(face: Face, topic: Any) -> None:
     assert await topic.reschedule_many([], delay=1) == []
 
 
-async def test_two_thousand_and_a_half_go_in_three_scripts(face: Face, topic: Any, clock: Clock) -> None:
+async def test_add_many_splits_2500_jobs_into_scripts(face: Face, topic: Any, clock: Clock) -> None:
     added = await topic.add_many([{"n": n} for n in range(2500)], delay=10)
     assert len({one.id for one in added}) == 2500
     assert (await topic.stats()).delayed == 2500
@@ -170,7 +172,7 @@ async def test_two_thousand_and_a_half_go_in_three_scripts(face: Face, topic: An
     assert len(await topic.pop_many(1000)) == 500
 
 
-async def test_the_number_done_is_told_when_a_later_one_is_refused(face: Face, topic: Any) -> None:
+async def test_add_many_reports_how_many_were_added_before_a_refusal(face: Face, topic: Any) -> None:
     await topic.add("old", id="taken", delay=5)
     batch: list[Any] = [NewJob(n, id=f"{n}") for n in range(1500)]
     batch[1200] = NewJob(1200, id="taken")
@@ -180,7 +182,7 @@ async def test_the_number_done_is_told_when_a_later_one_is_refused(face: Face, t
     assert (await topic.stats()).delayed == 1001, "the second script added none of its 500"
 
 
-async def test_a_megabyte_fills_a_script_too(face: Face, topic: Any) -> None:
+async def test_add_many_splits_scripts_by_size_too(face: Face, topic: Any) -> None:
     await topic.add("old", id="taken", delay=5)
     batch: list[Any] = [NewJob(b"x" * 400_000, id=f"{n}") for n in range(5)]
     batch.append(NewJob(b"x", id="taken"))
@@ -189,7 +191,7 @@ async def test_a_megabyte_fills_a_script_too(face: Face, topic: Any) -> None:
     assert told.value.done == 4
 
 
-async def test_atomic_is_one_script_or_nothing(face: Face, topic: Any) -> None:
+async def test_atomic_adds_everything_in_one_script_or_nothing(face: Face, topic: Any) -> None:
     with pytest.raises(BadInput, match="1000"):
         await topic.add_many(range(1001), atomic=True)
     with pytest.raises(BadInput, match="atomic"):
@@ -198,14 +200,14 @@ async def test_atomic_is_one_script_or_nothing(face: Face, topic: Any) -> None:
     assert len(await topic.add_many(range(1000), atomic=True)) == 1000
 
 
-async def test_one_that_is_there_keeps_out_all_of_its_script(face: Face, topic: Any) -> None:
+async def test_an_existing_id_keeps_its_whole_script_out(face: Face, topic: Any) -> None:
     await topic.add("old", id="b")
     with pytest.raises(JobExists, match="Job b "):
         await topic.add_many([NewJob(n, id=n) for n in "abc"])
     assert await topic.get_many(["a", "c"]) == [None, None]
 
 
-async def test_many_with_keep_and_replace(face: Face, topic: Any) -> None:
+async def test_add_many_supports_keep_and_replace(face: Face, topic: Any) -> None:
     await topic.add("old", id="b")
     kept = await topic.add_many([NewJob("new", id=n) for n in "abc"], if_exists="keep")
     assert [one.created for one in kept] == [True, False, True]
@@ -222,12 +224,12 @@ async def test_an_id_given_twice_is_refused_before_anything_is_written(face: Fac
     assert (await topic.stats()).ready == 0
 
 
-async def test_an_id_given_twice_with_replace_is_the_last_one(face: Face, topic: Any) -> None:
+async def test_with_replace_the_last_job_with_an_id_wins(face: Face, topic: Any) -> None:
     await topic.add_many([NewJob(1, id="a"), NewJob(2, id="a")], if_exists="replace")
     assert [job.body for job in await topic.pop_many(5)] == [2]
 
 
-async def test_an_id_given_twice_with_keep_is_the_first_one(face: Face, topic: Any) -> None:
+async def test_with_keep_the_first_job_with_an_id_wins(face: Face, topic: Any) -> None:
     added = await topic.add_many([NewJob(1, id="a"), NewJob(2, id="a")], if_exists="keep")
     assert [(one.created, one.state) for one in added] == [(True, "ready"), (False, "ready")]
     assert [job.body for job in await topic.pop_many(5)] == [1]

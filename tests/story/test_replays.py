@@ -38,7 +38,7 @@ def told(outcomes: list[Any]) -> str | None:
 
 
 @VERBS
-async def test_settled_twice_is_settled_once(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_settling_twice_settles_once(face: Face, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     call = SETTLE[verb](topic, job)
     assert told(await face.run(call)) is None
@@ -55,14 +55,14 @@ async def test_settled_twice_is_settled_once(face: Face, topic: Any, clock: Cloc
 
 
 @VERBS
-async def test_a_first_call_that_never_arrived_is_done_by_the_second(face: Face, topic: Any, verb: str) -> None:
+async def test_a_repetition_does_what_the_lost_first_call_did_not(face: Face, topic: Any, verb: str) -> None:
     job = await reserved(topic)
     assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
 @VERBS
-async def test_though_the_time_to_run_is_over_by_then(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_a_repetition_settles_even_after_the_ttr(face: Face, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     clock.advance(31)
     assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
@@ -70,7 +70,7 @@ async def test_though_the_time_to_run_is_over_by_then(face: Face, topic: Any, cl
 
 
 @pytest.mark.parametrize("verb", ["finish", "bury"])
-async def test_though_it_was_put_back_by_then(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_a_repetition_settles_a_job_that_was_put_back(face: Face, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     clock.advance(31)
     await topic.pause("1h")
@@ -80,7 +80,9 @@ async def test_though_it_was_put_back_by_then(face: Face, topic: Any, clock: Clo
 
 
 @VERBS
-async def test_a_second_call_harms_nobody_who_has_the_job_now(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_a_repetition_is_refused_once_another_holder_has_the_job(
+    face: Face, topic: Any, clock: Clock, verb: str
+) -> None:
     job = await reserved(topic)
     clock.advance(31)
     other = await topic.pop()
@@ -89,7 +91,7 @@ async def test_a_second_call_harms_nobody_who_has_the_job_now(face: Face, topic:
 
 
 @VERBS
-async def test_only_a_second_finish_of_a_job_that_is_gone_is_a_success(face: Face, topic: Any, verb: str) -> None:
+async def test_only_a_repeated_finish_of_a_missing_job_succeeds(face: Face, topic: Any, verb: str) -> None:
     job = await reserved(topic)
     await topic.delete("7")
     expected = None if verb == "finish" else "gone"
@@ -97,7 +99,7 @@ async def test_only_a_second_finish_of_a_job_that_is_gone_is_a_success(face: Fac
 
 
 @VERBS
-async def test_a_second_call_leaves_a_new_job_with_the_same_id_alone(face: Face, topic: Any, verb: str) -> None:
+async def test_a_repetition_leaves_a_new_job_with_the_same_id_alone(face: Face, topic: Any, verb: str) -> None:
     job = await reserved(topic)
     await topic.delete("7")
     await topic.add("new", id="7")
@@ -106,7 +108,7 @@ async def test_a_second_call_leaves_a_new_job_with_the_same_id_alone(face: Face,
     assert (info.state, info.body, info.attempts) == ("ready", "new", 0)
 
 
-async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
+async def test_each_job_of_a_repeated_batch_is_judged_by_itself(face: Face, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abc"])
     jobs = await topic.pop_many(3)
     await topic.finish(jobs[0])
@@ -124,7 +126,7 @@ def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
 
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
 @pytest.mark.parametrize("id", ["7", None])
-async def test_added_twice_is_added_once_and_answered_alike(
+async def test_a_repeated_add_adds_once_and_returns_the_same(
     face: Face, topic: Any, clock: Clock, if_exists: Any, id: str | None
 ) -> None:
     call = adding(topic, id, delay=10, if_exists=if_exists)
@@ -137,9 +139,7 @@ async def test_added_twice_is_added_once_and_answered_alike(
 
 
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
-async def test_a_second_add_finds_its_job_wherever_it_is_by_now(
-    face: Face, topic: Any, clock: Clock, if_exists: Any
-) -> None:
+async def test_a_repeated_add_finds_its_job_in_any_state(face: Face, topic: Any, clock: Clock, if_exists: Any) -> None:
     call = adding(topic, if_exists=if_exists)
     first = await face.run(call)
     job = await topic.pop()
@@ -155,7 +155,7 @@ async def test_a_second_add_finds_its_job_wherever_it_is_by_now(
     assert (await topic.get("7")).due == now(clock) + timedelta(seconds=50)
 
 
-async def test_a_second_add_never_stands_beside_another_job(face: Face, topic: Any) -> None:
+async def test_a_repeated_add_never_replaces_another_job(face: Face, topic: Any) -> None:
     call = adding(topic)
     await face.run(call)
     await topic.delete("7")
@@ -166,9 +166,7 @@ async def test_a_second_add_never_stands_beside_another_job(face: Face, topic: A
 
 
 @pytest.mark.parametrize("id", ["7", None])
-async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more(
-    face: Face, topic: Any, id: str | None
-) -> None:
+async def test_a_repeated_add_of_a_finished_job_runs_it_again(face: Face, topic: Any, id: str | None) -> None:
     call = adding(topic, id)
     first = await face.run(call)
     await topic.finish(await topic.pop())
@@ -176,7 +174,7 @@ async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more
     assert (await topic.pop()).id == first.id
 
 
-async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_repeated_batch_is_added_once(face: Face, topic: Any, clock: Clock) -> None:
     context = topic.verbs.context
     (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.ENCODED_DEFAULTS)
     call = add._add_call(context, chunk)
@@ -188,7 +186,7 @@ async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Cloc
         await face.run(add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0]))
 
 
-async def test_kick_delete_and_reschedule_twice_are_the_same_as_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_kick_delete_and_reschedule_are_idempotent(face: Face, topic: Any, clock: Clock) -> None:
     await topic.bury(await reserved(topic))
     for call in (topic.verbs.kick(["7"]), topic.verbs.reschedule(["7"], 5, None), topic.verbs.delete(["7"])):
         await face.run(call)

@@ -13,9 +13,7 @@ from tarry.clients.testing import Clock
 from tarry.values.durations import HOUR, SECOND
 
 
-async def test_a_failure_waits_twice_as_long_each_time_and_an_hour_at_most(
-    face: Face, topic: Any, clock: Clock
-) -> None:
+async def test_the_default_back_off_doubles_up_to_an_hour(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=None)
     for n in range(16):
         job = await topic.pop()
@@ -27,7 +25,7 @@ async def test_a_failure_waits_twice_as_long_each_time_and_an_hour_at_most(
         clock.advance("1h")
 
 
-async def test_release_with_a_delay_waits_exactly_so(face: Face, topic: Any, clock: Clock) -> None:
+async def test_release_with_a_delay_waits_exactly_that_long(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.release(job, delay="90s")
@@ -35,7 +33,7 @@ async def test_release_with_a_delay_waits_exactly_so(face: Face, topic: Any, clo
     assert (info.state, info.due, info.attempts) == ("delayed", now(clock) + timedelta(seconds=90), 1)
 
 
-async def test_release_at_once_and_uncounted_takes_the_attempt_back(face: Face, topic: Any) -> None:
+async def test_an_uncounted_release_takes_the_attempt_back(face: Face, topic: Any) -> None:
     await topic.add("tea", max_attempts=1)
     for _ in range(5):
         job = await topic.pop()
@@ -52,7 +50,7 @@ async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clo
     assert "".join([job.body for job in await topic.pop_many(4)]) == "abcd"
 
 
-async def test_attempts_exhausted_is_dead_with_the_reason(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_without_attempts_left_is_dead_with_a_reason(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=3)
     for _ in range(3):
         assert (await topic.get("7")).state == "ready"
@@ -63,7 +61,7 @@ async def test_attempts_exhausted_is_dead_with_the_reason(face: Face, topic: Any
     assert await topic.pop() is None
 
 
-async def test_a_worker_that_never_comes_back_uses_up_attempts_too(face: Face, topic: Any, clock: Clock) -> None:
+async def test_expired_reservations_use_up_attempts_too(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=2)
     for attempt in (1, 2):
         assert (await topic.pop(ttr=10)).attempt == attempt
@@ -74,7 +72,7 @@ async def test_a_worker_that_never_comes_back_uses_up_attempts_too(face: Face, t
     assert info.first_failure is not None
 
 
-async def test_twenty_attempts_unless_somebody_says_otherwise(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_default_is_twenty_attempts(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     attempts = 0
     while job := await topic.pop():
@@ -85,7 +83,7 @@ async def test_twenty_attempts_unless_somebody_says_otherwise(face: Face, topic:
 
 
 @pytest.mark.parametrize("where", ["job", "topic"])
-async def test_without_limit_is_without_limit(face: Face, topic: Any, clock: Clock, where: str) -> None:
+async def test_max_attempts_none_is_unlimited(face: Face, topic: Any, clock: Clock, where: str) -> None:
     if where == "topic":
         assert (await topic.configure(max_attempts=None)).max_attempts is None
     await topic.add("tea", **({"max_attempts": None} if where == "job" else {}))
@@ -96,7 +94,7 @@ async def test_without_limit_is_without_limit(face: Face, topic: Any, clock: Clo
         clock.advance(US)
 
 
-async def test_a_buried_job_is_set_aside_with_its_reason_in_one_line(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_buried_job_is_dead_with_its_reason_in_one_line(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     await topic.bury(await topic.pop(), "no such\n order\t 测试")
     info = await topic.get("7")
@@ -106,7 +104,7 @@ async def test_a_buried_job_is_set_aside_with_its_reason_in_one_line(face: Face,
     assert await topic.pop() is None
 
 
-async def test_why_a_job_was_released_is_seen(face: Face, topic: Any) -> None:
+async def test_the_reason_of_a_release_is_shown(face: Face, topic: Any) -> None:
     await topic.add("tea", id="7")
     await face.of(await topic.pop(), "release", "5m", reason="no water")
     info = await topic.get("7")

@@ -26,7 +26,7 @@ async def test_a_paused_topic_hands_out_nothing_and_loses_nothing(face: Face, to
     assert (await topic.pop()).body == "tea"
 
 
-async def test_a_pause_may_have_an_end(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_pause_may_have_a_duration(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea")
     until = await topic.pause(for_="10m")
     assert until == now(clock) + timedelta(minutes=10) == (await topic.stats()).paused_until
@@ -36,7 +36,7 @@ async def test_a_pause_may_have_an_end(face: Face, topic: Any, clock: Clock) -> 
     assert (await topic.stats()).paused_until is None
 
 
-async def test_work_in_hand_is_settled_during_a_pause(face: Face, topic: Any) -> None:
+async def test_reserved_jobs_can_be_settled_during_a_pause(face: Face, topic: Any) -> None:
     await topic.add_many(list("ab"))
     a, b = await topic.pop_many(2)
     await topic.pause("1h")
@@ -47,7 +47,7 @@ async def test_work_in_hand_is_settled_during_a_pause(face: Face, topic: Any) ->
     assert (stats.ready, stats.finished, stats.released) == (2, 1, 1)
 
 
-async def test_a_reservation_runs_out_during_a_pause(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_reservation_expires_during_a_pause(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea")
     await topic.pop(ttr=10)
     await topic.pause("1h")
@@ -77,7 +77,7 @@ async def test_purge_deletes_everything_at_once(face: Face, topic: Any, clock: C
     assert (await topic.pop()).attempt == 1
 
 
-async def test_purge_of_many_goes_in_steps(face: Face, topic: Any) -> None:
+async def test_purge_deletes_many_jobs_in_steps(face: Face, topic: Any) -> None:
     await topic.add_many(range(1700), delay=60)
     assert await topic.purge("delayed") == 1700
 
@@ -95,7 +95,7 @@ async def test_dead_jobs_are_kept_thirty_days(face: Face, topic: Any, clock: Clo
 
 
 @pytest.mark.parametrize(("keep", "days"), [("1d", 1), ("90d", 90), (None, 36500)])
-async def test_how_long_the_dead_are_kept_is_the_topics_own(
+async def test_the_retention_of_dead_jobs_is_configurable_per_topic(
     face: Face, topic: Any, clock: Clock, keep: str | None, days: int
 ) -> None:
     defaults = await topic.configure(keep=keep)
@@ -111,7 +111,7 @@ async def test_how_long_the_dead_are_kept_is_the_topics_own(
         assert await topic.get("7") is None
 
 
-async def test_the_dead_are_swept_a_few_at_a_time(face: Face, topic: Any, clock: Clock) -> None:
+async def test_dead_jobs_are_swept_a_few_at_a_time(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(100))
     await topic.bury_many(await topic.pop_many(100))
     clock.advance("31d")
@@ -124,7 +124,7 @@ async def test_the_dead_are_swept_a_few_at_a_time(face: Face, topic: Any, clock:
     assert (await topic.stats()).swept == 100
 
 
-async def test_a_topics_defaults_are_told_and_taken_back(face: Face, topic: Any) -> None:
+async def test_configure_shows_sets_and_resets_defaults(face: Face, topic: Any) -> None:
     usual = await topic.configure()
     assert (usual.ttr, usual.max_attempts, usual.keep) == (timedelta(seconds=60), 20, timedelta(days=30))
     own = await topic.configure(ttr="5m", max_attempts=3, keep="7d")
@@ -134,7 +134,9 @@ async def test_a_topics_defaults_are_told_and_taken_back(face: Face, topic: Any)
     assert (await topic.configure(ttr=None)).ttr == timedelta(seconds=60)
 
 
-async def test_the_topics_limit_holds_for_jobs_that_have_none(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_max_attempts_of_the_topic_hold_for_jobs_without_their_own(
+    face: Face, topic: Any, clock: Clock
+) -> None:
     await topic.configure(max_attempts=1)
     await topic.add("own", id="own", max_attempts=2)
     await topic.add("plain", id="plain")

@@ -19,10 +19,10 @@ UTC = timezone.utc
 
 @pytest.fixture
 def schedules(face: Face) -> Any:
-    return Given(Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules)
+    return ScheduleHandle(Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules)
 
 
-class Given:
+class ScheduleHandle:
     """Schedules that are given topics as their client knows them."""
 
     def __init__(self, schedules: Any) -> None:
@@ -44,9 +44,7 @@ async def work(topic: Any, clock: Clock, span: timedelta) -> list[tuple[datetime
     return seen
 
 
-async def test_every_so_long_a_job_comes_and_nothing_drifts(
-    face: Face, topic: Any, schedules: Any, clock: Clock
-) -> None:
+async def test_an_interval_schedule_fires_without_drift(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     began = now(clock)
     made = await schedules.put(topic, "tidy", {"what": "attic"}, every="5m")
     assert (made.next, made.every, made.fired) == (began + 5 * MINUTE, 5 * MINUTE, 0)
@@ -57,7 +55,7 @@ async def test_every_so_long_a_job_comes_and_nothing_drifts(
     assert (found.fired, found.skipped, found.next, found.body) == (24, 0, began + 125 * MINUTE, {"what": "attic"})
 
 
-async def test_weeks_by_calendar_through_the_change_of_the_clocks(
+async def test_a_cron_schedule_follows_local_time_through_a_dst_change(
     face: Face, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     clock.us = round(datetime(2026, 3, 20, tzinfo=UTC).timestamp()) * SECOND
@@ -75,7 +73,7 @@ async def test_weeks_by_calendar_through_the_change_of_the_clocks(
     assert {due.strftime("%H:%M") for due in seen if due > datetime(2026, 3, 29, tzinfo=UTC)} == {"07:00"}
 
 
-async def test_a_pop_takes_what_is_older_first_and_then_what_the_schedule_adds(
+async def test_a_pop_takes_older_jobs_before_scheduled_ones(
     face: Face, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     await schedules.put(topic, "s", "scheduled", every="10s", missed="all")
@@ -87,7 +85,7 @@ async def test_a_pop_takes_what_is_older_first_and_then_what_the_schedule_adds(
 
 
 @pytest.mark.parametrize(("missed", "jobs", "skipped"), [("skip", 0, 10), ("once", 1, 9), ("all", 10, 0)])
-async def test_what_was_missed(
+async def test_missed_occurrences_are_handled_as_configured(
     face: Face, topic: Any, schedules: Any, clock: Clock, missed: Any, jobs: int, skipped: int
 ) -> None:
     await schedules.put(topic, "s", every="1h", missed=missed)
@@ -102,7 +100,7 @@ async def test_what_was_missed(
     assert len(await topic.pop_many(100)) == 1
 
 
-async def test_years_that_were_missed_are_bounded(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_years_of_missed_occurrences_are_bounded(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1m", missed="all")
     clock.advance("1000d")
     assert len(await topic.pop_many(1000)) == 1000
@@ -111,9 +109,7 @@ async def test_years_that_were_missed_are_bounded(face: Face, topic: Any, schedu
     assert (found.fired, found.skipped) == (1000, 1_439_000)
 
 
-async def test_a_schedule_is_paused_and_goes_on_in_its_beat(
-    face: Face, topic: Any, schedules: Any, clock: Clock
-) -> None:
+async def test_a_resumed_schedule_keeps_its_interval(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     began = now(clock)
     await schedules.put(topic, "s", every="1h", missed="all")
     assert await schedules.pause(topic, "s") is True
@@ -129,7 +125,7 @@ async def test_a_schedule_is_paused_and_goes_on_in_its_beat(
     assert now(clock) == began + timedelta(hours=6)
 
 
-async def test_a_paused_topic_attends_to_no_schedule(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_paused_topic_fires_no_schedule(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1h")
     await topic.pause("3h30m")
     assert await topic.pop(wait="3h") is None
@@ -138,7 +134,7 @@ async def test_a_paused_topic_attends_to_no_schedule(face: Face, topic: Any, sch
     assert (await schedules.get(topic, "s")).skipped == 2
 
 
-async def test_a_schedule_is_changed(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_putting_a_schedule_again_changes_it(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     first = await schedules.put(topic, "s", 1, every="1h")
     clock.advance("10m")
     same = await schedules.put(topic, "s", 2, every="1h")
@@ -150,7 +146,7 @@ async def test_a_schedule_is_changed(face: Face, topic: Any, schedules: Any, clo
     assert late.next == now(clock) + timedelta(hours=2)
 
 
-async def test_a_schedule_is_deleted_and_its_jobs_stay(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_deleting_a_schedule_keeps_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1m")
     job = await topic.pop(wait="2m")
     await topic.release(job, 0)
@@ -176,7 +172,7 @@ async def test_all_schedules_are_listed(face: Face, topic: Any, schedules: Any, 
     assert await schedules.list("nothing") == []
 
 
-async def test_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_schedule_sets_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     made = await schedules.put(
         topic, "s", b"raw", every=60, ttr=5, max_attempts=1, headers={"k": "v"}, max_lateness="1h"
     )
@@ -187,7 +183,7 @@ async def test_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, c
     assert (await topic.get(job.id)).state == "dead"
 
 
-async def test_a_reply_that_was_lost_adds_no_second_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_lost_reply_adds_no_second_scheduled_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     from tarry.core.requests import ScriptCall
     from tarry.values.keys import schedule_keys
     from tarry.verbs.schedules.occurrences import DUE, FIRE, _item
@@ -202,7 +198,7 @@ async def test_a_reply_that_was_lost_adds_no_second_job(face: Face, topic: Any, 
     assert len(await topic.pop_many(9)) == 1
 
 
-async def test_a_schedule_that_cannot_be_read_holds_nobody_up(
+async def test_an_unreadable_schedule_does_not_block_others(
     face: Face, topic: Any, schedules: Any, clock: Clock, valkey_url: str
 ) -> None:
     import redis
@@ -241,7 +237,7 @@ async def test_a_schedule_that_cannot_be_read_holds_nobody_up(
         ("x" * 161, {"every": 5}, "160"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_nonsensical_options_are_refused(
     face: Face, topic: Any, schedules: Any, written: Any, id: str, named: Any, said: str
 ) -> None:
     with pytest.raises(BadInput, match=said):

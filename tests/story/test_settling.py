@@ -50,7 +50,7 @@ async def test_id_and_receipt_are_enough_to_settle_from_elsewhere(face: Face, to
     assert await topic.get("7") is None
 
 
-async def test_touch_begins_the_ttr_anew(face: Face, topic: Any, clock: Clock) -> None:
+async def test_touch_restarts_the_ttr(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop(ttr=30)
     clock.advance(20)
@@ -64,7 +64,7 @@ async def test_touch_begins_the_ttr_anew(face: Face, topic: Any, clock: Clock) -
     assert (await topic.pop()).attempt == 2
 
 
-async def test_many_are_settled_at_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_batches_are_settled_together(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n)) for n in range(8)])
     jobs = await topic.pop_many(8)
     await topic.touch_many(jobs, ttr=100)
@@ -75,7 +75,7 @@ async def test_many_are_settled_at_once(face: Face, topic: Any, clock: Clock) ->
     assert states == [None, None, "delayed", "delayed", "dead", "dead", "reserved", "reserved"]
 
 
-async def test_of_many_those_that_hold_are_settled(face: Face, topic: Any) -> None:
+async def test_valid_receipts_of_a_batch_are_settled(face: Face, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abc"])
     jobs = await topic.pop_many(3)
     await topic.delete("b")
@@ -85,7 +85,7 @@ async def test_of_many_those_that_hold_are_settled(face: Face, topic: Any) -> No
     assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
 
 
-async def test_a_receipt_that_holds_is_accepted_beside_an_old_one_of_the_same_job(
+async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
     face: Face, topic: Any, clock: Clock
 ) -> None:
     await topic.add("tea", id="tea")
@@ -100,7 +100,9 @@ async def test_a_receipt_that_holds_is_accepted_beside_an_old_one_of_the_same_jo
 
 
 @VERBS
-async def test_a_late_settler_is_refused_and_harms_nobody(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_settling_too_late_is_refused_and_changes_nothing(
+    face: Face, topic: Any, clock: Clock, verb: str
+) -> None:
     await topic.add("tea", id="7")
     slow = await topic.pop(ttr=10)
     clock.advance(11)
@@ -114,7 +116,7 @@ async def test_a_late_settler_is_refused_and_harms_nobody(face: Face, topic: Any
 
 
 @VERBS
-async def test_what_was_given_back_is_no_longer_yours(face: Face, topic: Any, verb: str) -> None:
+async def test_a_released_job_cannot_be_settled_again(face: Face, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.release(job, delay=5)
@@ -122,7 +124,7 @@ async def test_what_was_given_back_is_no_longer_yours(face: Face, topic: Any, ve
 
 
 @VERBS
-async def test_what_was_set_aside_is_no_longer_yours(face: Face, topic: Any, verb: str) -> None:
+async def test_a_buried_job_cannot_be_settled_again(face: Face, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.bury(job, "no")
@@ -132,7 +134,7 @@ async def test_what_was_set_aside_is_no_longer_yours(face: Face, topic: Any, ver
 
 
 @VERBS
-async def test_deleting_a_reserved_job_is_final_and_its_worker_is_told(face: Face, topic: Any, verb: str) -> None:
+async def test_deleting_a_reserved_job_is_final_and_its_holder_is_refused(face: Face, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     assert await topic.delete("7") == "reserved"
@@ -141,7 +143,7 @@ async def test_deleting_a_reserved_job_is_final_and_its_worker_is_told(face: Fac
 
 
 @VERBS
-async def test_an_old_receipt_is_nothing_to_a_new_job_with_the_same_id(face: Face, topic: Any, verb: str) -> None:
+async def test_an_old_receipt_is_refused_for_a_new_job_with_the_same_id(face: Face, topic: Any, verb: str) -> None:
     await topic.add("old", id="7")
     old = await topic.pop()
     await topic.delete("7")
@@ -154,7 +156,7 @@ async def test_an_old_receipt_is_nothing_to_a_new_job_with_the_same_id(face: Fac
 
 
 @VERBS
-async def test_replacing_a_reserved_job_refuses_its_holder(face: Face, topic: Any, verb: str) -> None:
+async def test_the_holder_of_a_replaced_job_is_refused(face: Face, topic: Any, verb: str) -> None:
     await topic.add("old", id="7")
     old = await topic.pop()
     await topic.add("new", id="7", if_exists="replace")
@@ -163,13 +165,13 @@ async def test_replacing_a_reserved_job_refuses_its_holder(face: Face, topic: An
 
 
 @VERBS
-async def test_a_receipt_of_nothing_is_refused(face: Face, topic: Any, verb: str) -> None:
+async def test_a_receipt_of_an_unknown_job_is_refused(face: Face, topic: Any, verb: str) -> None:
     given = {"ttr": 5} if verb == "touch" else {"delay": 5} if verb == "release" else {}
     with pytest.raises(StaleReceipt):
         await getattr(topic, verb)(Reservation("unknown", 12345), **given)
 
 
-async def test_receipts_rise_over_everything(face: Face, topic: Any, clock: Clock) -> None:
+async def test_receipts_always_increase(face: Face, topic: Any, clock: Clock) -> None:
     seen = []
     for n in range(20):
         await topic.add(n, id="7")
@@ -192,7 +194,7 @@ async def test_receipts_rise_over_everything(face: Face, topic: Any, clock: Cloc
         ("bury", {"reason": "no"}, "dead"),
     ],
 )
-async def test_a_job_settles_itself(
+async def test_a_job_object_has_the_settling_verbs(
     face: Face, topic: Any, verb: str, given: dict[str, Any], state: str | None
 ) -> None:
     await topic.add("tea", id="7")

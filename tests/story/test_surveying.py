@@ -19,9 +19,7 @@ async def die(topic: Any, clock: Clock, id: str, error: str) -> None:
     clock.advance(US)
 
 
-async def test_the_dead_are_grouped_by_reason_and_the_last_line_of_their_error(
-    face: Face, topic: Any, clock: Clock
-) -> None:
+async def test_dead_jobs_are_grouped_by_reason_and_last_error_line(face: Face, topic: Any, clock: Clock) -> None:
     await die(topic, clock, "1", "declined\nTraceback\n  line 7\nValueError: no card\n")
     await die(topic, clock, "2", "declined\nTraceback\n  line 9\nValueError: no card")
     await die(topic, clock, "3", "declined\nTraceback\nValueError: no money")
@@ -40,7 +38,7 @@ async def test_the_dead_are_grouped_by_reason_and_the_last_line_of_their_error(
     assert found.groups[0].last - found.groups[0].first == US
 
 
-async def test_only_those_that_died_last_are_looked_at(face: Face, topic: Any, clock: Clock) -> None:
+async def test_only_the_latest_dead_jobs_are_examined(face: Face, topic: Any, clock: Clock) -> None:
     for n in range(5):
         await die(topic, clock, str(n), f"reason {n}")
     found = await face.run(aggregates.causes(topic.verbs, 2))
@@ -48,7 +46,7 @@ async def test_only_those_that_died_last_are_looked_at(face: Face, topic: Any, c
     assert [cause.id for cause in found.groups] == ["4", "3"]
 
 
-async def test_what_a_filter_names_is_counted_as_it_is_listed(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_filter_counts_the_jobs_that_it_lists(face: Face, topic: Any, clock: Clock) -> None:
     began = now(clock)
     await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n)) for n in range(10)])
     clock.advance("4500ms")
@@ -60,7 +58,7 @@ async def test_what_a_filter_names_is_counted_as_it_is_listed(face: Face, topic:
                 assert counted == len(listed), (state, after, before)
 
 
-async def test_lateness_since_an_earlier_look(face: Face, topic: Any, clock: Clock) -> None:
+async def test_lateness_can_be_computed_since_an_earlier_snapshot(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add(0)
     clock.advance("1h")
     await topic.pop()
@@ -73,7 +71,7 @@ async def test_lateness_since_an_earlier_look(face: Face, topic: Any, clock: Clo
     assert timedelta(milliseconds=10) <= lately.max < timedelta(milliseconds=12)
 
 
-async def test_a_histogram_may_begin_at_a_moment(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_histogram_may_start_at_a_given_time(face: Face, topic: Any, clock: Clock) -> None:
     began = now(clock)
     await topic.add_many([0, 1, 2], delay="10m")
     clock.advance("5m")
@@ -82,7 +80,7 @@ async def test_a_histogram_may_begin_at_a_moment(face: Face, topic: Any, clock: 
     assert shown.now == now(clock)
 
 
-async def test_a_job_knows_the_receipt_it_was_last_handed_out_under(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_shows_its_last_receipt(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add(0, id="a")
     assert (await topic.get("a")).receipt is None
     job = await topic.pop()

@@ -10,7 +10,7 @@ from tarry import NewJob
 from tarry.clients.testing import Clock
 
 
-async def test_what_would_come_too_late_is_dead_as_stale(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_beyond_max_lateness_is_dead_as_stale(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(max_lateness="5m")
     await topic.add("old", id="old")
     clock.advance("1m")
@@ -25,7 +25,7 @@ async def test_what_would_come_too_late_is_dead_as_stale(face: Face, topic: Any,
     assert (await topic.pop()).id == "old", "kicked, it is due anew"
 
 
-async def test_a_jobs_own_max_lateness_wins(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_max_lateness_of_a_job_beats_that_of_its_topic(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add("a", id="a", max_lateness=1, headers={"k": "v"})
     await topic.add_many([NewJob(b"raw", id="b", max_lateness="1h"), NewJob("c", id="c")], max_lateness=2)
     await topic.configure(max_lateness=10)
@@ -41,7 +41,7 @@ async def test_a_jobs_own_max_lateness_wins(face: Face, topic: Any, clock: Clock
     assert [info.reason for info in await topic.get_many(["a", "c", "d"])] == ["stale"] * 3
 
 
-async def test_many_that_are_too_late_do_not_hold_up_the_rest(face: Face, topic: Any, clock: Clock) -> None:
+async def test_many_stale_jobs_do_not_delay_the_others(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(450), max_lateness=1)
     clock.advance(2)
     await topic.add("fresh")
@@ -49,7 +49,7 @@ async def test_many_that_are_too_late_do_not_hold_up_the_rest(face: Face, topic:
     assert (await topic.stats()).dead == 450
 
 
-async def test_a_job_that_waited_for_a_limit_too_long_is_stale_too(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_that_waits_too_long_for_a_limit_is_stale_too(face: Face, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/10s", max_lateness=15)
     await topic.add_many([NewJob(n, id=str(n)) for n in range(4)])
     assert len(await drain(topic, clock, MINUTE)) == 1

@@ -32,7 +32,7 @@ async def names(face: Face) -> list[str]:
     return [info.name for info in await face.workers()]
 
 
-async def test_a_worker_is_known_by_what_it_said(face: Face, clock: Clock) -> None:
+async def test_a_worker_is_listed_with_its_last_report(face: Face, clock: Clock) -> None:
     began = clock.us
     since = await report(face, "host:7:abc")
     clock.advance(10)
@@ -49,7 +49,7 @@ async def test_a_worker_is_known_by_what_it_said(face: Face, clock: Clock) -> No
     )  # fmt: skip
 
 
-async def test_who_is_silent_for_half_a_minute_is_not_known_any_more(face: Face, clock: Clock) -> None:
+async def test_a_worker_silent_for_half_a_minute_is_not_listed(face: Face, clock: Clock) -> None:
     await report(face, "dead")
     clock.advance(20)
     await report(face, "alive")
@@ -60,9 +60,7 @@ async def test_who_is_silent_for_half_a_minute_is_not_known_any_more(face: Face,
     assert await names(face) == ["alive"]
 
 
-async def test_a_worker_that_was_silent_for_long_is_known_since_it_began(
-    face: Face, clock: Clock, valkey_url: str
-) -> None:
+async def test_a_worker_that_reports_again_keeps_its_start_time(face: Face, clock: Clock, valkey_url: str) -> None:
     began = clock.us
     since = await report(face, "slow")
     clock.advance("1h")
@@ -73,25 +71,25 @@ async def test_a_worker_that_was_silent_for_long_is_known_since_it_began(
     assert [info.since for info in await face.workers() if info.name == "slow"] == [as_datetime(began)]
 
 
-async def test_a_first_report_whose_answer_was_lost_keeps_its_moment(face: Face, clock: Clock) -> None:
+async def test_a_repeated_first_report_keeps_its_start_time(face: Face, clock: Clock) -> None:
     since = await report(face, "w")
     clock.advance(1)
     assert await report(face, "w") == since
 
 
-async def test_who_stops_is_forgotten_at_once(face: Face) -> None:
+async def test_a_stopped_worker_is_forgotten_at_once(face: Face) -> None:
     await report(face, "w")
     assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is True
     assert await names(face) == []
     assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is False
 
 
-async def test_namespaces_do_not_see_one_another_s(face: Face) -> None:
+async def test_namespaces_do_not_see_workers_of_others(face: Face) -> None:
     await report(face, "w")
     assert await face.run(workers.list_workers(face.client.namespace + "2")) == []
 
 
-async def test_many_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey_url: str) -> None:
+async def test_many_workers_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey_url: str) -> None:
     for number in range(450):
         await report(face, f"{number:03}")
     assert await names(face) == [f"{number:03}" for number in range(450)]
@@ -104,14 +102,14 @@ async def test_many_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey
         assert await names(face) == ["new"]
 
 
-async def test_nothing_stays_when_nobody_reports(face: Face, valkey_url: str) -> None:
+async def test_worker_keys_expire_without_reports(face: Face, valkey_url: str) -> None:
     await report(face, "w")
     with redis.Redis.from_url(valkey_url) as server:
         assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(face.client.namespace))
 
 
 @pytest.mark.parametrize("wrote", [b"", b"no json", b"x {}", b'1 {"host": 7}', b"\xff\xfe", b"1 " + b"[" * 5000])
-async def test_what_cannot_be_read_is_passed_over(face: Face, clock: Clock, valkey_url: str, wrote: bytes) -> None:
+async def test_unreadable_worker_reports_are_skipped(face: Face, clock: Clock, valkey_url: str, wrote: bytes) -> None:
     await report(face, "w")
     keys = worker_keys(face.client.namespace)
     with redis.Redis.from_url(valkey_url) as server:

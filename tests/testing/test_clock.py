@@ -47,7 +47,7 @@ def life(tarry_clock: TestClock, request: pytest.FixtureRequest) -> Life:
     return Life(tarry_clock, request.param)
 
 
-def test_each_job_runs_at_its_own_moment(life: Life, tarry_client: TestClient) -> None:
+def test_each_job_runs_at_its_due_time(life: Life, tarry_client: TestClient) -> None:
     first, second = tarry.Worker("redis://nowhere.invalid"), tarry.Worker("redis://nowhere.invalid")
 
     @first.task
@@ -71,7 +71,7 @@ def test_each_job_runs_at_its_own_moment(life: Life, tarry_client: TestClient) -
     assert tarry_client.topic("tasks").stats().delayed == 1
 
 
-def test_a_retry_comes_after_its_back_off(life: Life) -> None:
+def test_a_retry_runs_after_its_back_off(life: Life) -> None:
     worker = tarry.Worker()
 
     @worker.on("n", retry=tarry.BackOff("10s", factor=3, jitter=0))
@@ -88,7 +88,7 @@ def test_a_retry_comes_after_its_back_off(life: Life) -> None:
     assert life.seen[2:] == [(100, "attempt 3")], life.where("n")
 
 
-def test_what_a_dead_consumer_held_comes_back(life: Life) -> None:
+def test_the_job_of_a_dead_consumer_comes_again(life: Life) -> None:
     worker = tarry.Worker()
 
     @worker.on("n")
@@ -102,7 +102,7 @@ def test_what_a_dead_consumer_held_comes_back(life: Life) -> None:
     assert life.seen == [(60, "attempt 2")]
 
 
-def test_a_paused_topic_goes_on_at_its_moment(life: Life) -> None:
+def test_a_paused_topic_resumes_on_time(life: Life) -> None:
     worker = tarry.Worker()
 
     @worker.on("n")
@@ -117,7 +117,7 @@ def test_a_paused_topic_goes_on_at_its_moment(life: Life) -> None:
     assert life.seen == [(300, "done")]
 
 
-def test_time_stands_still_where_nothing_is_attached(tarry_clock: TestClock, tarry_client: TestClient) -> None:
+def test_the_clock_advances_without_an_attached_worker(tarry_clock: TestClock, tarry_client: TestClient) -> None:
     tarry_client.topic("n").add("x", delay="1m")
     tarry_clock.advance("59s 999ms")
     assert tarry_client.topic("n").pop() is None
@@ -137,7 +137,7 @@ def test_a_sync_advance_in_an_async_test_is_refused(tarry_clock: TestClock) -> N
         asyncio.run(play())
 
 
-def test_a_worker_goes_back_to_where_it_was(tarry_url: str) -> None:
+def test_a_closed_clock_restores_the_worker(tarry_url: str) -> None:
     worker = tarry.Worker("redis://elsewhere.invalid", namespace="mine")
     clock = TestClock(tarry_url, "theirs")
     clock.attach(worker)
@@ -146,7 +146,7 @@ def test_a_worker_goes_back_to_where_it_was(tarry_url: str) -> None:
     assert worker.client.namespace == "mine"
 
 
-def test_an_awaited_client_lives_by_the_same_time(
+def test_an_async_client_uses_the_same_clock(
     tarry_async_client: TestAsyncClient, tarry_async_clock: TestAsyncClock, tarry_client: TestClient
 ) -> None:
     async def play() -> datetime:
@@ -159,7 +159,7 @@ def test_an_awaited_client_lives_by_the_same_time(
     assert tarry_client.topic("n").stats().reserved == 1
 
 
-def test_real_time_is_there_for_who_wants_it(tarry_url: str) -> None:
+def test_real_time_is_available(tarry_url: str) -> None:
     with tarry.Client(tarry_url, namespace="real") as client:
         client.topic("n").add("x")
         assert client.topic("n").pop() is not None

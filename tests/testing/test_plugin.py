@@ -103,7 +103,7 @@ def shop(pytester: pytest.Pytester) -> pytest.Pytester:
     ],
     ids=["sync", "asyncio.run", "pytest-asyncio", "anyio"],
 )
-def test_user_tests_pass_with_and_without_plugins_for_async(
+def test_user_tests_pass_with_and_without_async_plugins(
     shop: pytest.Pytester, text: str, words: tuple[str, ...], passed: int
 ) -> None:
     shop.makepyfile(test_shop=text)
@@ -112,7 +112,7 @@ def test_user_tests_pass_with_and_without_plugins_for_async(
     shop.runpytest_subprocess(*STRICT, *words).assert_outcomes(passed=passed)
 
 
-def test_a_failing_test_leaves_nothing_behind_for_the_next(shop: pytest.Pytester) -> None:
+def test_a_failing_test_leaves_nothing_for_the_next(shop: pytest.Pytester) -> None:
     shop.makepyfile(test_shop=SYNC.replace('"closed"', '"paid"'))
     done = shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio")
     done.assert_outcomes(passed=1, failed=1)
@@ -120,7 +120,7 @@ def test_a_failing_test_leaves_nothing_behind_for_the_next(shop: pytest.Pytester
     assert "Captured" not in done.stdout.str(), "nothing of tarry's own in a failed test's log"
 
 
-def test_a_run_that_does_not_use_it_imports_nothing_of_it(pytester: pytest.Pytester) -> None:
+def test_an_unused_plugin_imports_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
 

@@ -28,7 +28,7 @@ class Refused(Exception):
         self.says = says
 
 
-class Hand:
+class VersionProcess:
     """A process that has one version, and does what it is told."""
 
     def __init__(self, version: str, url: str, place: Path | None) -> None:
@@ -90,33 +90,33 @@ def older_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def hiring(url: str, older_place: Path) -> Iterator[Callable[[str], Hand]]:
-    hired: list[Hand] = []
+def version_starter(url: str, older_place: Path) -> Iterator[Callable[[str], VersionProcess]]:
+    started: list[VersionProcess] = []
 
-    def start(version: str) -> Hand:
-        hand = Hand(version, url, older_place if version == "older" else None)
-        hired.append(hand)
+    def start(version: str) -> VersionProcess:
+        hand = VersionProcess(version, url, older_place if version == "older" else None)
+        started.append(hand)
         assert hand.file.is_relative_to(older_place) == (version == "older")
         return hand
 
     yield start
-    for hand in hired:
+    for hand in started:
         hand.stop()
 
 
 @pytest.fixture(scope="session")
-def hands(valkey_url: str, older_place: Path) -> Iterator[dict[str, Hand]]:
+def version_processes(valkey_url: str, older_place: Path) -> Iterator[dict[str, VersionProcess]]:
     """One process of each version, for all tests that leave them alive."""
-    with hiring(valkey_url, older_place) as start:
+    with version_starter(valkey_url, older_place) as start:
         yield {version: start(version) for version in ("older", "newer")}
 
 
 @pytest.fixture
-def hire(valkey_url: str, older_place: Path, namespace: str) -> Iterator[Callable[[str], Hand]]:
-    """``hire("older")`` or ``hire("newer")``: a process of this test's own."""
-    with hiring(valkey_url, older_place) as start:
+def start_version(valkey_url: str, older_place: Path, namespace: str) -> Iterator[Callable[[str], VersionProcess]]:
+    """``start_version("older")`` or ``start_version("newer")``: a process of this test's own."""
+    with version_starter(valkey_url, older_place) as start:
 
-        def begin(version: str) -> Hand:
+        def begin(version: str) -> VersionProcess:
             hand = start(version)
             hand(f"begin({namespace!r})")
             return hand
@@ -138,14 +138,16 @@ def versions(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 @pytest.fixture
-def pair(versions: tuple[str, str], hands: dict[str, Hand], namespace: str) -> tuple[Hand, Hand]:
+def pair(
+    versions: tuple[str, str], version_processes: dict[str, VersionProcess], namespace: str
+) -> tuple[VersionProcess, VersionProcess]:
     """The two, on the same server, in this test's own namespace."""
-    one, other = (hands[version] for version in versions)
+    one, other = (version_processes[version] for version in versions)
     both((one, other), f"begin({namespace!r})")
     return one, other
 
 
-def both(pair: tuple[Hand, Hand], told: str) -> Any:
+def both(pair: tuple[VersionProcess, VersionProcess], told: str) -> Any:
     """Tells both the same, who must answer alike."""
     answers = [hand(told) for hand in pair]
     assert answers[0] == answers[1]

@@ -63,8 +63,8 @@ async def work(url: str, namespace: str, name: str, note: Note) -> None:
     await worker.run()
 
 
-def main(role: str, url: str, namespace: str, name: str, diary: str) -> None:
-    file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def main(role: str, url: str, namespace: str, name: str, journal: str) -> None:
+    file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(line: str) -> None:
         os.write(file, f"{line}\n".encode())

@@ -162,7 +162,7 @@ WAYS: dict[str, tuple[Callable[[ServerProcess, Path, Path], None], dict[str, str
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_copy_of_a_busy_server_is_whole(start: Any, tmp_path: Path, way: str) -> None:
+def test_a_backup_of_a_busy_server_is_complete(start: Any, tmp_path: Path, way: str) -> None:
     back_up, options = WAYS[way]
     first = start(tmp_path / "data", **options)
     with tarry.Client(first.url) as client:
@@ -176,7 +176,7 @@ def test_a_copy_of_a_busy_server_is_whole(start: Any, tmp_path: Path, way: str) 
         orders.is_as_it_was(client)
 
 
-def test_an_rdb_file_alone_is_read_by_a_server_without_an_append_only_file(start: Any, tmp_path: Path) -> None:
+def test_an_rdb_file_alone_needs_a_server_without_aof(start: Any, tmp_path: Path) -> None:
     """With one, the server begins empty: so it is switched on afterwards."""
     first = start(tmp_path / "data", appendonly="no")
     with tarry.Client(first.url) as client:
@@ -202,7 +202,7 @@ PLAIN = [f"orders-{n}" for n in range(12)]
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize(("binary", "way"), [("valkey", "AOF"), ("redis7", "RDB")], indirect=["binary"])
-def test_a_cluster_is_restored_beside_itself_at_other_addresses_and_then_at_its_own(
+def test_a_cluster_is_restored_at_new_addresses_and_at_its_own(
     binary: Path, start: Any, tmp_path: Path, way: str
 ) -> None:
     back_up, options = WAYS[way]
@@ -275,10 +275,10 @@ def offset(server: ServerProcess) -> int:
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("binary", ["redis7"], indirect=True)
-def test_a_master_that_sentinels_watch_is_restored_from_a_copy_of_its_replica(binary: Path, tmp_path: Path) -> None:
-    with sentinels(binary) as trio:
-        master, replica = trio.data
-        with tarry.Client(trio.url) as client:
+def test_a_sentinel_master_is_restored_from_a_replica_backup(binary: Path, tmp_path: Path) -> None:
+    with sentinels(binary) as sentinel_group:
+        master, replica = sentinel_group.data
+        with tarry.Client(sentinel_group.url) as client:
             orders = Filled(client, "orders")
             with busy(client, ["orders"]):
                 orders.is_seen(client)
@@ -286,13 +286,13 @@ def test_a_master_that_sentinels_watch_is_restored_from_a_copy_of_its_replica(bi
                 until("a replica that has what was seen", lambda: offset(replica) >= seen)
                 back_up_rdb(replica, replica.folder, tmp_path / "backup")
             orders.goes_on(client)
-        for one in (*trio.watchers, replica, master):
+        for one in (*sentinel_group.watchers, replica, master):
             one.stop()
         restore(master, tmp_path / "backup")
         restore(replica, None)
-        for one in (master, replica, *trio.watchers):
+        for one in (master, replica, *sentinel_group.watchers):
             one.restart()
-        trio.until_replicated()
-        with tarry.Client(trio.url) as client:
+        sentinel_group.until_replicated()
+        with tarry.Client(sentinel_group.url) as client:
             orders.is_as_it_was(client)
-        assert trio.master() is master
+        assert sentinel_group.master() is master

@@ -24,12 +24,12 @@ LONGEST_S = 60.0
 class Deploy:
     """Processes of both versions, and what they noted."""
 
-    def __init__(self, url: str, namespace: str, older_place: Path, diary: Path) -> None:
+    def __init__(self, url: str, namespace: str, older_place: Path, journal: Path) -> None:
         self._words = (url, namespace)
         self._places = {"older": older_place, "newer": None}
-        self._diary = diary
+        self._diary = journal
         self.crew: dict[str, subprocess.Popen[bytes]] = {}
-        diary.touch()
+        journal.touch()
 
     def start(self, *names: str) -> None:
         """``older-worker-1``: the version, the role, and a number."""
@@ -65,7 +65,7 @@ class Deploy:
 
 @pytest.fixture
 def deploy(valkey_url: str, older_place: Path, tmp_path: Path, namespace: str) -> Iterator[Deploy]:
-    made = Deploy(valkey_url, namespace, older_place, tmp_path / "diary")
+    made = Deploy(valkey_url, namespace, older_place, tmp_path / "journal")
     yield made
     for process in made.crew.values():
         process.kill()
@@ -73,7 +73,7 @@ def deploy(valkey_url: str, older_place: Path, tmp_path: Path, namespace: str) -
             process.communicate(timeout=LONGEST_S)
 
 
-def test_workers_first_then_producers_one_by_one(deploy: Deploy, valkey_url: str, namespace: str) -> None:
+def test_a_rolling_upgrade_under_load_loses_nothing(deploy: Deploy, valkey_url: str, namespace: str) -> None:
     deploy.start("older-producer-1", "older-worker-1", "older-worker-2", "older-waiter-1")
     deploy.until_all_work()
     deploy.start("newer-worker-1", "newer-waiter-1", "newer-producer-1")

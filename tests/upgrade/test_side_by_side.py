@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from upgrade.conftest import Hand, both
+from upgrade.conftest import VersionProcess, both
 
 pytestmark = pytest.mark.slow
-Pair = tuple[Hand, Hand]
+Pair = tuple[VersionProcess, VersionProcess]
 
 
 def advance(pair: Pair, duration: str) -> None:
     both(pair, f"clock.advance({duration!r})")
 
 
-def test_their_scripts_differ_and_so_live_side_by_side(older_place: Path) -> None:
+def test_the_scripts_of_both_versions_differ(older_place: Path) -> None:
     def script(place: object, name: str) -> str:
         return (place / "lua" / name).read_text()  # type: ignore[operator]
 
@@ -27,7 +27,7 @@ def test_their_scripts_differ_and_so_live_side_by_side(older_place: Path) -> Non
     assert all(script(older_place / "tarry", old) != script(files("tarry"), new) for old, new in changed.items())
 
 
-def test_jobs_of_one_are_handed_to_the_other_as_they_were_meant(pair: Pair) -> None:
+def test_jobs_of_one_version_are_popped_unchanged_by_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add({'n': 1}, id='plain')")
     giver("topic.add(b'\\x00raw', id='raw', headers={'a': 'b'}, ttr='90s', max_attempts=3)")
@@ -47,7 +47,7 @@ def test_jobs_of_one_are_handed_to_the_other_as_they_were_meant(pair: Pair) -> N
     assert both(pair, "topic.check().ok") is True
 
 
-def test_a_receipt_of_one_is_refused_where_the_other_has_the_job_by_now(pair: Pair) -> None:
+def test_an_old_receipt_is_refused_once_the_other_version_has_the_job(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add('tea')")
     giver("job = topic.pop(ttr='10s')")
@@ -63,7 +63,7 @@ def test_a_receipt_of_one_is_refused_where_the_other_has_the_job_by_now(pair: Pa
     assert both(pair, "topic.check().ok") is True
 
 
-def test_dead_jobs_of_one_are_kicked_and_purged_by_the_other(pair: Pair) -> None:
+def test_dead_jobs_of_one_version_are_kicked_and_purged_by_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(['a', 'b'])")
     giver("topic.bury_many(topic.pop_many(2), 'no use')")
@@ -74,7 +74,7 @@ def test_dead_jobs_of_one_are_kicked_and_purged_by_the_other(pair: Pair) -> None
     assert both(pair, "counts(topic)")["deleted"] == 1
 
 
-def test_a_pause_limits_and_defaults_of_one_hold_for_the_other(pair: Pair) -> None:
+def test_pause_limits_and_defaults_of_one_version_hold_for_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(list('abcde'))")
     giver("topic.pause('1m')")
@@ -91,7 +91,7 @@ def test_a_pause_limits_and_defaults_of_one_hold_for_the_other(pair: Pair) -> No
     assert both(pair, "str(topic.stats().limited.why)") == "rate"
 
 
-def test_a_schedule_of_one_is_attended_to_by_either_once(pair: Pair) -> None:
+def test_a_schedule_of_one_version_fires_once_in_either(pair: Pair) -> None:
     giver, taker = pair
     giver("client.schedules.put('orders', 'report', {'kind': 'daily'}, every='1h')")
     giver("topic.configure(max_attempts=5)")
@@ -110,9 +110,11 @@ def test_a_schedule_of_one_is_attended_to_by_either_once(pair: Pair) -> None:
     assert taker("work(topic)") == {"kind": "daily"}
 
 
-def test_partitions_of_the_older_are_found_by_the_newer(hands: dict[str, Hand], namespace: str) -> None:
+def test_partitions_of_the_older_version_are_found_by_the_newer(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
     """Their keys had other names then: those of a topic that was made so stay as they are."""
-    pair = older, newer = hands["older"], hands["newer"]
+    pair = older, newer = version_processes["older"], version_processes["newer"]
     both(pair, f"begin({namespace!r})")
     older("many = client.topic('many', partitions=4)")
     older("many.add_many(range(40)); many.add('mine', id='mine')")
@@ -125,8 +127,10 @@ def test_partitions_of_the_older_are_found_by_the_newer(hands: dict[str, Hand], 
     assert both(pair, "many.check().ok") is True
 
 
-def test_partitions_of_the_newer_are_refused_by_the_older_and_stay(hands: dict[str, Hand], namespace: str) -> None:
-    pair = older, newer = hands["older"], hands["newer"]
+def test_partitions_of_the_newer_version_are_refused_by_the_older(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
+    pair = older, newer = version_processes["older"], version_processes["newer"]
     both(pair, f"begin({namespace!r})")
     newer("many = client.topic('many', partitions=4)")
     newer("many.add_many(range(40))")
@@ -139,7 +143,7 @@ def test_partitions_of_the_newer_are_refused_by_the_older_and_stay(hands: dict[s
     assert newer("counts(many)")["ready"] == 40
 
 
-def test_a_move_that_one_began_is_finished_by_the_other(pair: Pair) -> None:
+def test_a_migration_begun_by_one_version_is_finished_by_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(range(450), delay='1h')")
     giver(
@@ -158,7 +162,7 @@ def test_a_move_that_one_began_is_finished_by_the_other(pair: Pair) -> None:
     assert both(pair, "[topic.check().ok, client.topic('orders-2').check().ok]") == [True, True]
 
 
-def test_a_move_out_of_a_queue_that_one_began_is_finished_by_the_other(pair: Pair, namespace: str) -> None:
+def test_a_move_to_a_topic_begun_by_one_version_is_finished_by_the_other(pair: Pair, namespace: str) -> None:
     """Wherever it was broken off, and two such moves after one another."""
     giver, taker = pair
     for steps in range(1, 9):
@@ -182,9 +186,11 @@ def test_a_move_out_of_a_queue_that_one_began_is_finished_by_the_other(pair: Pai
         assert both(pair, "[into.stats().delayed, into.check().ok]") == [601, True]
 
 
-def test_a_move_to_elsewhere_that_one_began_is_refused_by_the_newer_one(hands: dict[str, Hand], namespace: str) -> None:
+def test_only_the_newer_version_refuses_to_redirect_a_begun_migration(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
     """0.1.0 does not say where its own goes, and goes on with a newer one's to wherever it is told."""
-    older, newer = hands["older"], hands["newer"]
+    older, newer = version_processes["older"], version_processes["newer"]
     both((older, newer), f"begin({namespace!r})")
     for name in ("orders", "orders-2", "orders-3"):
         newer(f"client.topic({name!r}).add(1, id={name!r}, delay='1h')")
@@ -197,7 +203,7 @@ def test_a_move_to_elsewhere_that_one_began_is_refused_by_the_newer_one(hands: d
     assert both((older, newer), "client.topic('orders-3').stats().delayed") == 2
 
 
-def test_queues_and_maps_and_locks_that_java_shares_are_shared_by_both(pair: Pair, namespace: str) -> None:
+def test_both_versions_share_queues_maps_and_locks(pair: Pair, namespace: str) -> None:
     giver, taker = pair
     name = f"shared {namespace}"
     giver(f"queue = client.delayed_queue({name!r})")
@@ -217,12 +223,12 @@ def test_queues_and_maps_and_locks_that_java_shares_are_shared_by_both(pair: Pai
     assert taker("lock.acquire().token") > token
 
 
-def test_what_an_older_version_offered_says_which_format_a_queue_has(
-    hire: Callable[[str], Hand], namespace: str, monkeypatch: pytest.MonkeyPatch
+def test_elements_of_an_older_version_determine_the_queue_format(
+    start_version: Callable[[str], VersionProcess], namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on without being told, the older one beside it; and what was said lies under a key that the older one ignores."""
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")
-    older, newer = hire("older"), hire("newer")
+    older, newer = start_version("older"), start_version("newer")
     for hand in (older, newer):
         hand(
             f"queue = client.delayed_queue({'seen ' + namespace!r}); empty = client.delayed_queue({'empty ' + namespace!r})"
@@ -258,10 +264,10 @@ asyncio.run(work())
 
 
 def test_an_application_that_gets_a_name_does_the_jobs_that_an_older_version_of_it_adds(
-    hands: dict[str, Hand], namespace: str
+    version_processes: dict[str, VersionProcess], namespace: str
 ) -> None:
     """The older one has no names: it adds to the topic `tasks`, and takes from it what the newer one puts back."""
-    pair = older, newer = hands["older"], hands["newer"]
+    pair = older, newer = version_processes["older"], version_processes["newer"]
     both(pair, f"begin({namespace!r})")
     older("tasks = client.topic('tasks'); tasks.add({'task': 'charge', 'args': {'n': 1}}, id='mine', max_attempts=1)")
     older("tasks.add({'task': 'ship', 'args': {}}, id='of another', max_attempts=1)")
@@ -282,17 +288,17 @@ def test_an_application_that_gets_a_name_does_the_jobs_that_an_older_version_of_
 # ── by the clock on the wall: seats and tokens ───────────────────────────────────────────────────────────────────────
 
 
-def test_one_that_waits_is_called_by_a_job_of_the_other(pair: Pair) -> None:
+def test_a_waiting_consumer_is_woken_by_a_job_of_the_other_version(pair: Pair) -> None:
     giver, taker = pair
     taker.begin("letters.pop(wait=20).body")
     giver("letters.add('tea')")
     assert taker.end() == "tea"
 
 
-def test_seats_and_tokens_pass_between_them(pair: Pair, hire: Callable[[str], Hand]) -> None:
+def test_seats_and_tokens_pass_between_versions(pair: Pair, start_version: Callable[[str], VersionProcess]) -> None:
     """Both wait for a job that is due soon, in both seats. The first is killed: the other promises to look."""
     third, second = pair
-    first = hire(third.version)
+    first = start_version(third.version)
     third("letters.add('later', delay='2s')")
     third("letters.add('much later', delay='4s')")
     for hand in (first, second):
@@ -309,7 +315,7 @@ def test_seats_and_tokens_pass_between_them(pair: Pair, hire: Callable[[str], Ha
     assert third("letters.check().ok") is True
 
 
-def test_a_last_attempt_of_one_is_the_last_for_the_other(pair: Pair) -> None:
+def test_a_last_attempt_in_one_version_is_the_last_in_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add('tea', id='a', max_attempts=1)")
     assert giver("topic.pop(ttr='10s').attempt") == 1
@@ -320,7 +326,7 @@ def test_a_last_attempt_of_one_is_the_last_for_the_other(pair: Pair) -> None:
     ]
 
 
-def test_one_of_which_nobody_has_heard_is_handed_out_by_the_other_and_then_no_more(pair: Pair) -> None:
+def test_an_unconfirmed_last_attempt_is_popped_at_most_once_more_across_versions(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add('tea', id='a', max_attempts=1)")
     giver("pop = inner('tarry.verbs.jobs.pop:pop_step', 'tarry.verbs.jobs.taking:pop')")

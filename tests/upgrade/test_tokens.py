@@ -16,7 +16,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from until import until
-from upgrade.conftest import Hand, hiring
+from upgrade.conftest import VersionProcess, version_starter
 
 pytestmark = pytest.mark.slow
 FUNCTIONS = """
@@ -41,15 +41,19 @@ def url(valkey_url: str, namespace: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def two(url: str, older_place: Path, namespace: str, versions: tuple[str, str]) -> Iterator[tuple[Hand, Hand]]:
-    with hiring(url, older_place) as start:
+def two(
+    url: str, older_place: Path, namespace: str, versions: tuple[str, str]
+) -> Iterator[tuple[VersionProcess, VersionProcess]]:
+    with version_starter(url, older_place) as start:
         one, other = (start(version) for version in versions)
         for hand in (one, other):
             hand(f"begin({namespace!r})")
         yield one, other
 
 
-def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url: str, namespace: str) -> None:
+def test_either_version_creates_uses_and_revokes_tokens(
+    two: tuple[VersionProcess, VersionProcess], url: str, namespace: str
+) -> None:
     one, other = two
     one(FUNCTIONS)
     other(FUNCTIONS)
@@ -68,7 +72,7 @@ def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url:
     assert one(LISTS) == other(LISTS) == []
 
 
-def test_the_older_one_works_under_the_users_of_today(two: tuple[Hand, Hand]) -> None:
+def test_the_older_version_works_under_the_current_acl_users(two: tuple[VersionProcess, VersionProcess]) -> None:
     one, other = two
     one("real.topic('orders').add('tea', id='7')")
     assert other("real.topic('orders').pop(wait=10).finish()") is None

@@ -59,36 +59,36 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize(("value", "us"), WRITTEN, ids=repr)
-def test_a_duration_means_so_many_microseconds(value: Any, us: int) -> None:
+def test_a_duration_is_converted_to_microseconds(value: Any, us: int) -> None:
     assert duration_us(value) == us
     assert type(duration_us(value)) is int
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=repr)
-def test_what_is_no_duration_is_refused_by_name(value: Any) -> None:
+def test_an_invalid_duration_is_refused_by_name(value: Any) -> None:
     with pytest.raises(BadInput, match=r"^pause: "):
         duration_us(value, "pause")
 
 
-def test_too_short_is_said_with_the_least() -> None:
+def test_a_duration_that_is_too_short_is_refused_with_the_minimum() -> None:
     assert duration_us(0.001, "ttr", minimum=1000) == 1000
     with pytest.raises(BadInput, match="at least 1ms"):
         duration_us(0, "ttr", minimum=1000)
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=9999 * 366)))
-def test_a_timedelta_comes_back_to_the_microsecond(value: timedelta) -> None:
+def test_a_timedelta_round_trips_to_the_microsecond(value: timedelta) -> None:
     assert as_timedelta(duration_us(value)) == value
     assert duration_us(f"{duration_us(value)}us") == duration_us(value)
 
 
 @given(st.integers(0, FOREVER_US // 1_000_000))
-def test_whole_seconds_are_exact_however_many(seconds: int) -> None:
+def test_whole_seconds_are_exact_at_any_size(seconds: int) -> None:
     assert duration_us(seconds) == duration_us(str(seconds) + "s") == seconds * 1_000_000
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.timezones()))  # noqa: DTZ001  # the strategy adds zones
-def test_a_moment_comes_back_in_utc(value: datetime) -> None:
+def test_a_datetime_round_trips_in_utc(value: datetime) -> None:
     try:
         us = moment_us(value)
     except BadInput:
@@ -98,7 +98,7 @@ def test_a_moment_comes_back_in_utc(value: datetime) -> None:
     assert as_datetime(us).tzinfo is timezone.utc
 
 
-def test_the_same_moment_in_two_zones_is_one() -> None:
+def test_the_same_time_in_two_zones_is_equal() -> None:
     utc = datetime(2027, 3, 28, 1, 0, tzinfo=timezone.utc)
     assert moment_us(utc) == moment_us(utc.astimezone(ZoneInfo("Europe/Berlin"))) == 1_806_195_600_000_000
 
@@ -113,12 +113,12 @@ def test_the_same_moment_in_two_zones_is_one() -> None:
         (None, "not a datetime"),
     ],
 )
-def test_what_is_no_moment_is_refused(value: Any, why: str) -> None:
+def test_an_invalid_time_is_refused(value: Any, why: str) -> None:
     with pytest.raises(BadInput, match=f"^at: .*{why}"):
         moment_us(value)
 
 
-def test_a_score_past_the_year_9999_is_shown_as_its_end() -> None:
+def test_a_score_past_the_year_9999_is_shown_as_the_last_moment() -> None:
     assert as_datetime(LAST_MOMENT_US + 31).year == 9999
 
 
@@ -137,5 +137,5 @@ def test_a_score_past_the_year_9999_is_shown_as_its_end() -> None:
         (-200_000_000, "-3m 20s"),
     ],
 )
-def test_a_duration_is_said_as_people_say_it(us: int, text: str) -> None:
+def test_a_duration_is_formatted_for_people(us: int, text: str) -> None:
     assert as_text(us) == text

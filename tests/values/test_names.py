@@ -22,26 +22,26 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize("value", GOOD)
-def test_a_name_is_its_utf8(value: str) -> None:
+def test_a_name_is_encoded_as_utf8(value: str) -> None:
     assert names.check_name(value, "id") == value.encode()
 
 
 @pytest.mark.parametrize("value", BAD, ids=ascii)
-def test_what_is_no_name_is_refused(value: Any) -> None:
+def test_an_invalid_name_is_refused(value: Any) -> None:
     for what in ("id", "topic"):
         with pytest.raises(BadInput, match=f"^{what}: ."):
             names.check_name(value, what)
 
 
 @pytest.mark.parametrize(("value", "hint"), [(7, "write str(id)"), (201 * "x", "201 bytes"), ("a ", "strip it")])
-def test_the_refusal_says_what_to_do(value: Any, hint: str) -> None:
+def test_the_refusal_gives_advice(value: Any, hint: str) -> None:
     with pytest.raises(BadInput) as told:
         names.check_name(value, "id")
     assert hint in str(told.value)
 
 
 @given(st.text(max_size=210))
-def test_what_is_accepted_is_safe_inside_a_hash_tag(value: str) -> None:
+def test_an_accepted_name_is_safe_inside_a_hash_tag(value: str) -> None:
     try:
         raw = names.check_name(value, "topic")
     except BadInput:
@@ -59,7 +59,7 @@ def test_all_keys_of_a_topic_share_one_hash_tag() -> None:
     assert keys.topics_key("ns") == b"tarry:ns:topics"
 
 
-def test_no_two_pairs_of_namespace_and_topic_share_their_keys() -> None:
+def test_different_namespaces_and_topics_never_share_keys() -> None:
     with pytest.raises(BadInput, match="'/'"):
         keys.topic_keys("a/b", "c")
     assert keys.topic_keys("a", "b/c").due != keys.topic_keys("b", "c").due
@@ -70,7 +70,7 @@ def ids(ms: list[int]) -> names.IdGenerator:
     return names.IdGenerator(lambda: ms[0], os.urandom)
 
 
-def test_ids_are_good_names_and_short() -> None:
+def test_generated_ids_are_valid_and_short() -> None:
     made = ids([1_800_000_000_000])
     for raw in [made.new(), *made.new_many(100)]:
         assert names.check_name(raw.decode(), "id") == raw
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_ids_of_one_millisecond_differ() -> None:
 
 
 @given(st.integers(1_000_000_000_000, 4_000_000_000_000), st.integers(1, 10**9))
-def test_a_later_id_sorts_behind_an_earlier_one(ms: int, later: int) -> None:
+def test_later_ids_sort_after_earlier_ones(ms: int, later: int) -> None:
     clock = [ms]
     early = ids(clock).new_many(2)
     clock[0] = ms + later
@@ -93,7 +93,7 @@ def test_a_later_id_sorts_behind_an_earlier_one(ms: int, later: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_another_process_does_not_make_the_same_ids() -> None:
+def test_a_forked_process_generates_different_ids() -> None:
     made = ids([1_800_000_000_000])
     made.new()
     reader, writer = os.pipe()
@@ -108,7 +108,7 @@ def test_another_process_does_not_make_the_same_ids() -> None:
     assert len({*theirs, *[made.new() for _ in range(20)]}) == 40
 
 
-def test_the_name_of_a_client_is_no_option_of_a_command() -> None:
+def test_a_client_name_never_looks_like_a_command_option() -> None:
     starts = {names.random_word(lambda n, first=first: bytes([first]) + b"." * (n - 1))[:1] for first in range(256)}
     assert len(starts) == 64
     assert b"-" not in starts

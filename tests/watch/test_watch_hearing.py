@@ -18,7 +18,7 @@ from watch.test_watch_model import NamelessLooks, assert_kept
 pytestmark = pytest.mark.model
 
 
-class Hears(NamelessLooks):
+class TracksTokens(NamelessLooks):
     """Nobody blocks."""
 
     def begins(self, s: State, i: int) -> State:
@@ -60,7 +60,7 @@ class Hears(NamelessLooks):
         return change(s, i, line="", phase=phase, alarm=NEVER)
 
 
-class SomeHear(Hears):
+class SomeTrackTokens(TracksTokens):
     """Who waits blocks, or hears: as the budget of its process has it at the moment."""
 
     def begins(self, s: State, i: int) -> State:
@@ -73,32 +73,32 @@ class SomeHear(Hears):
                 yield f"{name(i)} hears from now on", close_ranks(change(s, i, place=0))
 
 
-@pytest.mark.parametrize("kind", [Hears, SomeHear])
-def test_without_faults_who_hears_is_handed_out_to_at_once(kind: type[Hears]) -> None:
+@pytest.mark.parametrize("kind", [TracksTokens, SomeTrackTokens])
+def test_without_faults_a_tracking_consumer_gets_jobs_at_once(kind: type[TracksTokens]) -> None:
     assert_kept(everything(kind(delays=(0, 3)), 2, adds=1, changes=1, late=0))
 
 
-def test_a_token_whose_connection_broke_is_made_good_by_a_look() -> None:
-    assert_kept(everything(Hears(delays=(0, 3), fault_kinds=("lost",)), 2, adds=2, faults=2, late=0))
+def test_a_token_lost_with_its_connection_is_made_up_for_by_a_check() -> None:
+    assert_kept(everything(TracksTokens(delays=(0, 3), fault_kinds=("lost",)), 2, adds=2, faults=2, late=0))
 
 
-@pytest.mark.parametrize("kind", [Hears, SomeHear])
-def test_one_of_those_who_hear_killed_costs_the_grace_at_most(kind: type[Hears]) -> None:
+@pytest.mark.parametrize("kind", [TracksTokens, SomeTrackTokens])
+def test_one_killed_tracking_consumer_costs_the_grace_at_most(kind: type[TracksTokens]) -> None:
     watch = kind(delays=(0, 3), fault_kinds=("kill", "freeze"))
     assert_kept(everything(watch, 2, adds=1, faults=1, late=watch.G))
 
 
 @pytest.mark.long
-def test_at_large_among_those_who_hear() -> None:
-    watch = SomeHear(delays=(0, 3), fault_kinds=("kill", "ghost", "freeze", "lost"))
+def test_larger_search_with_tracking_consumers() -> None:
+    watch = SomeTrackTokens(delays=(0, 3), fault_kinds=("kill", "ghost", "freeze", "lost"))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
-    assert_kept(everything(Hears(delays=(0, 3), fault_kinds=("kill",)), 3, adds=1, faults=1, late=watch.G))
-    watch = SomeHear(delays=(0, 3), fault_kinds=("kill", "ghost", "lose", "lost"))
+    assert_kept(everything(TracksTokens(delays=(0, 3), fault_kinds=("kill",)), 3, adds=1, faults=1, late=watch.G))
+    watch = SomeTrackTokens(delays=(0, 3), fault_kinds=("kill", "ghost", "lose", "lost"))
     assert_kept(everything(watch, 2, adds=1, faults=2, late=watch.R))
-    assert_kept(everything(Hears(delays=(0, 3)), 3, adds=1, late=0, looks=3))
+    assert_kept(everything(TracksTokens(delays=(0, 3)), 3, adds=1, late=0, looks=3))
 
 
-class TakesBothTokens(Hears):
+class TakesBothTokens(TracksTokens):
     """Two claims at once: the token for one's own seat, and the one that calls somebody else."""
 
     def claimed(self, s: State, i: int) -> State | None:
@@ -106,7 +106,7 @@ class TakesBothTokens(Hears):
         return claimed._replace(relay=0) if claimed is not None and "r" in s.crew[i].line else claimed
 
 
-class GoesOnAfterABreak(Hears):
+class GoesOnAfterABreak(TracksTokens):
     """A connection that broke after its LPOP is made again, and nothing else: the token was somebody's call."""
 
     def read_of_the_break(self, s: State, i: int) -> State:
@@ -117,6 +117,6 @@ class GoesOnAfterABreak(Hears):
     ("mutant", "late"),
     [(TakesBothTokens(delays=(0,), fault_kinds=("kill",)), 1), (GoesOnAfterABreak(fault_kinds=("lost",)), 0)],
 )
-def test_the_checker_finds_what_is_wrong_with_who_hears(mutant: Hears, late: int) -> None:
+def test_the_checker_finds_faulty_tracking_consumers(mutant: TracksTokens, late: int) -> None:
     report = everything(mutant, 2, adds=2, faults=1, late=late)
     assert report.finding is not None

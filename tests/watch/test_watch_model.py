@@ -40,12 +40,12 @@ def test_without_faults_a_job_is_handed_out_at_once(consumers: int) -> None:
     assert_kept(everything(Watch(delays=(0, 3)), consumers, adds=2, changes=1, late=0))
 
 
-def test_a_far_job_and_one_that_overtakes_it_come_at_once() -> None:
+def test_a_distant_job_and_an_overtaking_one_are_on_time() -> None:
     assert_kept(everything(Watch(delays=(0, 3, 8)), 2, adds=2, late=0))
 
 
 @pytest.mark.parametrize("consumers", [1, 2, 3, 4])
-def test_an_event_causes_three_looks_however_many_wait(consumers: int) -> None:
+def test_an_event_causes_at_most_three_checks(consumers: int) -> None:
     delays = (0, 3) if consumers < 4 else (3,)
     report = everything(Watch(delays=delays), consumers, adds=2 if consumers < 4 else 1, late=0, looks=3)
     assert_kept(report)
@@ -54,24 +54,24 @@ def test_an_event_causes_three_looks_however_many_wait(consumers: int) -> None:
 
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
 @pytest.mark.parametrize("consumers", [1, 2])
-def test_one_consumer_killed_or_frozen_costs_the_grace_at_most(consumers: int, fault: str) -> None:
+def test_one_killed_or_frozen_consumer_costs_the_grace_at_most(consumers: int, fault: str) -> None:
     watch = Watch(delays=(0, 3), fault_kinds=(fault,))
     assert_kept(everything(watch, consumers, adds=2, faults=1, late=watch.G))
 
 
-def test_one_of_three_killed_costs_the_grace_at_most() -> None:
+def test_one_killed_consumer_of_three_costs_the_grace_at_most() -> None:
     watch = Watch(delays=(0, 3), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 3, adds=1, faults=1, late=watch.G))
 
 
-def test_the_grace_is_what_it_is_set_to() -> None:
+def test_the_grace_can_be_configured() -> None:
     watch = Watch(G=2, delays=(0, 3), fault_kinds=("kill",))
     report = everything(watch, 2, adds=2, faults=1, late=watch.G)
     assert_kept(report)
     assert report.latest == watch.G
 
 
-def test_a_reservation_that_runs_out_is_watched_like_a_job() -> None:
+def test_an_expiring_reservation_is_watched_like_a_job() -> None:
     watch = Watch(ttr=2, delays=(0, 3), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 2, adds=1, faults=1, changes=0, late=watch.G))
 
@@ -81,39 +81,39 @@ def test_a_consumer_with_two_slots_waits_and_works_at_once() -> None:
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
-def test_anything_worse_costs_the_look_around_at_most() -> None:
+def test_worse_faults_cost_the_recheck_interval_at_most() -> None:
     watch = Watch(delays=(0, 3), fault_kinds=("kill", "ghost", "freeze", "lose"))
     assert_kept(everything(watch, 2, adds=1, faults=2, late=watch.R))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
-def test_at_large_one_fault_among_three(fault: str) -> None:
+def test_larger_search_with_one_fault_among_three_consumers(fault: str) -> None:
     watch = Watch(delays=(0, 8), fault_kinds=(fault,))  # now, and beyond R: it comes into sight by itself
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
-def test_at_large_one_fault_in_a_changing_world(fault: str) -> None:
+def test_larger_search_with_one_fault_and_one_change(fault: str) -> None:
     watch = Watch(delays=(0, 3, 8), fault_kinds=(fault,))
     assert_kept(everything(watch, 2, adds=2, changes=1, faults=1, late=watch.G))
 
 
 @pytest.mark.long
-def test_at_large_two_changes_without_faults() -> None:
+def test_larger_search_with_two_changes_and_no_fault() -> None:
     assert_kept(everything(Watch(delays=(0, 3, 8)), 2, adds=1, changes=2, late=0))
     assert_kept(everything(Watch(delays=(0, 3)), 3, adds=1, changes=1, late=0))
 
 
 @pytest.mark.long
-def test_at_large_anything_worse() -> None:
+def test_larger_search_with_worse_faults() -> None:
     watch = Watch(delays=(0, 3, 8), fault_kinds=("kill", "ghost", "freeze", "lose"))
     assert_kept(everything(watch, 2, adds=2, faults=2, late=watch.R))
 
 
 @pytest.mark.long
-def test_at_large_five_consumers_cause_no_more_looks_than_three() -> None:
+def test_larger_search_five_consumers_cause_no_more_checks_than_three() -> None:
     assert_kept(everything(Watch(delays=(0, 3)), 5, adds=1, late=0, looks=3))
 
 
@@ -130,7 +130,7 @@ class AddsAndFinishesThatSettleRarely(Watch):
         return change(s, i, held=tuple(held))
 
 
-def test_an_add_behind_the_head_or_out_of_sight_and_a_finish_need_not_settle() -> None:
+def test_adds_behind_the_head_and_finishes_may_skip_settle() -> None:
     assert_kept(everything(AddsAndFinishesThatSettleRarely(delays=(0, 3, 8)), 2, adds=2, late=0))
     assert_kept(everything(AddsAndFinishesThatSettleRarely(delays=(0, 3)), 2, adds=1, changes=1, late=0))
     watch = AddsAndFinishesThatSettleRarely(delays=(0, 3, 8), fault_kinds=("kill",))
@@ -138,7 +138,7 @@ def test_an_add_behind_the_head_or_out_of_sight_and_a_finish_need_not_settle() -
 
 
 @pytest.mark.long
-def test_at_large_skips() -> None:
+def test_larger_search_with_rare_settles() -> None:
     watch = AddsAndFinishesThatSettleRarely(delays=(0, 3, 8))
     assert_kept(everything(watch, 2, adds=2, changes=1, late=0))
     assert_kept(everything(watch, 2, adds=2, changes=1, faults=1, late=watch.G))
@@ -165,14 +165,14 @@ class NamelessLooks(Watch):
         return change(s, i, phase="answered", alarm=self.R if got < n else NEVER, seat=0, fires=fires)
 
 
-def test_a_look_without_a_name_may_leave_the_blpop_open() -> None:
+def test_an_anonymous_check_may_leave_the_blpop_open() -> None:
     assert_kept(everything(NamelessLooks(delays=(0, 3)), 2, adds=1, changes=1, late=0))
     watch = NamelessLooks(delays=(0, 8), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
 @pytest.mark.long
-def test_at_large_looks_without_a_name() -> None:
+def test_larger_search_with_anonymous_checks() -> None:
     watch = NamelessLooks(delays=(0, 8), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
     assert_kept(everything(NamelessLooks(delays=(0, 3, 8)), 2, adds=2, changes=1, faults=1, late=watch.G))
@@ -190,7 +190,7 @@ class SettlesWhenPlacesAreScarce(Watch):
         return self.settled(s)[0] if full and h != LOST else s
 
 
-def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
+def test_a_free_place_under_a_concurrency_limit_is_used_at_once() -> None:
     assert_kept_with_few_changes(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), adds=2)
     assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, ttr=2, delays=(0,)), 3, adds=2, late=0, looks=3))
     watch = SettlesWhenPlacesAreScarce(cap=1, ttr=3, delays=(0, 3), fault_kinds=("kill",))
@@ -198,7 +198,7 @@ def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
 
 
 @pytest.mark.parametrize("every", [2, pytest.param(7, marks=pytest.mark.long)])
-def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
+def test_a_rate_releases_the_next_job_on_time(every: int) -> None:
     assert_kept_with_few_changes(Watch(every=every, delays=(0, 3)), adds=2)
     assert_kept(everything(Watch(every=every, delays=(0,)), 3, adds=2, late=0, looks=3))
     watch = Watch(every=every, delays=(0,), fault_kinds=("kill", "freeze"))
@@ -206,28 +206,28 @@ def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
 
 
 @pytest.mark.parametrize("period", [2, pytest.param(8, marks=pytest.mark.long)])
-def test_a_schedule_fires_on_time_whoever_dies(period: int) -> None:
+def test_a_schedule_fires_on_time_despite_a_killed_consumer(period: int) -> None:
     assert_kept_with_few_changes(Watch(period=period, delays=(0, 3)), adds=1, fires=3)
     watch = Watch(period=period, delays=(0, 3), fault_kinds=("kill",))
     assert_kept(everything(watch, 2, adds=0, faults=1, fires=3, late=watch.G))
     assert_kept(everything(NamelessLooks(period=period), 2, adds=0, changes=1, fires=3, late=0))
 
 
-def test_a_schedule_causes_few_looks_however_many_wait() -> None:
+def test_a_schedule_causes_few_checks_with_many_consumers() -> None:
     report = everything(Watch(), 3, adds=0, fires=3, late=0, looks=6)
     assert_kept(report)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("some", [2, 7])
-def test_at_large_limits_and_schedules_in_a_changing_world(some: int) -> None:
+def test_larger_search_with_limits_schedules_and_one_change(some: int) -> None:
     assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), 2, adds=2, changes=1, late=0))
     assert_kept(everything(Watch(every=some, delays=(0, 3)), 2, adds=2, changes=1, late=0))
     assert_kept(everything(Watch(period=some, delays=(0, 3)), 2, adds=1, changes=1, fires=3, late=0))
 
 
 @pytest.mark.long
-def test_at_large_limits_and_schedules_with_a_fault() -> None:
+def test_larger_search_with_limits_schedules_and_a_fault() -> None:
     watch = SettlesWhenPlacesAreScarce(cap=1, every=2, ttr=3, delays=(0, 3), fault_kinds=("kill", "ghost", "freeze"))
     assert_kept(everything(watch, 2, adds=2, faults=1, fires=3, late=watch.G))
     watch = SettlesWhenPlacesAreScarce(cap=2, delays=(0, 3), fault_kinds=("kill",))
@@ -244,7 +244,7 @@ def all_small_calls() -> Any:
             yield next_, seats, me, stays
 
 
-def test_settle_settles() -> None:
+def test_settle_is_idempotent_for_all_small_inputs() -> None:
     for next_, seats, me, stays in all_small_calls():
         before = dict(seats)
         after, wake, relay, alarm, seat = settle(0, next_, seats, 1, 1, me, stays, G=2, R=6)

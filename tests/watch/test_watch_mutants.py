@@ -189,7 +189,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_the_checker_finds_what_is_wrong_with(mutant: Mutant) -> None:
+def test_the_checker_finds_every_mutant(mutant: Mutant) -> None:
     m = mutant
     report = everything(
         m.watch, m.consumers, adds=m.adds, changes=m.changes, faults=m.faults, late=m.late, looks=m.looks, fires=m.fires
