@@ -67,9 +67,12 @@ class HTTPClientConfig:
         self.queue_format = queue_format_of(queue_format)
         self.name = names.random_word(os.urandom)
         self._max_body = max_body
-        self._parsed_url = lru_cache(maxsize=MOST_URLS)(lambda url: self.library().URL(url))
+        self._parsed_url = lru_cache(maxsize=MOST_URLS)(self._parse_url)
         self._declared_partitions: dict[str, int] = {}
         self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
+
+    def _parse_url(self, url: str) -> Any:
+        return self.library().URL(url)
 
     def arguments(self, request: HTTPRequest[Any], budget: RetryBudget) -> dict[str, Any]:
         """Returns the arguments of a request for httpx. All its tries together have its wait and the patience as their time."""
