@@ -178,6 +178,8 @@ def test_doctor_warns_of_a_master_that_writes_without_replicas(answers: Answers)
 
     with sentinels(replicas=2) as own:
         master = own.master()
+        for one in own.data:
+            one.ask("CONFIG", "SET", "appendonly", "yes")
         assert "it has no min-replicas-to-write" in notes()
         assert "set it to 2 " in notes()
         master.ask("CONFIG", "SET", "min-replicas-to-write", "1")
