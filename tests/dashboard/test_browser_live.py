@@ -54,7 +54,7 @@ def test_a_page_shows_a_lost_server_and_recovers(
         os.kill(running.pid, signal.SIGCONT)
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     expect(page.locator("#lost")).to_be_hidden()
-    expect(fresh.locator("h1")).to_have_text("orders")
+    expect(fresh.locator("h1")).to_have_text("This does not exist.")
 
 
 def test_a_selection_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:

@@ -50,7 +50,11 @@ def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
 
     stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
     assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
-    told = [line.getMessage() for line in caplog.records if " attempt " in line.getMessage() and "block" in line.getMessage()]
+    told = [
+        line.getMessage()
+        for line in caplog.records
+        if " attempt " in line.getMessage() and "block" in line.getMessage()
+    ]
     assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
     assert "until_the_first_reservation_is_over(client)" in told[0], "the stack says where"
     assert told[1].startswith("✓ careless (n/7 attempt 1) blocked the event loop for ")
@@ -72,7 +76,11 @@ def test_a_logged_stack_starts_at_the_handler(
             deeper(30)
 
     work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
-    told = next(line.getMessage() for line in caplog.records if " attempt " in line.getMessage() and "block" in line.getMessage())
+    told = next(
+        line.getMessage()
+        for line in caplog.records
+        if " attempt " in line.getMessage() and "block" in line.getMessage()
+    )
     assert told.splitlines()[1].endswith("in careless")
     assert "deeper(30)" in told
     assert " frames …" in told

@@ -54,7 +54,8 @@ class CommandSession:
         from tarry.verbs.jobs.views import is_known
 
         topic = self.topic(name)
-        if not topic.engine.run(is_known(topic.verbs.context.keys)):
+        known = is_known(topic.verbs.context.keys)
+        if not (topic.engine.run_view(known) or topic.engine.run(known)):  # a replica may not have it yet
             raise UnknownTopic(topic=name)
         return topic
 
