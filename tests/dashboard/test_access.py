@@ -157,6 +157,7 @@ def test_a_revoked_token_ends_its_stream(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
 ) -> None:
     known = {"look"}
+    client.topic("orders").add("tea", delay="1h")
     site = site_of(valkey_url, tokens=lambda token: "viewer" if token in known else None)
     http.cookies.set("tarry-dashboard", "look", domain="127.0.0.1")
     with http.stream("GET", site.at + "/topic?topic=orders", headers={"accept": "text/event-stream"}) as stream:

@@ -84,10 +84,10 @@ def clock() -> Clock:
 
 
 INSIDE = (
-    "test_the_transfer_does_a_bounded",
+    "test_a_transfer_is_bounded",
     "test_the_list_is_consistent_after_every_transfer",
-    "test_the_next_mover_is_whoever_looks",
-    "test_a_deputy_of_nobody_is_the_mover",
+    "test_the_next_caller_after_a_missed_deadline_becomes_the_mover",
+    "test_a_deputy_without_a_mover_becomes_the_mover",
 )
 """These work with the scripts themselves; all others are told over HTTP, too."""
 

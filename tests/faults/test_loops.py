@@ -14,19 +14,22 @@ from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess
 
 
-def test_one_client_serves_two_loops_one_after_the_other(running: ServerProcess, at: Any) -> None:
+def test_a_client_that_was_closed_in_one_loop_is_closed_in_the_next(running: ServerProcess, at: Any) -> None:
     client = tarry.AsyncClient(running.url)
 
-    async def story(n: int) -> Any:
+    async def story() -> Any:
         topic = client.topic(at.name)
         waiting = asyncio.ensure_future(topic.pop(wait=5))
-        await topic.add(n)
-        job = await waiting
-        await topic.finish(job)
+        await topic.add("tea")
+        await topic.finish(await waiting)
         await client.close()
-        return job.body
 
-    assert [asyncio.run(story(n)) for n in range(3)] == [0, 1, 2]
+    async def later() -> None:
+        with pytest.raises(tarry.BadInput, match="closed"):
+            await client.topic(at.name).stats()
+
+    asyncio.run(story())
+    asyncio.run(later())
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -50,8 +50,10 @@ def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple
     return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
 
 
-def read_only_command(call: ScriptCall[Any], clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:
-    """Returns a read-only call for a replica: the server does not let it write."""
+def read_only_command(call: Request, clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:
+    """Returns a plain command, or a read-only call, for a replica: the server does not let it write."""
+    if isinstance(call, Command):
+        return call.args
     name, *rest = eval_command(call, clock) if with_source else command_of(call, clock)
     return (name + b"_RO", *rest)
 

@@ -134,14 +134,18 @@ class Confirmation:
 
 
 class Command(AnyRequest[T]):
-    """One plain command, for what needs no script. Safe to repeat. ``args[key_index]`` is the key."""
+    """One plain command, for what needs no script. Safe to repeat. ``args[key_index]`` is the key. ``read_only``: a replica may
+    answer it."""
 
-    __slots__ = ("args", "decode", "key_index")
+    __slots__ = ("args", "decode", "key_index", "read_only")
 
-    def __init__(self, args: tuple[bytes, ...], decode: Callable[[Reply], T], *, key_index: int = 1) -> None:
+    def __init__(
+        self, args: tuple[bytes, ...], decode: Callable[[Reply], T], *, key_index: int = 1, read_only: bool = False
+    ) -> None:
         self.args = args
         self.decode = decode
         self.key_index = key_index
+        self.read_only = read_only
 
 
 class Transaction(Generic[T]):

@@ -22,7 +22,7 @@ from tarry.values.keys import WORKER_PARTS, worker_keys
 
 REPORT = Script("workers/report", args=("worker", "since", "record"), keys=WORKER_PARTS)
 LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
-LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS)
+LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
 REPORT_EVERY_S = 10.0
 MOST_REPORTED_JOBS = 10
 """A report names at most so many jobs."""

@@ -106,7 +106,7 @@ class AsyncClient:
     async def workers(self) -> list[WorkerInfo]:
         """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
         jobs. A killed worker is listed for up to 30 s."""
-        return await self.engine.run(workers.list_workers(self.namespace))
+        return await self.engine.run_view(workers.list_workers(self.namespace))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None

@@ -101,7 +101,7 @@ class Client:
     def workers(self) -> list[WorkerInfo]:
         """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
         jobs. A killed worker is listed for up to 30 s."""
-        return self.engine.run(workers.list_workers(self.namespace))
+        return self.engine.run_view(workers.list_workers(self.namespace))
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""

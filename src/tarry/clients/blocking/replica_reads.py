@@ -71,11 +71,15 @@ class ReplicaReader:
 
     def _url_of(self, request: Request) -> str:
         """The replica that may answer, if there is one."""
-        if not isinstance(request, ScriptCall) or not request.script.read_only:
+        if isinstance(request, Command):
+            key, read_only = request.args[request.key_index], request.read_only
+        else:
+            key, read_only = request.keys[0], request.script.read_only
+        if not read_only:
             return ""
         if self._replicas.is_due:
             self._calls.run("discover", self._discover)
-        return self._replicas.url_for(request.keys[0]) or ""
+        return self._replicas.url_for(key) or ""
 
     def _discover(self) -> None:
         with self._discovery:
@@ -99,7 +103,7 @@ class ReplicaReader:
                 break
         return replies
 
-    def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
+    def _exchange(self, url: str, calls: Sequence[Request]) -> Replies:
         server = self._servers.get(url)
         if server is None:
             server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))

@@ -207,7 +207,7 @@ def due_histogram(
 def is_known(keys: TopicKeys) -> Command[bool]:
     """Whether anything was ever added to a topic, or configured for it. Only its own keys prove it: the list of topics is a hint.
     A topic that ran empty keeps its counters."""
-    return Command((b"EXISTS", *moving_keys(keys), departing_key(keys)), bool)
+    return Command((b"EXISTS", *moving_keys(keys), departing_key(keys)), bool, read_only=True)
 
 
 def histogram_args(start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> tuple[int, bytes, int]:
