@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from faults.both_clients import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, sentinels
+from tarry.connections.address import find_address
+from tarry.connections.faults import ServerRefused
 from tarry.connections.sentinels import MasterReport, choose_report
+from tarry.connections.topology import Topology
 
 OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
 
@@ -90,3 +96,20 @@ def test_a_master_monitored_again_with_an_older_epoch_is_found(sentinel_group: S
     sentinel_group.master().ask("CLIENT", "KILL", "TYPE", "normal")
     any_client.call(any_client.topic("orders"), "add", "tea")
     any_client.close()
+
+
+def test_a_stranger_at_a_sentinels_address_is_a_fault() -> None:
+    """A listener tries again after any ``Fault``; another exception would end it for good."""
+
+    class Page(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        topology = Topology(find_address(f"redis+sentinel://127.0.0.1:{page.server_port}/shop", {}))
+        try:
+            with pytest.raises(ServerRefused, match="is not Redis or Valkey"):
+                topology.confirm_master("redis://127.0.0.1:1", 5)
+        finally:
+            topology.close()
+            page.shutdown()

@@ -120,14 +120,14 @@ def test_a_draining_service_does_not_wait_for_bodies(valkey_url: str) -> None:
 def test_a_stalled_body_times_out(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "BODY_TIMEOUT_S", 0.05)
     assert problem_on(begun(real))[1]["code"] == "too_slow"
-    assert real.get("/v1/topics/orders/stats")["added"] == 0
+    assert real.refused("GET", "/v1/topics/orders/stats") == (404, "unknown_topic")
 
 
 def test_a_body_may_arrive_in_pieces(real: Api) -> None:
     with begun(real, body=b"", size=len(b'{"body": 7}'), more="Content-Type: application/json\r\n") as line:
         for piece in (b'{"bo', b'dy": ', b"7}"):
             line.sendall(piece)
-            until(lambda: real.get("/v1/topics/orders/stats")["added"] in (0, 1))
+            real.get("/v1/topics")  # another connection is served meanwhile
         assert head_of(line).startswith(b"HTTP/1.1 201 ")
 
 

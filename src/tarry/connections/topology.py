@@ -160,7 +160,10 @@ class Topology:
         """Before a connection is made: asks the Sentinels. Raises a ``Fault`` unless this server is the master. Blocks."""
         assert self._sentinels is not None
         self._sentinels.join(self)
-        self._sentinels.ask_all(min(within_s, ASK_TIMEOUT_S + FIRST_DELAY_S))
+        try:
+            self._sentinels.ask_all(min(within_s, ASK_TIMEOUT_S + FIRST_DELAY_S))
+        except TarryError as refusal:  # what keeps a connection up tries again after any Fault
+            raise ServerRefused(refusal) from refusal
         self.refuse_if_replaced(url)
 
     def refuse_if_replaced(self, url: str) -> None:
