@@ -15,6 +15,7 @@ from tarry.connections.address import find_address
 from tarry.connections.faults import ServerRefused
 from tarry.connections.sentinels import MasterReport, choose_report
 from tarry.connections.topology import Topology
+from tarry.errors import ServerUnfit
 
 OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
 
@@ -107,6 +108,8 @@ def test_a_stranger_at_a_sentinels_address_is_a_fault() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
         threading.Thread(target=page.serve_forever, daemon=True).start()
         topology = Topology(find_address(f"redis+sentinel://127.0.0.1:{page.server_port}/shop", {}))
+        with pytest.raises(ServerUnfit):
+            topology.refresh(5)
         try:
             with pytest.raises(ServerRefused, match="is not Redis or Valkey"):
                 topology.confirm_master("redis://127.0.0.1:1", 5)
