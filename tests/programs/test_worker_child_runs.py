@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tarry
-from programs import process_app
+from programs import process_app, stamped_app, stamped_functions
 from programs.process_app import Order
 from until import until
 
@@ -141,6 +141,30 @@ def test_tasks_in_a_child_know_their_job_and_can_add_tasks(
     lines = diary.read_text().splitlines()
     assert [line.split()[1] for line in lines] == ["2", "1", "0"]
     assert lines[0].split()[2] == first.id
+
+
+def test_a_task_that_a_child_adds_gets_the_topic_and_the_stamps_of_its_worker(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    with stamped_app.worker.using(valkey_url, namespace=namespace):
+        stamped_functions.greet.add("bob")
+        asyncio.run(stamped_app.worker.run_until_idle())
+    assert client.topic("greetings").stats().finished == 1
+    job = client.topic("hall").get("bob")
+    assert job is not None, "the topic is named after the worker"
+    assert job.headers == {"host": "ada"}
+
+
+def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
+    valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, name="garden")
+    monkeypatch.setattr(stamped_functions.registry, "_parent", None)
+    worker.include(stamped_functions.registry)
+    stamped_functions.greet.add("eve")
+    asyncio.run(worker.run_until_idle())
+    assert client.topic("greetings").stats().finished == 1
+    assert client.topic("garden").get("eve") is not None
 
 
 def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(

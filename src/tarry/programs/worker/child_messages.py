@@ -16,13 +16,15 @@ SIZE = struct.Struct(">Q")
 
 @dataclass(slots=True)
 class Setup:
-    """The first message to a child: its settings."""
+    """The first message to a child: its settings. ``name`` is the worker's, ``app`` the module that made it, if it has stamps."""
 
     parent: int
     url: str | None
     client: dict[str, Any]
     main: dict[str, str]
     logging: tuple[str, str] | None
+    name: str | None = None
+    app: str | None = None
 
 
 @dataclass(slots=True)

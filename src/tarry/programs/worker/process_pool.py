@@ -127,10 +127,12 @@ class ChildProcess:
 class ProcessPool:
     """At most ``size`` children, each started when it is first needed."""
 
-    def __init__(self, client: Client, size: int) -> None:
+    def __init__(self, client: Client, size: int, name: str | None, app: str | None) -> None:
         origin = client.engine.origin
         settings = {"namespace": origin.namespace, "max_body": origin._max_body, "patience": origin.patience.bound}
-        self._setup = Setup(os.getpid(), origin.address.full_url, settings, main_module(), log_setup.configured)
+        self._setup = Setup(
+            os.getpid(), origin.address.full_url, settings, main_module(), log_setup.configured, name, app
+        )
         self._size = size
         self._idle: list[ChildProcess] = []
         self._running: dict[BaseJob[Any], ChildProcess | None] = {}

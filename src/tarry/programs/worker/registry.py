@@ -278,6 +278,11 @@ class Registry(ScheduleDecorators):
         made.update(own or {})
         return made
 
+    @property
+    def has_stamps(self) -> bool:
+        """Whether it, or a registry that it includes, has stamps."""
+        return bool(self._stamps) or any(part.has_stamps for part in self._parts)
+
     def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
         found = dict(self._tasks)
         for part in self._parts:

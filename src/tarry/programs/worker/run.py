@@ -69,7 +69,12 @@ class WorkerRun:
         slots = min(route.slots, self._worker.slots or route.slots)
         processes = None
         if any(target.process is not None for target in route.targets):
-            processes = ProcessPool(self._blocking, min(slots, route.processes or slots))
+            processes = ProcessPool(
+                self._blocking,
+                min(slots, route.processes or slots),
+                self._worker.name,
+                self._worker.module if self._worker.has_stamps else None,
+            )
         consumer = TopicConsumer(
             settler,
             target_for(route, settler, processes, self._worker.bury_unknown_us),

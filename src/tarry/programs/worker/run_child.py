@@ -100,9 +100,12 @@ class JobRunner:
             )
         entry = entries[function]
         root = entry.registry._root()
+        if not isinstance(root, Worker) and self.setup.app not in (None, "__main__"):
+            importlib.import_module(str(self.setup.app))  # it includes the registry
+            root = entry.registry._root()
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
-                worker = Worker(self.setup.url, namespace=self.setup.client["namespace"])
+                worker = Worker(self.setup.url, namespace=self.setup.client["namespace"], name=self.setup.name)
                 worker.include(root)
                 root = worker
             root.override(url=self.setup.url, namespace=self.setup.client["namespace"])

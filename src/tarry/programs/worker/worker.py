@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -62,6 +63,8 @@ class Worker(Registry):
         if name is not None:
             names.check_name(name, "name")
             self.tasks_topic = name
+        self.module: str | None = sys._getframe(1).f_globals.get("__name__")
+        """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
         self._clients = clients.WorkerClients(server, namespace)
         self.slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
