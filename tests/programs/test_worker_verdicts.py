@@ -15,6 +15,7 @@ from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.programs.dashboard.explanations import JobFacts
 from tarry.programs.worker.verdicts import LONGEST_ERROR
 from tarry.values.durations import SECOND, as_datetime
+from until import until
 
 MINUTE = timedelta(minutes=1)
 Raise = Callable[[Any], Any]
@@ -91,6 +92,46 @@ def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play,
     assert answers.JOB.dump(job).attempt_limit == 2
     facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
     assert facts.of == " of 2"
+
+
+def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attempt_runs(
+    valkey_url: str, namespace: str
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    @worker.task(max_attempts=2)
+    async def charge() -> None:
+        begun.set()
+        await end.wait()
+
+    @worker.task
+    async def thank() -> None:
+        pass
+
+    @worker.on("teas", max_attempts=3)
+    async def brew(body: str) -> None:
+        pass
+
+    async def limit_of(topic: str, id: str) -> str:
+        handle = worker.client.topic(topic)
+        job, stats, defaults = await asyncio.gather(handle.get(id), handle.stats(), handle.configure())
+        assert job is not None
+        return JobFacts(job, stats, defaults, await worker.client.workers(), False, 0, None).of
+
+    async def work() -> None:
+        charged = await charge.add_async()
+        thanked = await thank.options(delay="1h").add_async()
+        tea = await worker.client.topic("teas").add("green", delay="1h")
+        async with worker:
+            await begun.wait()
+            await asyncio.to_thread(until, worker.blocking.workers, "the worker's first report")
+            assert await limit_of("tasks", charged.id) == " of 2"
+            assert await limit_of("tasks", thanked.id) == " of 20"
+            assert await limit_of("teas", tea.id) == " of 3"
+            end.set()
+
+    asyncio.run(work())
 
 
 def test_the_limit_of_a_handler_never_gives_a_job_more_attempts(play: Play) -> None:

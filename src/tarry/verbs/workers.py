@@ -34,7 +34,8 @@ class WorkerTopic(Struct, frozen=True):
     """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now.
 
     ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
-    for each task whose jobs it has put back lately, because it does not know the task.
+    for each task whose jobs it has put back lately, because it does not know the task. ``max_attempts`` are those of the
+    handlers, in their order; empty if none has any.
     """
 
     name: str
@@ -43,6 +44,14 @@ class WorkerTopic(Struct, frozen=True):
     busy: int
     overrun: int = 0
     unknown: tuple[str, ...] = ()
+    max_attempts: tuple[int | None, ...] = ()
+
+    def attempt_limit(self, task: str | None) -> int | None:
+        """``max_attempts`` of the task, or of the handler if the topic has no tasks."""
+        limits = dict(zip(self.handlers, self.max_attempts, strict=False))
+        if task is None and len(self.handlers) == 1:
+            return limits.get(self.handlers[0])
+        return limits.get(task) if task is not None else None
 
 
 class HeldJob(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
+from tarry.programs.worker.tasks import parse_envelope
 from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.stats import Defaults, Stats
 from tarry.verbs.workers import WorkerInfo
@@ -33,13 +34,23 @@ class JobFacts:
 
     @property
     def limit(self) -> int | None:
-        """How many attempts it has, if its record can be read."""
-        if self.job.attempt_limit is not None:
-            return self.job.attempt_limit
-        own = None
+        """How many attempts it has, if its record can be read: also by its handler, as its worker or another one reports it."""
+        known = self.job.attempt_limit
+        if known is None:
+            with suppress(BodyError):
+                known = self.job.max_attempts
+            known = known or self.defaults.max_attempts
+        by_handler = None if self.job.state == "dead" else self._handlers_limit()
+        return min([limit for limit in (known, by_handler) if limit is not None], default=None)
+
+    def _handlers_limit(self) -> int | None:
+        task = None
         with suppress(BodyError):
-            own = self.job.max_attempts
-        return own or self.defaults.max_attempts
+            task = parse_envelope(self.job).task
+        holders = [one for one in self.workers if self.job.state == "reserved" and one.name == self.job.holder]
+        topics = [one for worker in holders or self.workers for one in worker.topics if one.name == self.job.topic]
+        limits = [limit for one in topics if (limit := one.attempt_limit(task)) is not None]
+        return min(limits, default=None)
 
     @property
     def of(self) -> str:

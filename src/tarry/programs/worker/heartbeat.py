@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from tarry import __version__
 from tarry.clients.blocking.client import Client
 from tarry.errors import TarryError, Unavailable
+from tarry.programs.worker.targets import Target
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.verbs import workers
 from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerReport, WorkerTopic
@@ -29,7 +30,7 @@ RETRY_S = 60.0
 class Heartbeat:
     """The reports of one worker.
 
-    ``handlers`` are the names of the handlers by topic; ``slots`` is the size of the shared slot pool, ``None`` without one.
+    ``handlers`` are the functions by topic; ``slots`` is the size of the shared slot pool, ``None`` without one.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Heartbeat:
         client: Client,
         name: bytes,
         consumers: Sequence[TopicConsumer],
-        handlers: Mapping[str, tuple[str, ...]],
+        handlers: Mapping[str, Sequence[Target]],
         slots: int | None,
     ) -> None:
         self._client = client
@@ -101,11 +102,12 @@ class Heartbeat:
             topics=[
                 WorkerTopic(
                     consumer.topic.name,
-                    self._handlers[consumer.topic.name],
+                    tuple(target.name for target in self._handlers[consumer.topic.name]),
                     consumer.slots,
                     len(jobs),
                     len(consumer.overruns),
                     () if consumer.settler.unknown is None else consumer.settler.unknown.lines(),
+                    _attempt_limits(self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running
             ],
@@ -114,3 +116,8 @@ class Heartbeat:
                 for taken, consumer, job in held[:MOST_REPORTED_JOBS]
             ],
         )
+
+
+def _attempt_limits(targets: Sequence[Target]) -> tuple[int | None, ...]:
+    limits = tuple(target.max_attempts for target in targets)
+    return limits if any(limits) else ()

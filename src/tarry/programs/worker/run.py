@@ -96,7 +96,7 @@ class WorkerRun:
 
     def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
         client = clients.make_blocking(self._awaited, patience=1)
-        handlers = {route.topic: tuple(target.name for target in route.targets) for route in routes}
+        handlers = {route.topic: route.targets for route in routes}
         heartbeat = Heartbeat(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
         renewal = Renewal(client, self._consumers, self._outage, heartbeat, self._worker.blocked_s)
         renewal.on_heartbeat = self._worker.on_heartbeat
