@@ -159,7 +159,13 @@ def _settings_text(data: dict[str, Any]) -> str:
 
 
 def _limits_text(data: dict[str, Any]) -> str:
-    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {data[name]}" for name in LIMITS if data[name] is not None]
+    shown = {
+        **data,
+        "max_lateness_ms": None if (late := data["max_lateness_ms"]) is None else as_text(late * MILLISECOND),
+    }
+    words = [
+        f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
+    ]
     return "  ".join(words) or "no limits"
 
 
