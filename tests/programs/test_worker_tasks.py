@@ -219,6 +219,21 @@ def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: st
         assert reason.lower() in str(job.reason).lower()
 
 
+@pytest.mark.parametrize("users", [{1, 2}, frozenset({1}), set()])
+def test_a_set_is_refused_as_an_argument_without_annotation(valkey_url: str, users: object) -> None:
+    worker = tarry.Worker(valkey_url)
+
+    @worker.task
+    def remind(users, others: Any = None, third: set[int] = set()):  # type: ignore[no-untyped-def]  # noqa: B006
+        pass
+
+    with pytest.raises(tarry.BadInput, match="task remind, argument users: JSON has no set"):
+        remind.add(users)
+    with pytest.raises(tarry.BadInput, match="task remind, argument others: JSON has no set"):
+        remind.add([], users)
+    assert remind.body([], third={7})["args"] == {"users": [], "third": {7}}, "it comes back as a set"
+
+
 def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str) -> None:
     worker = tarry.Worker(valkey_url)
 

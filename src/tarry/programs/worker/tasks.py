@@ -117,6 +117,9 @@ class Task(Generic[P, R]):
         self._run_options = options
         self._signature = handlers.signature_of(function)
         self._arguments = _decoder(self.name, self._signature)
+        self._of_any_type = tuple(
+            name for name, one in self._signature.parameters.items() if one.annotation in (one.empty, Any)
+        )
         self._process: ProcessFunction | None = None
         if options.run == "process":
             awaited = handlers.is_async(function)
@@ -257,6 +260,11 @@ class Task(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
             raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
+        for name in self._of_any_type:
+            if isinstance(bound.arguments.get(name), (set, frozenset)):
+                raise BadInput(
+                    f"task {self.name}, argument {name}: JSON has no set, it would come as a list; annotate it as a set."
+                )
         return {"task": self.name, "args": bound.arguments}
 
     def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
