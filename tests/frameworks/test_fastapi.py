@@ -55,7 +55,7 @@ def test_a_worker_runs_with_the_fastapi_application(
             caplog.clear()
             shop.orders.clear()
             with TestClient(shop.app) as http:
-                assert http.post("/orders/7", params={"delay": "80ms"}).status_code == 200
+                assert http.post("/orders/7", params={"delay": "2s"}).status_code == 200
                 assert http.post("/orders/8", params={"delay": "20ms"}).status_code == 200
                 assert state(http, 7) == "open"
                 until(lambda http=http: state(http, 7) == "closed", "order 7 is closed")  # type: ignore[misc]
