@@ -37,6 +37,10 @@ def test_doctor_fails_only_on_a_server_that_may_lose_jobs(own_server: Callable[.
         raw.config_set("appendonly", "no")
     done = cli("doctor", url=url)
     assert (done.returncode, "a restart loses every job" in done.stdout) == (1, True)
+    with redis.Redis.from_url(url) as raw:
+        raw.config_set("save", "3600 1")
+    done = cli("doctor", url=url)
+    assert (done.returncode, "after a crash the jobs since the last one are lost" in done.stdout) == (0, True)
 
 
 def test_doctor_checks_every_topic_and_finds_unlisted_ones(

@@ -47,6 +47,8 @@ def assess_node(
             "it has no append-only file, and it is unknown whether it saves snapshots: this user may not CONFIG GET; the "
             "server's administrator may"
         )
+    if info.get("aof_enabled") == "0" and save:
+        notes.append("it saves snapshots only: after a crash the jobs since the last one are lost; set appendonly yes")
     if info.get("role") == "slave":
         notes.append("it is a replica, and takes no jobs")
     failing = "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status"))
