@@ -31,6 +31,16 @@ def test_it_has_no_page(http: httpx.Client, client: tarry.Client, page: str) -> 
     assert http.get(f"/{page}?topic=typo").status_code == 200
 
 
+def test_a_topic_that_ran_empty_has_a_page_without_the_button(http: httpx.Client, client: tarry.Client) -> None:
+    client.topic("full").add(1, delay="1h")
+    assert "Delete everything" in http.get("/topic?topic=full").text
+    client.topic("typo").add(1, id="7", delay="1h")
+    client.topic("typo").delete("7")
+    answer = http.get("/topic?topic=typo")
+    assert answer.status_code == 200
+    assert "Delete everything" not in answer.text
+
+
 def test_it_is_not_emptied(http: httpx.Client, client: tarry.Client) -> None:
     purge = {"action": "purge", "topic": "typo", "back": "/"}
     assert http.post("/act", data=purge).status_code == 404
