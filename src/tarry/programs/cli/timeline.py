@@ -101,9 +101,9 @@ def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequ
 
 def late_key(seen: TopicView) -> tuple[float, float]:
     """Sorts topics: the one whose first job has been due for longest, then the one whose next job is due first."""
-    now, due = seen.stats.now, seen.stats.next_due
-    waiting = 0.0 if seen.stats.oldest_ready is None else (now - seen.stats.oldest_ready).total_seconds()
-    return -waiting, math.inf if due is None else (due - now).total_seconds()
+    moments = (seen.stats.oldest_ready, seen.stats.next_due)  # not counted from now: topics are read one after the other
+    ready, due = (math.inf if moment is None else moment.timestamp() for moment in moments)
+    return ready, due
 
 
 def block(
