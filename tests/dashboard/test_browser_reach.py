@@ -18,6 +18,9 @@ def test_the_timeline_works_by_mouse_and_keyboard(site: Site, page: Any, client:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, delay=600 + n) for n in range(100)])
     page.goto(site.at + "/topic?topic=orders&look=hour")
+    expect(page.locator(".sign")).to_have_attribute(
+        "data-state", "live"
+    )  # the first update must not come during the drag
     box = page.locator(".stretch.one").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 80)
     page.mouse.down()

@@ -101,7 +101,10 @@ def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequ
 
 def late_key(seen: TopicView) -> tuple[float, float]:
     """Sorts topics: the one whose first job has been due for longest, then the one whose next job is due first."""
-    moments = (seen.stats.oldest_ready, seen.stats.next_due)  # not counted from now: topics are read one after the other
+    moments = (
+        seen.stats.oldest_ready,
+        seen.stats.next_due,
+    )  # not counted from now: topics are read one after the other
     ready, due = (math.inf if moment is None else moment.timestamp() for moment in moments)
     return ready, due
 
