@@ -42,6 +42,8 @@ _CONNECTION_ERRORS = (
     kazoo.CancelledError,
 )
 
+TRIES_IN_A_SESSION = 3
+
 
 class SessionListener(Protocol):
     """Is notified of the session's state, on kazoo's thread."""
@@ -51,6 +53,17 @@ class SessionListener(Protocol):
     def connected(self, session: int) -> None: ...
 
     def expired(self) -> None: ...
+
+
+class Hosts(list[tuple[str, int]]):
+    """Hosts for kazoo, which waits for the answer to a new connection as long as the session's timeout, divided by their number.
+
+    A server that is just starting may accept a connection and never answer. So that other tries fit into the session, the number is
+    given as several times what it is.
+    """
+
+    def __len__(self) -> int:
+        return TRIES_IN_A_SESSION * super().__len__()
 
 
 class ZooKeeperSession:
@@ -74,6 +87,7 @@ class ZooKeeperSession:
             )
         except (ValueError, TypeError, AttributeError) as fault:
             raise BadInput(f"hosts: {hosts!r} cannot be parsed ({fault}); write host:port,host:port.") from None
+        self._client.hosts = Hosts(self._client.hosts)
         self._client.add_listener(self._state_changed)
 
     def _state_changed(self, state: str) -> None:
