@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Coroutine
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
 
+T = TypeVar("T")
 table = RouteTable("topics")
 TOPIC = "/v1/topics/{topic}"
 UNKNOWN = ("unknown_topic",)
@@ -72,8 +75,14 @@ async def workers(request: ServiceRequest) -> list[WorkerInfo]:
 )
 async def stats(request: ServiceRequest) -> Stats:
     """Counts by state, next due, oldest ready, totals and lateness."""
-    await _refuse_unknown(request)
-    return await request.topic.stats()
+    return await _view_of_known(request, request.topic.stats())
+
+
+async def _view_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) -> T:
+    """A view of a topic, asked together with whether the topic is known: both are in one pipeline."""
+    found: T
+    found, _ = await asyncio.gather(view, _refuse_unknown(request))
+    return found
 
 
 async def _refuse_unknown(request: ServiceRequest) -> None:
@@ -96,11 +105,9 @@ async def _refuse_unknown(request: ServiceRequest) -> None:
 )
 async def histogram(request: ServiceRequest) -> Histogram:
     """How many jobs are due in each interval of time."""
-    await _refuse_unknown(request)
     query = request.query_model
-    return await request.topic.histogram(
-        start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past
-    )
+    view = request.topic.histogram(start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past)
+    return await _view_of_known(request, view)
 
 
 def start_of(text: str) -> str | datetime:
@@ -125,21 +132,16 @@ async def list_jobs(request: ServiceRequest) -> Page[Body]:
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
-    await _refuse_unknown(request)
     query = request.query_model
+    view = request.topic.list(
+        query.state, due_after=query.due_after, due_before=query.due_before, limit=query.limit, cursor=query.cursor
+    )
     try:
-        found = await request.topic.list(
-            query.state,
-            due_after=query.due_after,
-            due_before=query.due_before,
-            limit=query.limit,
-            cursor=query.cursor,
-        )
+        return await _view_of_known(request, view)
     except BadInput as fault:
         if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, query.cursor or ""):
             raise UnknownCursor from None
         raise
-    return found
 
 
 @table.route(
