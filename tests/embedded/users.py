@@ -147,8 +147,8 @@ def until_ended(folder: Path) -> None:
 
 def kill(pid: int, lock: Path) -> None:
     """``kill -9``, and wait until the system has taken note."""
-    os.kill(pid, signal.SIGKILL)
     before = folder_files.read_owner(str(lock))
+    os.kill(pid, signal.SIGKILL)  # read first: the keeper may start the next one before this line ends
     assert any(not held(lock) or folder_files.read_owner(str(lock)) != before for _ in resp.backoff_delays(BOUND_S))
 
 
