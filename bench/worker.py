@@ -3,7 +3,8 @@
 It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``tarry worker`` does.
 
 ``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads)
-``late``                 handles COUNT jobs as they come, and prints their lateness; beside it a bare timer of the same loop
+``late``                 prints a line when it has handled one job, so it has started; then handles COUNT jobs as they come,
+                         and prints their lateness; beside it a bare timer of the same loop
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
@@ -63,12 +64,15 @@ async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) ->
 
 async def late(url: str, count: int) -> dict[str, Any]:
     worker = tarry.Worker(url)
-    counted, late_ms, in_hand_ms = Count(worker, count), list[float](), list[float]()
+    counted, late_ms, in_hand_ms = Count(worker, 1 + count), list[float](), list[float]()
 
     @worker.on("orders")
     async def handle(job: tarry.AsyncJob[Any]) -> None:
-        in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
-        late_ms.append(job.lateness.total_seconds() * 1000)
+        if not counted.done:
+            print(flush=True)
+        else:
+            in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
+            late_ms.append(job.lateness.total_seconds() * 1000)
         counted.one()
 
     alarm_ms: list[float] = []

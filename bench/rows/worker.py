@@ -78,6 +78,9 @@ def _lateness(bench: Bench) -> Result:
     process = _start("late", bench.url, count)
     with tarry.Client(bench.url) as client:
         topic = client.topic("orders")
+        topic.add(BODY)
+        assert process.stdout is not None
+        process.stdout.readline()  # it has started
         began = time.monotonic()
         for added in range(count):
             time.sleep(max(0.0, began + added / RATE - time.monotonic()))
