@@ -1,10 +1,10 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, when, proof, want, replay = unpack(ARGV)
+local clock, sharded, condition, expected, with_old, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- Removes living entries: `any`, or only those `equal` to the proof. The leases' keys follow, one for each. Expired entries are
--- left to the evictor, which publishes their events. Answers for each: 1 or 0, then the value if it is wanted; fewer answers
--- than keys if values are large: then call again with the rest.
+-- Removes living entries: `any`, or only those `equal` to the expected value. The leases' keys follow, one for each. Expired
+-- entries are left to the evictor, which publishes their events. Answers for each: 1 or 0, then the value if `with_old`; fewer
+-- answers than keys if values are large: then call again with the rest.
 -- include clock entry event stored_reply
 
 local FIRST, LEASES = 7, #KEYS - (#ARGV - 6)
@@ -14,14 +14,14 @@ for i = FIRST, #ARGV do
   if bytes > MOST_BYTES then break end
   local key, lease = ARGV[i], KEYS[LEASES + i - FIRST + 1]
   local _, was = live_entry(key)
-  local does = was and (when == 'any' or was == proof)
+  local does = was and (condition == 'any' or was == expected)
   if does then
     forget(key)
     publish_event(removed, key, was)
   end
-  if (does or when == 'any') and redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
+  if (does or condition == 'any') and redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
   bytes = bytes + (was and #was or 0)
   answers[#answers + 1] = does and 1 or 0
-  answers[#answers + 1] = does and want == '1' and was or false
+  answers[#answers + 1] = does and with_old == '1' and was or false
 end
 return remember(answers)

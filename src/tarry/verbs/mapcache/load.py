@@ -50,7 +50,7 @@ class Load(Generic[V]):
     def finish(self, value: V) -> ScriptCall[V]:
         """Stores the loaded value. Returns it; or what somebody else has written meanwhile."""
         context = self.layout.context
-        request = self.layout.put([(self.key, context.value(value))], self.span, LEASED, proof=self.token)
+        request = self.layout.put([(self.key, context.value(value))], self.span, LEASED, expected=self.token)
 
         def decode(answers: Any) -> V:
             stored, current = first_of(answers)

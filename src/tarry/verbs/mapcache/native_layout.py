@@ -27,13 +27,13 @@ from tarry.verbs.mapcache.redisson_layout import (
 
 PUT = Script(
     "mapcache/native_put",
-    args=("sharded", "ttl", "keep", "when", "proof", "want", "replay"),
+    args=("sharded", "ttl", "keep", "condition", "expected", "with_old", "replay"),
     item=("key", "value"),
     keys=("entries", "hints", "memo"),
 )
 REMOVE = Script(
     "mapcache/native_remove",
-    args=("sharded", "when", "proof", "want", "replay"),
+    args=("sharded", "condition", "expected", "with_old", "replay"),
     item=("key",),
     keys=("entries", "hints", "memo"),
 )
@@ -61,22 +61,22 @@ class NativeLayout:
         self,
         pairs: Sequence[tuple[bytes, bytes]],
         span: EntryTtl,
-        when: bytes,
+        condition: bytes,
         *,
-        proof: bytes = b"",
-        want: bool = False,
+        expected: bytes = b"",
+        with_old: bool = False,
     ) -> ScriptCall[list[PutReply]]:
         context = self.context
-        memo = context.reply_key(NO_NONCE if when == ALWAYS else context.nonce())
+        memo = context.reply_key(NO_NONCE if condition == ALWAYS else context.nonce())
         keys = (context.keys.entries, context.keys.hints, memo, *[context.leases + key for key, _ in pairs])
-        args = (context.sharded, _ttl(span), _flag(span.keep), when, proof, _flag(want), FIRST_TIME)
+        args = (context.sharded, _ttl(span), _flag(span.keep), condition, expected, _flag(with_old), FIRST_TIME)
         return ScriptCall(PUT, keys, args, parse_put, items=[arg for pair in pairs for arg in pair], never_merged=True)
 
     def get(self, keys: Sequence[bytes], _how: bytes) -> Command[list[Any]]:
         return Command((b"HMGET", self.context.keys.entries, *keys), list)
 
     def remove(
-        self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
+        self, keys: Sequence[bytes], condition: bytes, *, expected: bytes = b"", with_old: bool = False
     ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
         context = self.context
         names = (
@@ -85,7 +85,7 @@ class NativeLayout:
             context.reply_key(context.nonce()),
             *map(context.lease, keys),
         )
-        args = (context.sharded, when, proof, _flag(want), FIRST_TIME)
+        args = (context.sharded, condition, expected, _flag(with_old), FIRST_TIME)
         return ScriptCall(REMOVE, names, args, parse_removed, items=keys, never_merged=True)
 
     def expire_entries(self, keys: Sequence[bytes], span: EntryTtl, if_not_set: bool) -> ScriptCall[list[bool]]:

@@ -27,13 +27,16 @@ READ = MAP_PARTS[:5]
 
 PUT = Script(
     "mapcache/put",
-    args=("sharded", "ttl", "idle", "keep", "when", "proof", "want", "replay"),
+    args=("sharded", "ttl", "idle", "keep", "condition", "expected", "with_old", "replay"),
     item=("key", "value"),
     keys=(*MAP_PARTS, "memo"),
 )
 GET = Script("mapcache/get", args=("how",), item=("key",), keys=READ)
 REMOVE = Script(
-    "mapcache/remove", args=("sharded", "when", "proof", "want", "replay"), item=("key",), keys=(*MAP_PARTS, "memo")
+    "mapcache/remove",
+    args=("sharded", "condition", "expected", "with_old", "replay"),
+    item=("key",),
+    keys=(*MAP_PARTS, "memo"),
 )
 EXPIRE_ENTRY = Script(
     "mapcache/expire_entry",
@@ -141,27 +144,27 @@ class RedissonLayout:
         self,
         pairs: Sequence[tuple[bytes, bytes]],
         span: EntryTtl,
-        when: bytes,
+        condition: bytes,
         *,
-        proof: bytes = b"",
-        want: bool = False,
+        expected: bytes = b"",
+        with_old: bool = False,
     ) -> ScriptCall[list[PutReply]]:
         context = self.context
-        memo = context.reply_key(NO_NONCE if when == ALWAYS else context.nonce())
+        memo = context.reply_key(NO_NONCE if condition == ALWAYS else context.nonce())
         keys = (*context.keys, memo, *[context.leases + key for key, _ in pairs])
         ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
-        args = (context.sharded, ttl, idle, _flag(span.keep), when, proof, _flag(want), FIRST_TIME)
+        args = (context.sharded, ttl, idle, _flag(span.keep), condition, expected, _flag(with_old), FIRST_TIME)
         return ScriptCall(PUT, keys, args, parse_put, items=[arg for pair in pairs for arg in pair], never_merged=True)
 
     def get(self, keys: Sequence[bytes], mode: bytes) -> ScriptCall[list[Any]]:
         return ScriptCall(GET, self.context.keys[:5], (mode,), list, items=keys, never_merged=mode == ALL)
 
     def remove(
-        self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
+        self, keys: Sequence[bytes], condition: bytes, *, expected: bytes = b"", with_old: bool = False
     ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
         context = self.context
         names = (*context.keys, context.reply_key(context.nonce()), *map(context.lease, keys))
-        args = (context.sharded, when, proof, _flag(want), FIRST_TIME)
+        args = (context.sharded, condition, expected, _flag(with_old), FIRST_TIME)
         return ScriptCall(REMOVE, names, args, parse_removed, items=keys, never_merged=True)
 
     def expire_entries(self, keys: Sequence[bytes], span: EntryTtl, if_not_set: bool) -> ScriptCall[list[bool]]:

@@ -63,9 +63,9 @@ class MapVerbs(Generic[K, V]):
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _put(self, key: K, value: V, span: EntryTtl, when: bytes, **more: Any) -> ScriptCall[PutReply]:
+    def _put(self, key: K, value: V, span: EntryTtl, condition: bytes, **more: Any) -> ScriptCall[PutReply]:
         pair = (self.context.key(key), self.context.value(value))
-        return map_answer(self._layout.put([pair], span, when, **more), first_of)
+        return map_answer(self._layout.put([pair], span, condition, **more), first_of)
 
     def _previous(self, written: PutReply) -> V | None:
         return self.context.decode_or_none(written.previous)
@@ -73,7 +73,9 @@ class MapVerbs(Generic[K, V]):
     def put(
         self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
     ) -> ScriptCall[V | None]:
-        return map_answer(self._put(key, value, entry_ttl(ttl, max_idle, keep_ttl), ALWAYS, want=True), self._previous)
+        return map_answer(
+            self._put(key, value, entry_ttl(ttl, max_idle, keep_ttl), ALWAYS, with_old=True), self._previous
+        )
 
     def fast_put(
         self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
@@ -107,10 +109,10 @@ class MapVerbs(Generic[K, V]):
             yield from ask(self._layout.put(chunk, span, ALWAYS))
 
     def replace(self, key: K, value: V) -> ScriptCall[V | None]:
-        return map_answer(self._put(key, value, KEEP_TTL, PRESENT, want=True), self._previous)
+        return map_answer(self._put(key, value, KEEP_TTL, PRESENT, with_old=True), self._previous)
 
     def replace_if(self, key: K, old: V, value: V) -> ScriptCall[bool]:
-        request = self._put(key, value, KEEP_TTL, EQUAL, proof=self.context.value(old))
+        request = self._put(key, value, KEEP_TTL, EQUAL, expected=self.context.value(old))
         return map_answer(
             request, lambda written: self.context.found(written.written != REFUSED, keys=[key], values=[old])
         )
@@ -200,11 +202,11 @@ class MapVerbs(Generic[K, V]):
     # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
 
     def remove(self, key: K) -> ScriptCall[V | None]:
-        request = self._layout.remove((self.context.key(key),), ANY, want=True)
+        request = self._layout.remove((self.context.key(key),), ANY, with_old=True)
         return map_answer(request, lambda taken: self.context.decode_or_none(taken[0][1]))
 
     def remove_if(self, key: K, value: V) -> ScriptCall[bool]:
-        request = self._layout.remove((self.context.key(key),), EQUAL, proof=self.context.value(value))
+        request = self._layout.remove((self.context.key(key),), EQUAL, expected=self.context.value(value))
         return map_answer(request, lambda taken: self.context.found(taken[0][0], keys=[key], values=[value]))
 
     def fast_remove(self, keys: Iterable[K]) -> Flow[int]:
