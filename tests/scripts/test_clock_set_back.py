@@ -66,7 +66,7 @@ def test_seats_of_dead_consumers_are_taken_over(topic: Any, clock: Clock) -> Non
     keys = topic.verbs.keys
 
     def seat_of(me: bytes) -> int:
-        looked: int = topic.engine.run(pop.pop_step(keys, 1, ttr=b"0", holder=b"", need=1, waiter_id=me)).seat
+        looked: int = topic.engine.run(pop.pop_step(keys, 1, ttr=b"0", holder=b"", min_jobs=1, waiter_id=me)).seat
         return looked
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]

@@ -112,7 +112,9 @@ class Table:
         """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""
         alarm, seat = None, 0
         if stays:
-            found = self.client.engine.run(pop.pop_step(self.keys, 1, ttr=b"0", holder=b"h", need=1, waiter_id=b"me"))
+            found = self.client.engine.run(
+                pop.pop_step(self.keys, 1, ttr=b"0", holder=b"h", min_jobs=1, waiter_id=b"me")
+            )
             assert not found.jobs
             alarm, seat = found.wait, found.seat
         else:

@@ -99,7 +99,7 @@ async def test_freeing_a_place_wakes_one_waiting_consumer(face: Face, topic: Any
 def _empty_look(topic: Any) -> Any:
     from tarry.verbs.jobs import pop
 
-    return pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, waiter_id=b"me")
+    return pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"", min_jobs=1, waiter_id=b"me")
 
 
 def _length(key: bytes) -> Any:

@@ -87,8 +87,8 @@ class _SoleWaiter:
         self._clock = clock
         self._watch = Watch(b"test:%d" % id(self))
 
-    def flow(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Any:
-        return simulate_wait(self._watch, want, seconds, posts, self._clock)
+    def flow(self, max_jobs: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Any:
+        return simulate_wait(self._watch, max_jobs, seconds, posts, self._clock)
 
 
 class _Engine(Engine):
@@ -102,8 +102,8 @@ class _Engine(Engine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        return _result_of(self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
+    def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+        return _result_of(self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys)))
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Does nothing: the consumer that takes an element moves the queue."""
@@ -139,8 +139,8 @@ class _AsyncEngine(AsyncEngine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        return _result_of(await self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
+    async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+        return _result_of(await self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys)))
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Does nothing: the consumer that takes an element moves the queue."""

@@ -52,12 +52,12 @@ class PopAnswer(Protocol):
 
 
 class Caller:
-    """A caller of ``pop`` that waits for ``want`` jobs, from the first of its queues that has any. ``served`` is called at the end."""
+    """A caller of ``pop`` that waits for ``max_jobs`` jobs, from the first of its queues that has any. ``served`` is called at the end."""
 
-    __slots__ = ("deadline", "done", "fault", "last_pops", "queues", "result", "served", "want")
+    __slots__ = ("deadline", "done", "fault", "last_pops", "queues", "result", "served", "max_jobs")
 
-    def __init__(self, want: int, deadline: float, served: Callable[[], None]) -> None:
-        self.want = want
+    def __init__(self, max_jobs: int, deadline: float, served: Callable[[], None]) -> None:
+        self.max_jobs = max_jobs
         self.deadline = deadline
         self.served = served
         self.queues: list[WaitQueue] = []
@@ -87,11 +87,11 @@ class WaitQueue:
 
 @dataclass(frozen=True, slots=True)
 class PopStep:
-    """Pop up to ``want`` jobs for ``need`` waiting callers. If fewer come, and ``may_take_seat``, take a seat."""
+    """Pop up to ``max_jobs`` jobs for ``min_jobs`` waiting callers. If fewer come, and ``may_take_seat``, take a seat."""
 
     queue: WaitQueue
-    want: int
-    need: int
+    max_jobs: int
+    min_jobs: int
     may_take_seat: bool
 
 
@@ -208,8 +208,8 @@ class Watch:
     def _pop_step(self, queue: WaitQueue) -> PopStep:
         queue.uncertain = True
         stay = sum(1 for caller in queue.callers if caller.last_pops is None)
-        want = min(sum(caller.want for caller in queue.callers), MOST_JOBS)
-        return PopStep(queue, want, min(stay, MOST_JOBS), may_take_seat=queue.keys.relay not in self._blocked)
+        max_jobs = min(sum(caller.max_jobs for caller in queue.callers), MOST_JOBS)
+        return PopStep(queue, max_jobs, min(stay, MOST_JOBS), may_take_seat=queue.keys.relay not in self._blocked)
 
     # ── results of steps ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +220,7 @@ class Watch:
         answer must not pop later than its seat promises.
         """
         queue, jobs, self._server_silent = step.queue, list(answer.jobs), False
-        stays = len(jobs) < step.need and not answer.ask_again
+        stays = len(jobs) < step.min_jobs and not answer.ask_again
         queue.uncertain = False
         queue.seat = answer.seat  # 0 when it has to ask again, unless schedules are due
         jitter = (
@@ -231,7 +231,7 @@ class Watch:
         served = [caller for caller in queue.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
         for caller in served:
-            extra = min(caller.want - 1, spare)
+            extra = min(caller.max_jobs - 1, spare)
             spare -= extra
             share, jobs = jobs[: 1 + extra], jobs[1 + extra :]
             caller.result = (queue, answer, share)

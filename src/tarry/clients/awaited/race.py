@@ -17,10 +17,10 @@ from tarry.verbs.jobs.wait import WaitQueueKey
 
 
 async def race(
-    runner: Runner, entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]], want: int, seconds: float
+    runner: Runner, entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]], max_jobs: int, seconds: float
 ) -> Caller:
     """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
-    tasks = [asyncio.ensure_future(waiter.wait(want, seconds, keys)) for waiter, keys in entries]
+    tasks = [asyncio.ensure_future(waiter.wait(max_jobs, seconds, keys)) for waiter, keys in entries]
     winner: asyncio.Task[Caller] | None = None
     try:
         pending = set(tasks)

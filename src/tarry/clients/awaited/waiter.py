@@ -34,12 +34,12 @@ class Waiter:
         self._back_off = RetryDelay()
         self._closed = False
 
-    async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         if self._closed:
             raise Unavailable(CLOSED)
         served: asyncio.Future[None] = self._loop.create_future()
-        caller = Caller(want, self._loop.time() + seconds, lambda: _wake_sleeper(served))
+        caller = Caller(max_jobs, self._loop.time() + seconds, lambda: _wake_sleeper(served))
         fresh = self._watch.enter(caller, queue_keys)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._drive())

@@ -101,12 +101,12 @@ class Engine:
         self, topics: Sequence[TopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
     ) -> list[Popped]:
         """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
-        want, seconds = pop.want_of(n), wait_seconds(wait)
+        max_jobs, seconds = pop.checked_count(n), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
             places = [self._partitions(topic) for topic in topics]
             try:
-                return self._take_from(places, want, seconds, ttr)
+                return self._take_from(places, max_jobs, seconds, ttr)
             except WrongType as fault:
                 plain = [topic for topic, some in zip(topics, places, strict=True) if some[0].keys == topic.keys]
                 for topic in plain:  # one of them has got partitions, or more of them, meanwhile
@@ -123,20 +123,20 @@ class Engine:
     def _take_from(
         self,
         places: Sequence[Sequence[PartitionVerbs[Any]]],
-        want: int,
+        max_jobs: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[Popped]:
-        if not seconds or self._need_several_waiters(places, want):  # first without waiting, in order
+        if not seconds or self._need_several_waiters(places, max_jobs):  # first without waiting, in order
             for at, some in enumerate(places):
-                popped = self._take_now(at, some, want, ttr)
+                popped = self._take_now(at, some, max_jobs, ttr)
                 if popped:
                     return popped
-        return self._wait(places, want, seconds, ttr) if seconds else []
+        return self._wait(places, max_jobs, seconds, ttr) if seconds else []
 
-    def _need_several_waiters(self, places: Sequence[Sequence[PartitionVerbs[Any]]], want: int) -> bool:
+    def _need_several_waiters(self, places: Sequence[Sequence[PartitionVerbs[Any]]], max_jobs: int) -> bool:
         """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
-        if want > 1 and any(len(some) > 1 for some in places):
+        if max_jobs > 1 and any(len(some) > 1 for some in places):
             return True
         return len({self.runner.group_of(verbs.keys.due) for some in places for verbs in some}) > 1
 
@@ -148,15 +148,15 @@ class Engine:
         return self.run(topic.rotated())
 
     def _take_now(
-        self, index: int, partitions: Sequence[PartitionVerbs[Any]], want: int, ttr: Duration | None
+        self, index: int, partitions: Sequence[PartitionVerbs[Any]], max_jobs: int, ttr: Duration | None
     ) -> list[Popped]:
         """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
         found: list[tuple[PartitionVerbs[Any], pop.PopReply]] = []
         try:
             for verbs in partitions:
-                if want:
-                    found.append((verbs, self.run(verbs.pop(want, ttr))))
-                    want -= len(found[-1][1].jobs)
+                if max_jobs:
+                    found.append((verbs, self.run(verbs.pop(max_jobs, ttr))))
+                    max_jobs -= len(found[-1][1].jobs)
         except Unavailable:
             if not any(taken.jobs for _, taken in found):
                 raise
@@ -169,11 +169,11 @@ class Engine:
     def _wait(
         self,
         places: Sequence[Sequence[PartitionVerbs[Any]]],
-        want: int,
+        max_jobs: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[Popped]:
-        caller = self.wait(want, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
+        caller = self.wait(max_jobs, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
         if caller.result is None:
             return []
         queue_key, taken, jobs = caller.result
@@ -181,7 +181,7 @@ class Engine:
         at = next(at for at, some in enumerate(places) if any(verbs.keys == keys for verbs in some))
         return [(at, taken, jobs)]
 
-    def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller behind the callers that wait already."""
         self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
@@ -189,8 +189,8 @@ class Engine:
             slots.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
-            return entries[0][0].wait(want, seconds, queue_keys)
-        return race(self.runner, entries, want, seconds)
+            return entries[0][0].wait(max_jobs, seconds, queue_keys)
+        return race(self.runner, entries, max_jobs, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
         return self._waiters.get(

@@ -19,7 +19,7 @@ from tarry.core.requests import Transaction
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, chunks, want_of
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, checked_count, chunks
 
 T = TypeVar("T")
 RECHECK_S = 1.0
@@ -87,7 +87,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = self._poll_until(want_of(count), time.monotonic() + wait_seconds(wait))
+        polled = self._poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
         items = self._items(polled)
@@ -97,11 +97,11 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def _items(self, polled: PollReply) -> list[Item[T]]:
         return [self._context.item(member, score, polled.now) for member, score in polled.members]
 
-    def _poll_until(self, want: int, until: float) -> PollReply | None:
+    def _poll_until(self, count: int, until: float) -> PollReply | None:
         """Returns the removed members; ``None`` when none is due in time."""
         with self._pushes(until) as wake_event:
             while True:
-                polled = self._poll(want, until)
+                polled = self._poll(count, until)
                 if polled is not None and polled.members:
                     return polled
                 left = until - time.monotonic()
@@ -110,17 +110,17 @@ class GuardedQueue(SizedOperators, Generic[T]):
                 ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
                 wake_event.wait(min(left, RECHECK_S if ahead is None else max(min(ahead, RECHECK_S), 0)))
 
-    def _poll(self, want: int, until: float) -> PollReply | None:
+    def _poll(self, count: int, until: float) -> PollReply | None:
         if self._guard is None:
             with self._poller_names.borrow() as who:
-                return self.engine.run(guarded_scripts.poll(self._context, want, who))
+                return self.engine.run(guarded_scripts.poll(self._context, count, who))
         left = max(until - time.monotonic(), 0)
         held = self._guard.acquire(wait=None if left == float("inf") else left)
         if held is None:
             return None
         try:
             with self._poller_names.borrow() as who:
-                poll = plain_commands.poll(self._context, want, who, lock_domain(self._guard), held.token)
+                poll = plain_commands.poll(self._context, count, who, lock_domain(self._guard), held.token)
                 return self._take(poll)
         finally:
             try:

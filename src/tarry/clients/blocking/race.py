@@ -32,22 +32,22 @@ SILENT_S = 1.0
 RaceEntry = tuple[Waiter, Sequence[WaitQueueKey]]
 
 
-def race(runner: Runner, entries: Sequence[RaceEntry], want: int, seconds: float) -> Caller:
+def race(runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float) -> Caller:
     """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
-    return Race(runner, entries, want, seconds).run()
+    return Race(runner, entries, max_jobs, seconds).run()
 
 
 class Race:
     """One wait over several waiters."""
 
-    def __init__(self, runner: Runner, entries: Sequence[RaceEntry], want: int, seconds: float) -> None:
+    def __init__(self, runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float) -> None:
         self._runner = runner
         deadline = time.monotonic() + seconds
         nodes: dict[str, list[RaceEntry]] = {}
         for waiter, posts in entries:
             nodes.setdefault(_node_of(runner, posts[0][0].due), []).append((waiter, posts))
         self._wakeup: SimpleQueue[_NodeRace] = SimpleQueue()
-        self._nodes = [_NodeRace(runner, its, want, deadline, self._wakeup) for its in nodes.values()]
+        self._nodes = [_NodeRace(runner, its, max_jobs, deadline, self._wakeup) for its in nodes.values()]
 
     def run(self) -> Caller:
         """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
@@ -86,12 +86,12 @@ class _NodeRace:
         self,
         runner: Runner,
         entries: Sequence[RaceEntry],
-        want: int,
+        max_jobs: int,
         deadline: float,
         winner_found: SimpleQueue[_NodeRace],
     ) -> None:
         self.wakeup = SocketWakeEvent()
-        self.callers = [Caller(want, deadline, self.wakeup.set) for _ in entries]
+        self.callers = [Caller(max_jobs, deadline, self.wakeup.set) for _ in entries]
         self.fault: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="tarry race", daemon=True)
         self._runner = runner

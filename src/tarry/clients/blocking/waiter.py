@@ -55,10 +55,10 @@ class Waiter:
         self._pid = os.getpid()
         self._wake_events: dict[Caller, WakeEvent | SocketWakeEvent] = {}
 
-    def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         wake_event = WakeEvent()
-        caller = Caller(want, time.monotonic() + seconds, wake_event.set)
+        caller = Caller(max_jobs, time.monotonic() + seconds, wake_event.set)
         try:
             self.enter(caller, wake_event, queue_keys)
             while not caller.done:

@@ -168,13 +168,13 @@ def pop_requests(
 
     The wait that the service was asked for is counted, not the time of this process.
     """
-    want, holder = pop.want_of(n), topics[0].holder
+    max_jobs, holder = pop.checked_count(n), topics[0].holder
     pop.ttr_of(ttr)
     while True:
         wait = min(seconds, LONGEST_WAIT_S)
         said = models.PopFromAny(
             topics=[topic.context.name for topic in topics],
-            n=want,
+            n=max_jobs,
             wait=f"{round(wait * SECOND)}us",
             ttr=optional_span(ttr),
             holder=holder.decode(),

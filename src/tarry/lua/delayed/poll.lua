@@ -1,14 +1,14 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, want = unpack(ARGV)
+local clock, count = unpack(ARGV)
 --
--- Takes up to `want` elements out in the order of offers, due or not.
+-- Takes up to `count` elements out in the order of offers, due or not.
 -- Answers for each: element, due ms. Unreadable ones are set aside.
 -- include clock element
 
 local MOST_BYTES = 4000000
 check_types()
 local answers, bytes = {}, 0
-while #answers < 2 * want and bytes < MOST_BYTES do
+while #answers < 2 * count and bytes < MOST_BYTES do
   local element = redis.call('LPOP', order)
   if not element then break end
   local due = redis.call('ZSCORE', timeouts, element) or text(math.ceil(now / 1000))

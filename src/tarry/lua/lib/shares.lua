@@ -1,7 +1,7 @@
--- Several merged calls in one script: the sum of what they want, and the share of each, in their order.
--- The arguments from `first` on say how many each wants; each item has `wide` values.
+-- Several merged calls in one script: the sum of what they ask for, and the share of each, in their order.
+-- The arguments from `first` on say how many each asks for; each item has `wide` values.
 
-local function sum_wanted(first)
+local function sum_of_counts(first)
   local sum = 0
   for i = first, #ARGV do sum = sum + ARGV[i] end
   return sum

@@ -1,10 +1,10 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, need, ttr, holder, waiter = unpack(ARGV)
--- each: want = unpack(ARGV, i, i)
+local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
+-- each: max_jobs = unpack(ARGV, i, i)
 --
--- Hands out up to `want` due jobs to each caller, in order, at most 4 MB in all, each reserved for its TTR under one receipt.
+-- Hands out up to `max_jobs` due jobs to each caller, in order, at most 4 MB in all, each reserved for its TTR under one receipt.
 -- First puts back jobs whose reservation is over, and deletes a few dead jobs that are too old.
--- `waiter`, if given, waits when fewer than `need` jobs came: then it takes a seat of the watch.
+-- `waiter`, if given, waits when fewer than `min_jobs` jobs came: then it takes a seat of the watch.
 --
 -- Hands out no more than the topic's limits allow, and none that is due after a schedule that has not fired yet.
 --
@@ -113,11 +113,11 @@ local function take(limit)
   return #gone == limit
 end
 
-local asked = sum_wanted(FIRST)
-local want = limits and math.min(asked, limits.available()) or asked
+local asked = sum_of_counts(FIRST)
+local limit = limits and math.min(asked, limits.available()) or asked
 if paused <= now then
   local step = 4
-  while handed < want and aside < 100 and take(math.min(want - handed, step)) do
+  while handed < limit and aside < 100 and take(math.min(limit - handed, step)) do
     if bytes >= ENOUGH then break end
     step = math.max(math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500), 1)
   end
@@ -133,7 +133,7 @@ if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
-local stays = waiter ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
+local stays = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
 if limits then opens_at, full = limits.next_and_full() end
 local alarm, seat = update_watch(waiter, stays, paused, fires, opens_at, full)

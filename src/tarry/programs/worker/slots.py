@@ -39,7 +39,7 @@ class SlotPool:
         if len(self._users) > self._total:
             raise BadInput(f"concurrency: {self._total} slots for {len(self._users)} topics; each needs one at least.")
 
-    def grant_slots(self, user: SlotUser, want: int, *, greedy: bool) -> int:
+    def grant_slots(self, user: SlotUser, max_jobs: int, *, greedy: bool) -> int:
         """How many slots the user may take now. ``greedy``: it has a backlog; otherwise it only waits for its next job."""
         (self._greedy.add if greedy else self._greedy.discard)(user)
         others = sum(max(other.slots_in_use, 1) for other in self._users if other is not user)
@@ -49,8 +49,8 @@ class SlotPool:
             part = shared * user.weight / sum(other.weight for other in self._greedy)
             free = min(free, max(round(part), 1) - user.slots_in_use)
         if user.slots_in_use == 0:
-            return max(min(want, free if greedy else 1), 1)  # its own slot, which no other user takes
-        return max(min(want, free), 0)
+            return max(min(max_jobs, free if greedy else 1), 1)  # its own slot, which no other user takes
+        return max(min(max_jobs, free), 0)
 
     async def wait(self, user: SlotUser) -> None:
         """Waits until a slot is freed."""

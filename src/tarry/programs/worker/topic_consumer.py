@@ -100,20 +100,20 @@ class TopicConsumer:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            want = min(self.slots - len(self.running) - self.settler.unanswered, max(self.slots // 2, 1), MOST_JOBS)
-            if self._slot_pool is not None and want > 0:
-                want = self._slot_pool.grant_slots(self, want, greedy=backlog)
-            if want <= 0:
+            max_jobs = min(self.slots - len(self.running) - self.settler.unanswered, max(self.slots // 2, 1), MOST_JOBS)
+            if self._slot_pool is not None and max_jobs > 0:
+                max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=backlog)
+            if max_jobs <= 0:
                 await self._wait_for_slot()
                 continue
             self.settler.flush()
             self._slots_requested, self._popping = (
-                want,
+                max_jobs,
                 backlog,
             )  # then jobs that are done meanwhile are finished together with the next pop
             at_once = backlog or not self._health.healthy  # with a short pop it learns whether the server is there
             try:
-                jobs = await self.topic.pop_many(want, wait=0 if at_once else self.idle_s, ttr=self.ttr)
+                jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else self.idle_s, ttr=self.ttr)
             except TarryError as fault:
                 self._slots_requested, self._popping, backlog = 0, False, False
                 if not self._health.should_retry(fault):
@@ -122,7 +122,7 @@ class TopicConsumer:
                 continue
             self._slots_requested, self._popping = 0, False
             self._health.succeeded()
-            backlog = len(jobs) == want
+            backlog = len(jobs) == max_jobs
             if jobs:
                 taken_jobs: Sequence[BaseJob[Any]] = jobs
                 if self.only_target is not None and not self.only_target.is_async:

@@ -22,7 +22,7 @@ from tarry.verbs.redisson.elements import Element, unpack
 
 T = TypeVar("T")
 
-POLL = Script("delayed/poll", args=("want",), keys=QUEUE_PARTS)
+POLL = Script("delayed/poll", args=("count",), keys=QUEUE_PARTS)
 PUT_BACK = Script("delayed/put_back", item=("element", "due"), keys=QUEUE_PARTS)
 PASS_ON = Script("delayed/pass_on", keys=(*QUEUE_PARTS, "target"))
 FIND = Script("delayed/find", args=("from", "limit", "inverse"), item=("payload",), keys=QUEUE_PARTS)
@@ -52,10 +52,10 @@ def poll(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
         items = [arg for pair in reversed(raw) for arg in pair]
         return ScriptCall(PUT_BACK, context.keys, (), list, items=items, never_merged=True)
 
-    return ScriptCall(POLL, context.keys, (b"%d" % want_of(n),), decode, undo=undo)
+    return ScriptCall(POLL, context.keys, (b"%d" % checked_count(n),), decode, undo=undo)
 
 
-def want_of(n: int) -> int:
+def checked_count(n: int) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ELEMENTS:
         raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST_ELEMENTS}.")
     return n

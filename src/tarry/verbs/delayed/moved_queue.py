@@ -61,7 +61,7 @@ def simulate_take(queues: Sequence[QueueKeys], seconds: float, time: MoverClock)
     while True:
         waits: list[int] = []
         for keys in queues:
-            found = yield from ask(transfer(keys, want=1))
+            found = yield from ask(transfer(keys, count=1))
             if found.payloads:
                 return keys.ready, found.payloads[0]
             waits.append(0 if found.left else found.wait)

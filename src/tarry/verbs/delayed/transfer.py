@@ -14,13 +14,13 @@ from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
-from tarry.verbs.delayed.elements import want_of
+from tarry.verbs.delayed.elements import checked_count
 
 T = TypeVar("T")
 
 TRANSFER = Script(
     "delayed/transfer",
-    args=("most", "want", "waiter", "stays", "ahead", "final", "first", "last"),
+    args=("most", "count", "waiter", "stays", "ahead", "final", "first", "last"),
     item=("place",),
     keys=QUEUE_PARTS,
 )
@@ -73,23 +73,25 @@ def transfer(
     *,
     mover_id: bytes = NOBODY,
     keeps_seat: bool = False,
-    want: int = 0,
+    count: int = 0,
     ahead: int = 0,
     places: Sequence[bytes] = (),
     anchor: Anchor | None = None,
 ) -> ScriptCall[TransferResult]:
-    """One transfer; ``want`` takes up to so many payloads for the caller, which go back to the head if they are no longer
+    """One transfer; ``count`` takes up to so many payloads for the caller, which go back to the head if they are no longer
     wanted.
 
     ``ahead`` asks for the next elements; ``places`` are their positions, valid as long as the ``anchor`` holds.
     """
     known = (b"%d" % anchor.place, anchor.first, anchor.last) if anchor is not None else (b"", b"", b"")
-    args = (b"%d" % (len(places) or MOST), b"%d" % want, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
+    args = (b"%d" % (len(places) or MOST), b"%d" % count, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
 
     def undo(moved: TransferResult) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None
 
-    return ScriptCall(TRANSFER, keys, args, _parse_result, items=places, never_merged=True, undo=undo if want else None)
+    return ScriptCall(
+        TRANSFER, keys, args, _parse_result, items=places, never_merged=True, undo=undo if count else None
+    )
 
 
 def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
@@ -132,7 +134,7 @@ def put_element(context: QueueContext[T], value: T) -> Command[int]:
 
 def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
     """Moves due elements, and takes up to ``n`` payloads."""
-    call = transfer(context.keys, want=want_of(n))
+    call = transfer(context.keys, count=checked_count(n))
     answered: list[bytes] = []
 
     def decode(reply: Reply) -> DecodedPayloads:

@@ -142,7 +142,7 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
     return article_keys(items, prefix_name("tarry", items))
 
 
-def want_of(count: int) -> int:
+def checked_count(count: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
         raise BadInput(f"count: {count!r}; it is a number from 1 to {MOST}.")
     return count

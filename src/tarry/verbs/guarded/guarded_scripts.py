@@ -11,7 +11,7 @@ from tarry.values.keys import GUARDED_PARTS
 from tarry.verbs.guarded.context import GuardedContext, PollReply, chunks
 
 PUSH = Script("guarded/push", args=("unit", "replay"), item=("member", "delay"), keys=GUARDED_PARTS)
-POLL = Script("guarded/poll", args=("unit", "want", "bound", "who", "nonce", "replay"), keys=GUARDED_PARTS)
+POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "replay"), keys=GUARDED_PARTS)
 NONCE_BYTES = 8
 
 
@@ -30,9 +30,9 @@ def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Flow
     return done
 
 
-def poll(context: GuardedContext[Any], want: int, poller: bytes) -> ScriptCall[PollReply]:
+def poll(context: GuardedContext[Any], count: int, poller: bytes) -> ScriptCall[PollReply]:
     bound = b"" if context.max_lateness_us is None else b"%d" % context.max_lateness_us
-    args = (b"%d" % context.unit, b"%d" % want, bound, poller, context.random(NONCE_BYTES), FIRST_TIME)
+    args = (b"%d" % context.unit, b"%d" % count, bound, poller, context.random(NONCE_BYTES), FIRST_TIME)
 
     def decode(reply: Reply) -> PollReply:
         now, next_due, late, *flat = reply

@@ -38,7 +38,7 @@ class PartitionVerbs(Generic[T]):
         self.jitter = jitter
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
-        return pop.pop_now(self.keys, pop.want_of(n), ttr=pop.ttr_of(ttr), holder=self.holder)
+        return pop.pop_now(self.keys, pop.checked_count(n), ttr=pop.ttr_of(ttr), holder=self.holder)
 
     def finish(self, jobs: Sequence[HasReceipt]) -> Flow[None]:
         return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])

@@ -21,7 +21,7 @@ from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("need", "ttr", "holder", "waiter"), item=("want",))
+POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",))
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
@@ -60,16 +60,16 @@ def _parse_reply(reply: Reply) -> PopReply:
 
 
 def pop_step(
-    keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, waiter_id: bytes = NOBODY
+    keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes, min_jobs: int = 0, waiter_id: bytes = NOBODY
 ) -> ScriptCall[PopReply]:
-    """One pop. ``waiter_id`` waits when fewer than ``need`` jobs come. Pops for one job each may be merged into one script."""
+    """One pop. ``waiter_id`` waits when fewer than ``min_jobs`` jobs come. Pops for one job each may be merged into one script."""
 
     def undo(taken: PopReply) -> ScriptCall[Any] | None:
         return give_back_reply(keys, taken.receipt, taken.jobs) if taken.jobs else None
 
-    args, items = (b"%d" % need, ttr, holder, waiter_id), (b"%d" % want,)
+    args, items = (b"%d" % min_jobs, ttr, holder, waiter_id), (b"%d" % max_jobs,)
     return ScriptCall(
-        POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=want > 1 or need > 0, undo=undo
+        POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=max_jobs > 1 or min_jobs > 0, undo=undo
     )
 
 
@@ -103,10 +103,12 @@ def give_back_jobs(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[in
     return release(keys, jobs, [b"@%d" % at for at in due], uncounted=True)
 
 
-def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
+def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
     """Pops until there are jobs, or certainly none."""
     while True:
-        taken = yield from confirm_last_attempts(keys, (yield from ask(pop_step(keys, want, ttr=ttr, holder=holder))))
+        taken = yield from confirm_last_attempts(
+            keys, (yield from ask(pop_step(keys, max_jobs, ttr=ttr, holder=holder)))
+        )
         if taken.unfinished == FIRE:
             yield from occurrences.fire_due(keys)
         if not taken.ask_again:
@@ -123,7 +125,7 @@ def ttr_of(ttr: Duration | None) -> bytes:
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND) if ttr is not None else b"0"
 
 
-def want_of(n: int) -> int:
+def checked_count(n: int) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_JOBS:
         raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST_JOBS}.")
     return n

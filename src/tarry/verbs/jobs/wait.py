@@ -31,11 +31,13 @@ def perform_step(
     """Performs one step; ``lock`` is held while the watch is updated (by threads that share it)."""
     lock = lock if lock is not None else nullcontext()
     match step:
-        case PopStep(queue, want, need, may_take_seat):
+        case PopStep(queue, max_jobs, min_jobs, may_take_seat):
             waiter_id, sent = queue.waiter_id if may_take_seat else pop.NOBODY, now()
             try:
                 reply = yield from ask(
-                    pop.pop_step(queue.keys, want, ttr=queue.ttr, holder=queue.holder, need=need, waiter_id=waiter_id)
+                    pop.pop_step(
+                        queue.keys, max_jobs, ttr=queue.ttr, holder=queue.holder, min_jobs=min_jobs, waiter_id=waiter_id
+                    )
                 )
                 reply = yield from pop.confirm_last_attempts(queue.keys, reply)
                 if reply.unfinished == pop.FIRE:
@@ -62,10 +64,10 @@ class SimulatedClock(Protocol):
 
 
 def simulate_wait(
-    watch: Watch, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey], time: SimulatedClock
+    watch: Watch, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], time: SimulatedClock
 ) -> Flow[Caller]:
     """Performs a whole wait in imaginary time."""
-    caller = Caller(want, time.seconds() + seconds, lambda: None)
+    caller = Caller(max_jobs, time.seconds() + seconds, lambda: None)
     watch.enter(caller, queue_keys)
     while (step := watch.next_step(time.seconds())) is not None:
         if not isinstance(step, BlockStep):

@@ -15,7 +15,7 @@ from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency
 from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, want_of
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, checked_count
 
 MOST, MOST_BYTES = 10_000, 4_000_000
 """The most items of one request."""
@@ -55,12 +55,12 @@ class HTTPGuardedVerbs:
 
     def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
         """One request for each minute of the wait."""
-        want, bound = want_of(count), self.context.max_lateness_us
+        count, bound = checked_count(count), self.context.max_lateness_us
         read = guarded_answers.ITEMS.decoder(self.context.codec)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
             said = guarded_models.PollGuarded(
-                count=want,
+                count=count,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,

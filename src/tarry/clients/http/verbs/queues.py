@@ -25,7 +25,7 @@ from tarry.clients.http.wire.queue_answers import payloads
 from tarry.clients.http.wire.schemas import base64_text
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
-from tarry.verbs.delayed.elements import READ_PAGE, want_of
+from tarry.verbs.delayed.elements import READ_PAGE, checked_count
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import format_of
@@ -130,7 +130,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return requests
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
-        return self._decode_some(self._take_request("/poll", queue_models.PollQueue(n=want_of(n), **BYTES_CODEC)))
+        return self._decode_some(self._take_request("/poll", queue_models.PollQueue(n=checked_count(n), **BYTES_CODEC)))
 
     def pass_on(self, target: str) -> HTTPRequest[T | None]:
         self.context.keys_of(target)
@@ -202,7 +202,7 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
         return self.request("POST", "/put", read_nothing, said)
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
-        return self._decode_some(self._take_request("/take", queue_models.Take(n=want_of(n), **BYTES_CODEC)))
+        return self._decode_some(self._take_request("/take", queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
 
     def read(self, payload: bytes) -> HTTPFlow[list[T]]:
         return self._decode_taken([payload])
