@@ -54,7 +54,7 @@ def test_a_body_is_encoded_once() -> None:
 
 def test_one_id_is_made_for_a_job() -> None:
     client: Any = tarry.HTTPClient("http://127.0.0.1:1")
-    client.engine.origin._ids = ids = CountingIds()
+    client.engine.config._ids = ids = CountingIds()
     verbs = client.topic("orders").verbs
     request = verbs.add({"order": 7}, JobOptions(), None)
     assert (ids.made, request.body.id) == (1, "id-1")

@@ -93,7 +93,7 @@ def test_a_topic_is_identified_by_its_data_not_by_its_url(three: Any, tmp_path: 
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     until(migration_flow_of(old, first), (old, first), "migration/arrive")
     other_name = tmp_path / "s"
-    other_name.symlink_to(first.engine.origin.address.url.removeprefix("unix://"))
+    other_name.symlink_to(first.engine.config.address.url.removeprefix("unix://"))
     with tarry.Client(f"unix://{other_name}") as same:
         with pytest.raises(tarry.BadInput, match="another topic"):
             three[0].migrate(old, same.topic("orders-2"))

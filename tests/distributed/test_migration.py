@@ -138,7 +138,7 @@ def test_a_topic_does_not_migrate_into_itself_under_any_url(two: Any, clock: Clo
     old.topic("orders").add("tea", id="1", delay="1h")
     with pytest.raises(tarry.BadInput, match="into itself"):
         old.migrate("orders", old.topic("orders"))
-    with TestClient(old.engine.origin.address.url + "?db=0", clock) as same:
+    with TestClient(old.engine.config.address.url + "?db=0", clock) as same:
         assert old.migrate("orders", same.topic("orders")).moved == 0
     assert old.topic("orders").get("1").state == "delayed"
 
@@ -148,7 +148,7 @@ def test_an_async_client_moves_everything_too(two: Any, clock: Clock) -> None:
     fill(old, clock)
 
     async def story() -> tarry.Migrated:
-        urls = [client.engine.origin.address.url for client in two]
+        urls = [client.engine.config.address.url for client in two]
         async with TestAsyncClient(urls[0], clock) as here, TestAsyncClient(urls[1], clock) as there:
             return await here.migrate("orders", there.topic("orders"))
 

@@ -232,7 +232,7 @@ def test_a_topic_with_schedules_does_not_migrate_into_itself(two: Any, clock: Cl
     old, _ = two
     fill(old, clock)
     before = seen(old)
-    with TestClient(old.engine.origin.address.url + "?db=0", clock) as same:
+    with TestClient(old.engine.config.address.url + "?db=0", clock) as same:
         assert old.migrate("orders", same.topic("orders")) == tarry.Migrated(0, 0, 0, schedules_refused=4)
     assert seen(old) == before
 

@@ -90,7 +90,7 @@ def test_a_waiting_pop_gets_the_job_at_its_occurrence(face: Any, topic: Any, sch
             assert clock.us - began == n * 300_000_000
             await topic.finish(job)
 
-    if face.client.engine.origin.address.kind == "server":  # over several slots a wait is a race, in real time
+    if face.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
         face.perform(story())
 
 

@@ -115,7 +115,7 @@ def test_a_waiting_pop_is_served_from_any_partition(face: Any, topic: Any, clock
         await topic.finish_many(jobs)
         assert await topic.pop(wait="10s") is None
 
-    if face.client.engine.origin.address.kind == "server":  # over several slots a wait is a race, in real time
+    if face.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
         told(face, story())
 
 
@@ -156,8 +156,8 @@ def test_the_number_of_partitions_is_discovered_and_cannot_change(face: Any, top
         await topic.add("tea", id="tea", delay="1h")
         again = face.topic("orders")
         assert (await again.get("tea")).body == "tea"
-        other = type(face.client)(face.client.engine.origin.address.url, namespace=face.client.namespace)
-        if face.client.engine.origin.address.kind == "server":
+        other = type(face.client)(face.client.engine.config.address.url, namespace=face.client.namespace)
+        if face.client.engine.config.address.kind == "server":
             found = other.topic("orders").stats()
             assert (found if not asyncio.iscoroutine(found) else await found).delayed == 1
             closing = other.close()
@@ -197,7 +197,7 @@ def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(fac
         with pytest.raises(BadInput, match="has been used"):
             await wrong(face, "plain", 2).stats()
         again = face.topic("plain")
-        face.client.engine.origin._known_partitions.counts.clear()
+        face.client.engine.config._known_partitions.counts.clear()
         assert (await again.get("tea")).body == "tea"
 
     told(face, story())

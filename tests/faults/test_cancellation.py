@@ -51,7 +51,7 @@ ADDS: dict[str, Act] = {
 
 def beside(topic: Any) -> AsyncTopic[Any]:
     """An empty topic of the same client."""
-    return AsyncTopic(topic.engine, topic.engine.origin.verbs("faults-empty", None))
+    return AsyncTopic(topic.engine, topic.engine.config.verbs("faults-empty", None))
 
 
 POPS: dict[str, Act] = {
@@ -87,7 +87,7 @@ OTHERS: dict[str, Act] = {
     "resume": lambda topic, _: topic.resume(),
     "configure": lambda topic, _: topic.configure(max_attempts=9),
     "purge": lambda topic, _: topic.purge(),
-    "topics": lambda topic, _: topic.engine.run(topic_names.list_names(topic.engine.origin.namespace)),
+    "topics": lambda topic, _: topic.engine.run(topic_names.list_names(topic.engine.config.namespace)),
     "gather": lambda topic, _: asyncio.gather(topic.add("new"), topic.pop(), topic.stats(), topic.pop_many(2)),
 }
 

@@ -106,7 +106,7 @@ def test_doctor_finds_inconsistent_partitions(client: tarry.Client, cli: Cli, na
     assert done.returncode == 1
     assert "there are jobs in partition 3, but the number of partitions is not stored" in done.stdout
     assert cli("stats", "parted").returncode == 0
-    with tarry.Client(client.engine.origin.address.url, namespace=namespace) as other:
+    with tarry.Client(client.engine.config.address.url, namespace=namespace) as other:
         assert other.topic("parted", partitions=4).stats().delayed == 30
 
 

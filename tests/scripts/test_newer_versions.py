@@ -59,7 +59,7 @@ def test_a_job_of_a_newer_format_migrates_unchanged(client: TestClient, topic: A
     server.hset(topic.verbs.keys.jobs, "newer", record)
     other = client.topic("another")
     assert client.migrate(topic, other).moved == 1
-    assert server.hget(other.engine.origin.verbs("another", None).keys.jobs, "newer") == record
+    assert server.hget(other.engine.config.verbs("another", None).keys.jobs, "newer") == record
 
 
 def test_a_departing_job_with_an_unknown_state_stays(client: TestClient, topic: Any, server: Any) -> None:

@@ -16,14 +16,14 @@ from tarry.verbs.guarded.context import GuardedContext, Item, keys_of
 
 
 def guarded_context(
-    origin: NamingConfig, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
+    config: NamingConfig, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
 ) -> GuardedContext[Any]:
     """Returns the queue's context. Raises ``BadInput`` for invalid arguments."""
     if on_late is not None and max_lateness is None:
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
-    keys = keys_of(origin.namespace, name, layout, cluster=origin.cluster)
+    keys = keys_of(config.namespace, name, layout, cluster=config.cluster)
     bound = None if max_lateness is None else duration_us(max_lateness, "max_lateness")
-    return GuardedContext(name, keys, origin.codec_for(kind), os.urandom, layout == "article", bound)
+    return GuardedContext(name, keys, config.codec_for(kind), os.urandom, layout == "article", bound)
 
 
 def with_late_policy(context: GuardedContext[Any], on_late: object) -> GuardedContext[Any]:

@@ -23,13 +23,13 @@ NO_VALUE: Any = object()
 
 
 def map_verbs(
-    origin: NamingConfig, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
+    config: NamingConfig, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
 ) -> MapVerbs[Any, Any]:
     """Returns the verbs of a map. Raises ``BadInput`` for an invalid name, codec or backend."""
     of_values = codec_for(codec)
     of_keys = of_values if key_codec is None else codec_for(key_codec)
-    cluster = origin.cluster
-    keys = origin.redisson_name(name)
+    cluster = config.cluster
+    keys = config.redisson_name(name)
     return MapVerbs(context_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
 
 

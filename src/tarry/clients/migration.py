@@ -147,7 +147,7 @@ def _migrate_some(
 def refuse_services(what: str, *handles: Any) -> None:
     """Raises ``BadInput`` if the target is a service's: a client of a server cannot reach it."""
     for handle in handles:
-        if not isinstance(handle.engine.origin, ClientConfig):
+        if not isinstance(handle.engine.config, ClientConfig):
             raise BadInput(
                 f"{what}: {handle.name} is of a service; open it with a tarry.Client at its server, or let an HTTPClient do it all."
             )

@@ -197,12 +197,12 @@ def list_schedules(verbs: TopicVerbs[Any]) -> Flow[list[Schedule]]:
 class ScheduleVerbs:
     """The verbs of a client's schedules: each returns an operation."""
 
-    def __init__(self, origin: ClientConfig) -> None:
-        self.origin = origin
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
 
     def verbs(self, topic: Any) -> TopicVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
-        found: Any = topic.verbs if hasattr(topic, "verbs") else self.origin.verbs(topic, None)
+        found: Any = topic.verbs if hasattr(topic, "verbs") else self.config.verbs(topic, None)
         if not isinstance(found, TopicVerbs):
             raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
         return found
@@ -226,7 +226,7 @@ class ScheduleVerbs:
     def list(self, topic: Any) -> Flow[list[Schedule]]:
         topics: list[Any] = [topic]
         if topic is None:
-            topics = yield from ask(topic_names.list_names(self.origin.namespace))
+            topics = yield from ask(topic_names.list_names(self.config.namespace))
         found = yield from gather(list_schedules(self.verbs(one)) for one in topics)
         return [schedule for some in found for schedule in some]
 

@@ -19,21 +19,21 @@ WINDOW_S = 5.0
 """The longest single wait. Then a new one begins, so that a lost connection or server delays a caller no longer than this."""
 
 
-def queue_context(origin: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
+def queue_context(config: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
     """Returns the queue's context. Raises ``BadInput`` for an invalid name, codec or format."""
     return QueueContext(
         name,
-        queue_keys_of(origin, name),
+        queue_keys_of(config, name),
         codec_for(codec),
-        origin.queue_format if format is None else format_of(format),
+        config.queue_format if format is None else format_of(format),
         os.urandom,
-        lambda other: queue_keys_of(origin, other),
+        lambda other: queue_keys_of(config, other),
     )
 
 
-def queue_keys_of(origin: NamingConfig, name: str) -> QueueKeys:
+def queue_keys_of(config: NamingConfig, name: str) -> QueueKeys:
     """The keys of a queue by its name in Java."""
-    return keys_of(origin.redisson_name(name), cluster=origin.cluster)
+    return keys_of(config.redisson_name(name), cluster=config.cluster)
 
 
 def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) -> list[tuple[bytes, ...]]:

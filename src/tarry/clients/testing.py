@@ -94,8 +94,8 @@ class _SoleWaiter:
 class _Engine(Engine):
     keeps_maps = False
 
-    def __init__(self, origin: ClientConfig, clock: Clock) -> None:
-        super().__init__(origin)
+    def __init__(self, config: ClientConfig, clock: Clock) -> None:
+        super().__init__(config)
         self._clock, self._sole_waiter = clock, _SoleWaiter(clock)
         clock.drive(self.runner)
 
@@ -115,8 +115,8 @@ class _Engine(Engine):
 class _AsyncEngine(AsyncEngine):
     keeps_maps = False
 
-    def __init__(self, origin: ClientConfig, clock: Clock) -> None:
-        super().__init__(origin)
+    def __init__(self, config: ClientConfig, clock: Clock) -> None:
+        super().__init__(config)
         self._clock, self._sole_waiter = clock, _SoleWaiter(clock)
         self._loop_guard: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
@@ -157,7 +157,7 @@ class TestClient(Client):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock = clock or Clock()
-        self.engine = _Engine(self.engine.origin, self.clock)
+        self.engine = _Engine(self.engine.config, self.clock)
 
 
 class TestAsyncClient(AsyncClient):
@@ -168,7 +168,7 @@ class TestAsyncClient(AsyncClient):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock = clock or Clock()
-        self.engine = _AsyncEngine(self.engine.origin, self.clock)
+        self.engine = _AsyncEngine(self.engine.config, self.clock)
 
 
 async def _close_at_end(engine: AsyncEngine) -> AsyncGenerator[None]:

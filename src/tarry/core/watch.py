@@ -54,7 +54,7 @@ class PopAnswer(Protocol):
 class Caller:
     """A caller of ``pop`` that waits for ``max_jobs`` jobs, from the first of its queues that has any. ``served`` is called at the end."""
 
-    __slots__ = ("deadline", "done", "fault", "last_pops", "queues", "result", "served", "max_jobs")
+    __slots__ = ("deadline", "done", "fault", "last_pops", "max_jobs", "queues", "result", "served")
 
     def __init__(self, max_jobs: int, deadline: float, served: Callable[[], None]) -> None:
         self.max_jobs = max_jobs

@@ -40,7 +40,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
     async def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""

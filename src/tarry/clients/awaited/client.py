@@ -70,7 +70,7 @@ class AsyncClient:
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -97,7 +97,7 @@ class AsyncClient:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
         into that many parts, each in its own slot. It is stored; later calls can omit it."""
-        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
+        return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -120,7 +120,7 @@ class AsyncClient:
     @property
     def schedules(self) -> AsyncSchedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.origin))
+        return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.config))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +135,7 @@ class AsyncClient:
             name,
             LockOptions(wait, lease),
             kept_in="redis",
-            at=self.engine.origin.address.redacted,
+            at=self.engine.config.address.redacted,
         )
 
     def guarded_queue(
@@ -156,7 +156,7 @@ class AsyncClient:
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.
         """
-        context = guarded_context(self.engine.origin, name, layout, type, max_lateness, on_late)
+        context = guarded_context(self.engine.config, name, layout, type, max_lateness, on_late)
         return AsyncGuardedQueue(self.engine, context, guard, on_late)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
@@ -174,17 +174,17 @@ class AsyncClient:
         unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an upgrade from
         0.1.0** queues with elements continue without a change; for queues that may be empty give the format beforehand.
         """
-        return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.origin, name, codec, format)))
+        return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.origin, name, codec, None)))
+        return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.config, name, codec, None)))
 
     async def keep_moving(self, *queues: str) -> None:
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
         """
-        await self.engine.keep_moving([queue_keys_of(self.engine.origin, name) for name in queues])
+        await self.engine.keep_moving([queue_keys_of(self.engine.config, name) for name in queues])
 
     async def move_to_topic(
         self,
@@ -229,7 +229,7 @@ class AsyncClient:
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)
         refuse_services("migrate", mine, to)
-        same = mine.engine.origin.address == to.engine.origin.address
+        same = mine.engine.config.address == to.engine.config.address
         migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
         here, there = await self.engine.run(mine.verbs.partitions()), await to.engine.run(to.verbs.partitions())
         if not dry_run:
@@ -256,4 +256,4 @@ class AsyncClient:
         which client removes expired entries, which no reader sees: this handle when they expire (``"deadline"``), by Redisson's rule
         (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
-        return AsyncMapCache(self.engine, map_verbs(self.engine.origin, name, codec, key_codec, backend), policy)
+        return AsyncMapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

@@ -31,7 +31,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
     async def __aenter__(self) -> AsyncDelayedQueue[T]:
         return self

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, SharedCalls
 from tarry.clients.awaited.duty_loop import DutyLoop
-from tarry.clients.awaited.interfaces import P, Pair, PartHost, Popped
+from tarry.clients.awaited.interfaces import P, Pair, Popped, SharedPartHost
 from tarry.clients.awaited.list_pops import ListPops
 from tarry.clients.awaited.race import race
 from tarry.clients.awaited.replica_reads import ReplicaReader
@@ -41,13 +41,13 @@ class Engine:
     keeps_maps = True
     """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
 
-    def __init__(self, origin: ClientConfig) -> None:
-        self.origin = origin
-        self.runner = Runner(origin.address, origin.patience)
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.runner = Runner(config.address, config.patience)
         self._registered: set[str] = set()
         self._shared_calls = SharedCalls()
         self._waiters: Local[int, Waiter] = Local()
-        self._parts: Local[Callable[[PartHost], Any], Any] = Local()
+        self._parts: Local[Callable[[SharedPartHost], Any], Any] = Local()
 
     async def close(self) -> None:
         """Waits for unanswered requests, then closes the connections for good."""
@@ -61,7 +61,7 @@ class Engine:
             await part.close()
         await self.runner.close()
 
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P:
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P:
         """The one part of a kind in this event loop: made when it is first needed, closed with the engine."""
         # blocking: The one part of a kind in this process: made when it is first needed, closed with the engine.
         found: P = self._parts.get(kind, lambda: kind(self))
@@ -73,7 +73,7 @@ class Engine:
 
     async def run_view(self, operation: Operation[T]) -> T:
         """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
-        if not self.origin.address.read_from:
+        if not self.config.address.read_from:
             return await self.run(operation)
         return await self._run(operation, self.shared_part(ReplicaReader))
 
@@ -94,7 +94,7 @@ class Engine:
     async def register_topic(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
         if topic not in self._registered:  # calls at the same time wait for the same answer, and so keep their order
-            request = topic_names.register(self.origin.namespace, topic)
+            request = topic_names.register(self.config.namespace, topic)
             await self._shared_calls.run(("register", topic), lambda: self.runner.perform(request))
             self._registered.add(topic)
 
@@ -198,7 +198,7 @@ class Engine:
     def _waiter(self, slot: int) -> Waiter:
         return self._waiters.get(
             slot,
-            lambda: Waiter(self.runner, self.origin.new_waiter_name(), self.shared_part(WaitConnections)),
+            lambda: Waiter(self.runner, self.config.new_waiter_name(), self.shared_part(WaitConnections)),
         )
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from tarry.core.requests import Transaction
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, chunks, checked_count
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, checked_count, chunks
 
 T = TypeVar("T")
 RECHECK_S = 1.0
@@ -57,12 +57,12 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
         self._max_lateness_us = context.max_lateness_us
         self._context = with_late_policy(context, on_late)
         self._guard = guard
-        self._poller_names = PollerNames(engine.origin.new_waiter_name)
+        self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
         self.name = context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
     async def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.

@@ -20,22 +20,22 @@ Pair = tuple[bytes, bytes]
 """A ready list, and the payload that came from it."""
 
 
-class Part(Protocol):
+class SharedPart(Protocol):
     """A part of a client that works for all its handles: subscriptions, duties, locks. There is one of a kind."""
 
     async def close(self) -> None: ...
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=SharedPart)
 
 
-class PartHost(Protocol):
+class SharedPartHost(Protocol):
     """The engine, as far as its parts know it."""
 
-    origin: ClientConfig
+    config: ClientConfig
     runner: Runner
 
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...
 
 
 class HandleAddress(Protocol):
@@ -47,7 +47,7 @@ class HandleAddress(Protocol):
         ...
 
 
-class HandleOrigin(HandleAddress, Protocol):
+class HandleConfig(HandleAddress, Protocol):
     """Where a client is: a namespace at an address."""
 
     @property
@@ -60,7 +60,7 @@ class HandleEngine(Protocol):
     """The engine, as far as the handles know it: that of a server, or of a service."""
 
     @property
-    def origin(self) -> HandleOrigin: ...
+    def config(self) -> HandleConfig: ...
     @property
     def keeps_maps(self) -> bool: ...
     async def run(self, operation: Operation[T]) -> T: ...
@@ -70,4 +70,4 @@ class HandleEngine(Protocol):
         self, topics: Sequence[Any], n: int, wait: Duration | None, ttr: Duration | None
     ) -> Sequence[Popped]: ...
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...

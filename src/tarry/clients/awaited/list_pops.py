@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tarry.clients.awaited.interfaces import PartHost
+from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, abort_connection, send
@@ -88,7 +88,7 @@ class PopConnection:
 class ListPops:
     """All tasks of a client that wait for payloads."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
         self._idle: deque[PopConnection] = deque()
 

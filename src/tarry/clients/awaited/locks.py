@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.awaited.concurrency import Event, Holder, Signal, cancelled_by, current_holder
-from tarry.clients.awaited.interfaces import PartHost
+from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
@@ -31,11 +31,11 @@ logger = logging.getLogger("tarry")
 class RedisLocks(LockWatchdog):
     """The locks of a client on Redis."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._engine = engine
         self._channels = ReleaseChannels()
-        cluster = engine.origin.cluster
-        mapped = engine.origin.redisson_name
+        cluster = engine.config.cluster
+        mapped = engine.config.redisson_name
 
         def make_backend(table: LockTable) -> RedisBackend:
             return RedisBackend(table, self._channels.leave, mapped, cluster=cluster)

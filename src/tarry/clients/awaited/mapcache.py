@@ -48,7 +48,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._engine.config.address.redacted}>"
 
     async def __aenter__(self) -> AsyncMapCache[K, V]:
         return self

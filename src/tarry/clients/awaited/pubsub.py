@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tarry.clients.awaited.concurrency import Event, ReentrantMutex
-from tarry.clients.awaited.interfaces import PartHost
+from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.awaited.pubsub_connection import PubSubConnection
 from tarry.clients.channels import ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
@@ -26,10 +26,10 @@ class PubSub:
 
     # blocking: All subscribers of one client. Thread-safe.
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
-        self._sharded = engine.origin.address.kind == "cluster"
-        self._patience_s = engine.origin.patience.bound
+        self._sharded = engine.config.address.kind == "cluster"
+        self._patience_s = engine.config.patience.bound
         self._mutex = ReentrantMutex()
         self._connections: dict[int, PubSubConnection] = {}
         self._closed = False

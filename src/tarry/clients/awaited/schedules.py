@@ -24,7 +24,7 @@ class AsyncSchedules:
         self._verbs = verbs
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._engine.origin.redacted}>"
+        return f"<{type(self).__name__} of {self._engine.config.redacted}>"
 
     async def put(
         self,

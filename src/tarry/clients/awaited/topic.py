@@ -33,7 +33,7 @@ class AsyncTopic(Generic[T]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
     def _make_jobs(self, taken: PopAnswer, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Makes jobs of a pop's result."""

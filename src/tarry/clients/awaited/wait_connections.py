@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from typing import Any
 
-from tarry.clients.awaited.interfaces import PartHost
+from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
@@ -197,8 +197,8 @@ class TrackedWait:
 class WaitConnections:
     """All waiting connections of one client in one event loop."""
 
-    def __init__(self, engine: PartHost) -> None:
-        self._cluster = engine.origin.address.kind == "cluster"
+    def __init__(self, engine: SharedPartHost) -> None:
+        self._cluster = engine.config.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._idle: list[BlpopConnection] = []
         self._tracking: dict[int, TrackingConnection] = {}

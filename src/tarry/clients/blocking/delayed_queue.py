@@ -32,7 +32,7 @@ class DelayedQueue(CollectionOperators[T]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
     def __enter__(self) -> DelayedQueue[T]:
         return self

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 
 from tarry.clients.blocking.background_loop import BackgroundLoop
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS
@@ -27,9 +27,9 @@ class DutyLoop(BackgroundLoop):
 
     NAME = "tarry-duties"
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         super().__init__()
-        self.client_id = engine.origin.new_waiter_name()
+        self.client_id = engine.config.new_waiter_name()
         self._engine = engine
         self._duties = DutyList()
         self._users = count(1)

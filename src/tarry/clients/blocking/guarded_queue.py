@@ -58,12 +58,12 @@ class GuardedQueue(SizedOperators, Generic[T]):
         self._max_lateness_us = context.max_lateness_us
         self._context = with_late_policy(context, on_late)
         self._guard = guard
-        self._poller_names = PollerNames(engine.origin.new_waiter_name)
+        self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
         self.name = context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.

@@ -21,22 +21,22 @@ Pair = tuple[bytes, bytes]
 """A ready list, and the payload that came from it."""
 
 
-class Part(Protocol):
+class SharedPart(Protocol):
     """A part of a client that works for all its handles: subscriptions, duties, locks. There is one of a kind."""
 
     def close(self) -> None: ...
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=SharedPart)
 
 
-class PartHost(Protocol):
+class SharedPartHost(Protocol):
     """The engine, as far as its parts know it."""
 
-    origin: ClientConfig
+    config: ClientConfig
     runner: Runner
 
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...
 
 
 class HandleAddress(Protocol):
@@ -48,7 +48,7 @@ class HandleAddress(Protocol):
         ...
 
 
-class HandleOrigin(HandleAddress, Protocol):
+class HandleConfig(HandleAddress, Protocol):
     """Where a client is: a namespace at an address."""
 
     @property
@@ -61,7 +61,7 @@ class HandleEngine(Protocol):
     """The engine, as far as the handles know it: that of a server, or of a service."""
 
     @property
-    def origin(self) -> HandleOrigin: ...
+    def config(self) -> HandleConfig: ...
     @property
     def keeps_maps(self) -> bool: ...
     def run(self, operation: Operation[T]) -> T: ...
@@ -69,4 +69,4 @@ class HandleEngine(Protocol):
     def register_topic(self, topic: str) -> None: ...
     def take(self, topics: Sequence[Any], n: int, wait: Duration | None, ttr: Duration | None) -> Sequence[Popped]: ...
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...

@@ -14,7 +14,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
@@ -136,7 +136,7 @@ def _race(connections: Sequence[PopConnection], seconds: float) -> tuple[PopConn
 class ListPops:
     """All threads of a client that wait for payloads."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
         self._idle: deque[PopConnection] = deque()
         self._pid = os.getpid()

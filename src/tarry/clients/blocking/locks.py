@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.blocking.concurrency import Event, Holder, Signal, cancelled_by, current_holder
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
@@ -32,11 +32,11 @@ logger = logging.getLogger("tarry")
 class RedisLocks(LockWatchdog):
     """The locks of a client on Redis."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._engine = engine
         self._channels = ReleaseChannels()
-        cluster = engine.origin.cluster
-        mapped = engine.origin.redisson_name
+        cluster = engine.config.cluster
+        mapped = engine.config.redisson_name
 
         def make_backend(table: LockTable) -> RedisBackend:
             return RedisBackend(table, self._channels.leave, mapped, cluster=cluster)

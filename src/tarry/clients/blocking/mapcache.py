@@ -44,7 +44,7 @@ class MapCache(DictMethods[K, V]):
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.redacted}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._engine.config.address.redacted}>"
 
     def __enter__(self) -> MapCache[K, V]:
         return self

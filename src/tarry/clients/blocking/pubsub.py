@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tarry.clients.blocking.concurrency import Event, ReentrantMutex
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.pubsub_connection import PubSubConnection
 from tarry.clients.channels import ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
@@ -25,10 +25,10 @@ from tarry.errors import TarryError, Unavailable
 class PubSub:
     """All subscribers of one client. Thread-safe."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
-        self._sharded = engine.origin.address.kind == "cluster"
-        self._patience_s = engine.origin.patience.bound
+        self._sharded = engine.config.address.kind == "cluster"
+        self._patience_s = engine.config.patience.bound
         self._mutex = ReentrantMutex()
         self._connections: dict[int, PubSubConnection] = {}
         self._closed = False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_thread
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Replies, Server
@@ -24,11 +24,11 @@ T = TypeVar("T")
 class ReplicaReader:
     """Performs the views of one client."""
 
-    def __init__(self, engine: PartHost) -> None:
+    def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
-        self._cluster = engine.origin.address.kind == "cluster"
-        self._patience_s = engine.origin.patience.max_answer_s
-        self._replicas = Replicas(engine.origin.address)
+        self._cluster = engine.config.address.kind == "cluster"
+        self._patience_s = engine.config.patience.max_answer_s
+        self._replicas = Replicas(engine.config.address)
         self._servers: dict[str, Server] = {}
         self._discovery = Mutex()
         self._calls = SharedCalls()

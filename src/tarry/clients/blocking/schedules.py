@@ -25,7 +25,7 @@ class Schedules:
         self._verbs = verbs
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._engine.origin.redacted}>"
+        return f"<{type(self).__name__} of {self._engine.config.redacted}>"
 
     def put(
         self,

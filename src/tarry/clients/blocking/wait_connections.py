@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.blocking import Server, pack, read_push_or_reply
 from tarry.connections.blocking_blpop import BlpopConnection
@@ -218,8 +218,8 @@ class TrackedWait:
 class WaitConnections:
     """All waiting connections of one client. Thread-safe."""
 
-    def __init__(self, engine: PartHost) -> None:
-        self._cluster = engine.origin.address.kind == "cluster"
+    def __init__(self, engine: SharedPartHost) -> None:
+        self._cluster = engine.config.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._lock = threading.Lock()
         self._idle: list[BlpopConnection] = []

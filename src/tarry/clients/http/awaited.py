@@ -62,7 +62,7 @@ class AsyncHTTPClient:
         self.namespace = namespace
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
 
     async def __aenter__(self) -> AsyncHTTPClient:
         return self
@@ -84,7 +84,7 @@ class AsyncHTTPClient:
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> AsyncTopic[Any]:
         """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
+        return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -100,14 +100,14 @@ class AsyncHTTPClient:
     ) -> AsyncJob[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
-        self.engine.origin.refuse_others("pop", *chosen)
+        self.engine.config.refuse_others("pop", *chosen)
         jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> AsyncSchedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return AsyncSchedules(self.engine, self.engine.origin.schedules())
+        return AsyncSchedules(self.engine, self.engine.config.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -116,7 +116,7 @@ class AsyncHTTPClient:
         """
         locks: Any = HTTPLocks(self.engine)
         return AsyncLock(
-            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.origin.address.redacted
+            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.config.address.redacted
         )
 
     def guarded_queue(
@@ -133,7 +133,7 @@ class AsyncHTTPClient:
 
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """
-        context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return AsyncHTTPGuardedQueue(self.engine, context, verbs, on_late)
 
     def delayed_queue(
@@ -143,11 +143,11 @@ class AsyncHTTPClient:
 
         ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
         """
-        return AsyncDelayedQueue(self.engine, self.engine.origin.delayed(name, codec, format))
+        return AsyncDelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return AsyncBlockingQueue(self.engine, self.engine.origin.blocking(name, codec))
+        return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 
     async def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
@@ -165,7 +165,7 @@ class AsyncHTTPClient:
         """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
         ``dry_run`` only counts. ``codec`` of the queue must have a name. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
-        place = self.engine.origin.service
+        place = self.engine.config.service
         return await self.engine.run(
             migration.move_to_topic(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
         )
@@ -185,7 +185,7 @@ class AsyncHTTPClient:
         As ``Client`` does it, in steps: safe to interrupt and to call again. ``progress`` is called with the number of moved jobs.
         """
         mine, there = handle_of("topic", AsyncTopic, topic, self.topic), handle_of("to", AsyncTopic, to)
-        place = self.engine.origin.service
+        place = self.engine.config.service
         return await self.engine.run(
             migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
         )
@@ -201,4 +201,4 @@ class AsyncHTTPClient:
     ) -> AsyncMapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
-        return AsyncMapCache(self.engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)
+        return AsyncMapCache(self.engine, self.engine.config.map_cache(name, codec, key_codec, backend), policy)

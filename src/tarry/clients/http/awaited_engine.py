@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.clients.awaited.concurrency import Local, LoopWarning, sleep
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
-from tarry.clients.awaited.interfaces import P, PartHost, Popped
+from tarry.clients.awaited.interfaces import P, Popped, SharedPartHost
 from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
@@ -51,8 +51,8 @@ class HTTPEngine:
     keeps_maps = False
     """A service does not keep its clients' maps."""
 
-    def __init__(self, origin: HTTPClientConfig) -> None:
-        self.origin = origin
+    def __init__(self, config: HTTPClientConfig) -> None:
+        self.config = config
         self._asked_before: set[tuple[str, str]] = set()
         self._open: Local[str, httpx.AsyncClient] = Local()
         self._loop_warning = LoopWarning()
@@ -70,17 +70,17 @@ class HTTPEngine:
 
     async def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        httpx = self.origin.library()
+        httpx = self.config.library()
         self._loop_warning.check()
         if self._closed:
             raise BadInput(CLOSED)
         if request.first is not None:
             await self._ask_before(request.first)
-        place, budget = self.origin.service, self.origin.patience.start(time.monotonic)
+        place, budget = self.config.service, self.config.patience.start(time.monotonic)
         told: Exception | None = None
         while True:
             try:
-                answer = await self._http().request(**self.origin.arguments(request, budget))
+                answer = await self._http().request(**self.config.arguments(request, budget))
                 return answer_of(place, request, answer.status_code, answer.content)
             except (httpx.TransportError, RetryLater) as fault:
                 told = clearest_fault(told, fault)
@@ -114,7 +114,7 @@ class HTTPEngine:
             await self.perform(request)
             self._asked_before.add(mark)
 
-    def shared_part(self, kind: Callable[[PartHost], P]) -> P:  # noqa: ARG002  # as every engine
+    def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P:  # noqa: ARG002  # as every engine
         """A connection to the server itself: only a map's listeners ask for one here."""
         raise not_supported("map_cache")
 
@@ -140,7 +140,7 @@ class HTTPEngine:
     def _http(self) -> httpx.AsyncClient:
         """The connections of this event loop and process."""
         # blocking: The connections of this process.
-        return self._open.get("", lambda: open_client(self.origin.library().AsyncClient, self.origin.limits()))
+        return self._open.get("", lambda: open_client(self.config.library().AsyncClient, self.config.limits()))
 
     async def close(self) -> None:
         """Closes the connections for good."""

@@ -62,7 +62,7 @@ class HTTPClient:
         self.namespace = namespace
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
+        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
 
     def __enter__(self) -> HTTPClient:
         return self
@@ -84,7 +84,7 @@ class HTTPClient:
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> Topic[Any]:
         """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return Topic(self.engine, self.engine.origin.verbs(name, type, partitions))
+        return Topic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -98,14 +98,14 @@ class HTTPClient:
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
-        self.engine.origin.refuse_others("pop", *chosen)
+        self.engine.config.refuse_others("pop", *chosen)
         jobs = pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> Schedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return Schedules(self.engine, self.engine.origin.schedules())
+        return Schedules(self.engine, self.engine.config.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -114,7 +114,7 @@ class HTTPClient:
         """
         locks: Any = HTTPLocks(self.engine)
         return Lock(
-            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.origin.address.redacted
+            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.config.address.redacted
         )
 
     def guarded_queue(
@@ -131,7 +131,7 @@ class HTTPClient:
 
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """
-        context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return HTTPGuardedQueue(self.engine, context, verbs, on_late)
 
     def delayed_queue(
@@ -141,11 +141,11 @@ class HTTPClient:
 
         ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
         """
-        return DelayedQueue(self.engine, self.engine.origin.delayed(name, codec, format))
+        return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return BlockingQueue(self.engine, self.engine.origin.blocking(name, codec))
+        return BlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 
     def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
@@ -163,7 +163,7 @@ class HTTPClient:
         """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
         ``dry_run`` only counts. ``codec`` of the queue must have a name. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
-        place = self.engine.origin.service
+        place = self.engine.config.service
         return self.engine.run(
             migration.move_to_topic(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
         )
@@ -183,7 +183,7 @@ class HTTPClient:
         As ``Client`` does it, in steps: safe to interrupt and to call again. ``progress`` is called with the number of moved jobs.
         """
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
-        place = self.engine.origin.service
+        place = self.engine.config.service
         return self.engine.run(
             migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
         )
@@ -199,4 +199,4 @@ class HTTPClient:
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
-        return MapCache(self.engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)
+        return MapCache(self.engine, self.engine.config.map_cache(name, codec, key_codec, backend), policy)

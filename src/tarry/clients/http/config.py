@@ -83,7 +83,7 @@ class HTTPClientConfig:
     def refuse_others(self, what: str, *handles: Any) -> None:
         """Raises ``BadInput`` for a handle of another service or namespace."""
         for handle in handles:
-            if getattr(handle.engine.origin, "service", None) != self.service:
+            if getattr(handle.engine.config, "service", None) != self.service:
                 raise BadInput(f"{what}: {handle.name} is not of this service and namespace; give its name.")
 
     @property

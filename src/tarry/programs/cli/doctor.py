@@ -84,7 +84,7 @@ def doctor(
     if missing and not dry_run:
         for name in missing:
             client.engine.run(topic_names.note(client.namespace, name))
-    shown = client.engine.origin.address.redacted
+    shown = client.engine.config.address.redacted
     servers = _servers(client)
     session.print_answer(
         {
@@ -235,7 +235,7 @@ def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str])
 def _servers(client: Client) -> dict[str, Node]:
     from tarry.programs.cli.nodes import read_node
 
-    kind = client.engine.origin.address.kind
+    kind = client.engine.config.address.kind
     return client.engine.runner.ask_all(
         lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel")
     )

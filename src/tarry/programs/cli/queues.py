@@ -163,7 +163,7 @@ def move(
 
     client = session.client
     for name in queues:
-        done = client.engine.run(transfer_all(queue_keys_of(client.engine.origin, name)))
+        done = client.engine.run(transfer_all(queue_keys_of(client.engine.config, name)))
         data = {"queue": name, "moved": done.moved, "aside": done.set_aside}
         session.print_answer(
             data, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")

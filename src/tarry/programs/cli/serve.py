@@ -118,7 +118,7 @@ async def _serve(
             app.require_tokens(await http_server.check_tokens(app, without=without_tokens), later=not without_tokens)
             host, port = listener.getsockname()[:2]
             handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-            shown = app.clients[settings.namespaces[0]].engine.origin.address.redacted
+            shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
             http_server.write_line(http_server.banner(app, shown, handle))
             await http_server.serve(app, listener, server, announce=http_server.write_line)
     finally:

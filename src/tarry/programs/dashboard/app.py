@@ -207,7 +207,7 @@ class Dashboard:
 
     def template_context(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """The variables of every template."""
-        address = self.client.engine.origin.address.redacted
+        address = self.client.engine.config.address.redacted
         return {
             "visit": visit,
             "root": root,
@@ -259,7 +259,7 @@ class Dashboard:
         if isinstance(fault, TarryError) and str(fault):
             return str(fault)
         return (
-            f"The server at {self.client.engine.origin.address.redacted} did not answer within {ANSWER_TIMEOUT_S:g} s."
+            f"The server at {self.client.engine.config.address.redacted} did not answer within {ANSWER_TIMEOUT_S:g} s."
         )
 
     def add_note(self, text: str) -> str:

@@ -21,7 +21,7 @@ class ReplayEngine:
 
     def __init__(self, engine: HandleEngine) -> None:
         self._engine = engine
-        self.origin = engine.origin
+        self.config = engine.config
         self.keeps_maps = engine.keeps_maps
         self.register_topic = engine.register_topic
         self.run_view = engine.run_view

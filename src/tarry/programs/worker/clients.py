@@ -39,13 +39,13 @@ class WorkerClients:
 
     def for_run(self) -> tuple[AsyncClient, Client]:
         """Two new clients, for one run."""
-        origin = self._blocking or self.awaited
-        return make_awaited(origin), make_blocking(origin)
+        client = self._blocking or self.awaited
+        return make_awaited(client), make_blocking(client)
 
     def at(self, url: str | None, namespace: str | None) -> WorkerClients:
         """Clients of another URL or namespace; ``None`` keeps the present one."""
-        origin = self.blocking if self._awaited is None else self._awaited
-        return WorkerClients(url or origin.engine.origin.address.full_url, namespace or origin.namespace)
+        client = self.blocking if self._awaited is None else self._awaited
+        return WorkerClients(url or client.engine.config.address.full_url, namespace or client.namespace)
 
     async def close(self, *, given: bool) -> None:
         """Closes the clients that were made here; with ``given`` also the one that the worker was given.
@@ -69,28 +69,28 @@ def make_awaited(client: AsyncClient | Client) -> AsyncClient:
     """A new awaited client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(client.engine.origin.address.full_url, **_settings(client))
+        return AsyncClient(client.engine.config.address.full_url, **_settings(client))
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(client.engine.origin.address.full_url or "", clock, **_settings(client))
+    return TestAsyncClient(client.engine.config.address.full_url or "", clock, **_settings(client))
 
 
 def make_blocking(client: AsyncClient | Client, **other: Any) -> Client:
     """A new blocking client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(client.engine.origin.address.full_url, **{**_settings(client), **other})
+        return Client(client.engine.config.address.full_url, **{**_settings(client), **other})
     from tarry.clients.testing import TestClient
 
-    return TestClient(client.engine.origin.address.full_url or "", clock, **{**_settings(client), **other})
+    return TestClient(client.engine.config.address.full_url or "", clock, **{**_settings(client), **other})
 
 
 def _settings(client: AsyncClient | Client) -> dict[str, Any]:
-    origin = client.engine.origin
+    config = client.engine.config
     return {
-        "namespace": origin.namespace,
-        "max_body": origin._max_body,
-        "patience": origin.patience.bound,
-        "name_mapper": origin.name_mapper,
-        "queue_format": origin.queue_format,
+        "namespace": config.namespace,
+        "max_body": config._max_body,
+        "patience": config.patience.bound,
+        "name_mapper": config.name_mapper,
+        "queue_format": config.queue_format,
     }

@@ -128,10 +128,10 @@ class ProcessPool:
     """At most ``size`` children, each started when it is first needed."""
 
     def __init__(self, client: Client, size: int, name: str | None, app: str | None) -> None:
-        origin = client.engine.origin
-        settings = {"namespace": origin.namespace, "max_body": origin._max_body, "patience": origin.patience.bound}
+        config = client.engine.config
+        settings = {"namespace": config.namespace, "max_body": config._max_body, "patience": config.patience.bound}
         self._setup = Setup(
-            os.getpid(), origin.address.full_url, settings, main_module(), log_setup.configured, name, app
+            os.getpid(), config.address.full_url, settings, main_module(), log_setup.configured, name, app
         )
         self._size = size
         self._idle: list[ChildProcess] = []

@@ -103,7 +103,7 @@ class UnknownTasks:
             self._asked_at = time.monotonic()
             engine = self._settler.topic.engine
             try:
-                self._live = await engine.run(list_workers(engine.origin.namespace))
+                self._live = await engine.run(list_workers(engine.config.namespace))
             except TarryError:
                 self._live = []  # a user without the permission: then nobody is known to know it
         topic = self._settler.topic.name

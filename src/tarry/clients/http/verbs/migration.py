@@ -99,6 +99,6 @@ def _migrate(
 
 def _same_service(address: Any, handle: Any, what: str) -> Any:
     """Returns the verbs of a handle in the same namespace of the same service."""
-    if getattr(handle.engine.origin, "service", None) != address:
+    if getattr(handle.engine.config, "service", None) != address:
         raise not_supported(what)
     return handle.verbs

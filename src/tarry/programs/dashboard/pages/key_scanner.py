@@ -29,7 +29,7 @@ class KeyScanner:
     @property
     def note(self) -> str:
         """Why the list may be incomplete: on a Cluster every node would have to be scanned, and tarry's ACL roles may not SCAN."""
-        if self._engine.origin.address.kind == "cluster":
+        if self._engine.config.address.kind == "cluster":
             return "On a Cluster the keys are not scanned: enter a name."
         if self._forbidden:
             return "The keys are not scanned, because the server's user of this dashboard may not SCAN: enter a name."
@@ -41,7 +41,7 @@ class KeyScanner:
 
     async def scan_some(self) -> None:
         """Goes on with the scan, some steps."""
-        if self._forbidden or self._engine.origin.address.kind == "cluster":
+        if self._forbidden or self._engine.config.address.kind == "cluster":
             return
         for _ in range(STEPS):
             scan = (b"SCAN", self._cursor, b"MATCH", self.prefix.encode() + b"*", b"COUNT", b"%d" % STEP)

@@ -79,7 +79,7 @@ def _each(words: Any) -> str:
 async def health(visit: Visit) -> ServersHealth:
     """Reads and assesses every server."""
     engine = visit.client.engine
-    cluster = engine.origin.address.kind == "cluster"
+    cluster = engine.config.address.kind == "cluster"
 
     async def look(server: Server) -> NodeHealth:
         return await _read_node(server, cluster=cluster)
