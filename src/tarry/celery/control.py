@@ -35,8 +35,8 @@ class Control(CeleryControl):
         """
         try:
             if command in ("revoke", "terminate") and destination is None:
-                told = {**(arguments or {}), **options}.get("task_id")
-                self._waiting.revoke([str(one) for one in maybe_list(told) or ()])
+                task_ids = {**(arguments or {}), **options}.get("task_id")
+                self._waiting.revoke([str(one) for one in maybe_list(task_ids) or ()])
         finally:
             answer = super().broadcast(command, arguments, destination, *args, **options)
         return answer

@@ -117,8 +117,8 @@ def queue_format_of(given: str | None) -> Format | None:
     """Returns the format of all queues that are shared with Java, from the argument or ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
     if given is not None:
         return format_of(given, "queue_format")
-    said = os.environ.get("TARRY_QUEUE_FORMAT")
-    return format_of(said, "TARRY_QUEUE_FORMAT") if said else None
+    value = os.environ.get("TARRY_QUEUE_FORMAT")
+    return format_of(value, "TARRY_QUEUE_FORMAT") if value else None
 
 
 def wait_seconds(wait: Duration | None) -> float:

@@ -91,12 +91,12 @@ def commands_with_source(requests: Sequence[Request], clock: bytes) -> list[tupl
 def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
     """Commands for scripts that the server does not have: the first of each script has the script's text."""
     known: set[Any] = set()
-    said: list[tuple[bytes, ...]] = []
+    commands: list[tuple[bytes, ...]] = []
     for request in requests:
         script = request.script if isinstance(request, ScriptCall) else None
-        said.append(command_of(request, clock) if script in known else eval_command(request, clock))
+        commands.append(command_of(request, clock) if script in known else eval_command(request, clock))
         known.add(script)
-    return said
+    return commands
 
 
 def merge_calls(calls: list[ScriptCall[Any]]) -> ScriptCall[Any]:

@@ -42,11 +42,11 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         await self.destroy()
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        values, at = await self.engine.run(self.verbs.page(0))
+        values, position = await self.engine.run(self.verbs.page(0))
         for value in values:
             yield value
-        while at:
-            values, at = await self.engine.run(self.verbs.page(at))
+        while position:
+            values, position = await self.engine.run(self.verbs.page(position))
             for value in values:
                 yield value
 

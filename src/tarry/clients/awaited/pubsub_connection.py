@@ -75,9 +75,9 @@ class PubSubConnection:
         try:
             while self.channels.subscribers:
                 self._changed.clear()
-                said, self._unsent = self._unsent, []
-                if said:
-                    await send(self._connection, said)
+                commands, self._unsent = self._unsent, []
+                if commands:
+                    await send(self._connection, commands)
                 changed = asyncio.ensure_future(self._changed.wait())
                 try:
                     done, _ = await asyncio.wait(

@@ -110,8 +110,8 @@ class ReplicaReader:
         if server is None:
             server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))
         first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
-        told = await server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
-        state, replies = told[: len(first)], told[len(first) :]
+        answers = await server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
+        state, replies = answers[: len(first)], answers[len(first) :]
         for one in state:
             self._replicas.check_state(url, one)
         unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]

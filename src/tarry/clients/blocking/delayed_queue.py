@@ -43,11 +43,11 @@ class DelayedQueue(CollectionOperators[T]):
         self.destroy()
 
     def __iter__(self) -> Iterator[T]:
-        values, at = self.engine.run(self.verbs.page(0))
+        values, position = self.engine.run(self.verbs.page(0))
         for value in values:
             yield value
-        while at:
-            values, at = self.engine.run(self.verbs.page(at))
+        while position:
+            values, position = self.engine.run(self.verbs.page(position))
             for value in values:
                 yield value
 

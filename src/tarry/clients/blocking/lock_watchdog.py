@@ -72,8 +72,8 @@ class LockWatchdog(BackgroundLoop):
         return until
 
     def _check(self) -> None:
-        told, left = self.table.collect_due()
-        call_listeners(told)
+        lost, left = self.table.collect_due()
+        call_listeners(lost)
         for acquisition in left:
             self._calls.start(self._clean_up(acquisition))
 

@@ -77,17 +77,17 @@ class HTTPEngine:
         if request.first is not None:
             await self._ask_before(request.first)
         place, budget = self.config.service, self.config.patience.start(time.monotonic)
-        told: Exception | None = None
+        last_fault: Exception | None = None
         while True:
             try:
                 answer = await self._http().request(**self.config.arguments(request, budget))
                 return answer_of(place, request, answer.status_code, answer.content)
             except (httpx.TransportError, RetryLater) as fault:
-                told = clearest_fault(told, fault)
+                last_fault = clearest_fault(last_fault, fault)
                 pause = budget.next_delay(random.random())
                 if pause is None:
-                    proxy = proxy_fault(self._http(), place.url, told)
-                    raise unavailable_error(place, budget.elapsed, told, proxy)  # noqa: B904  # it says its cause, where that may be shown
+                    proxy = proxy_fault(self._http(), place.url, last_fault)
+                    raise unavailable_error(place, budget.elapsed, last_fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
             except httpx.InvalidURL as fault:
                 raise invalid_address(place, fault) from None
             except httpx.DecodingError as fault:

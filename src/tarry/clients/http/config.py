@@ -172,14 +172,14 @@ def pop_requests(
     pop.ttr_of(ttr)
     while True:
         wait = min(seconds, LONGEST_WAIT_S)
-        said = models.PopFromAny(
+        body = models.PopFromAny(
             topics=[topic.context.name for topic in topics],
             n=max_jobs,
             wait=f"{round(wait * SECOND)}us",
             ttr=optional_span(ttr),
             holder=holder.decode(),
         )
-        yield HTTPRequest("POST", "/v1/pop", answers.POPPED_JOBS.decode, said, wait=wait)
+        yield HTTPRequest("POST", "/v1/pop", answers.POPPED_JOBS.decode, body, wait=wait)
         seconds -= wait
         if seconds <= 0:
             return

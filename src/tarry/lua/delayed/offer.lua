@@ -1,9 +1,9 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, said = unpack(ARGV)
+local clock, given = unpack(ARGV)
 -- each: delay, new, old, payload = unpack(ARGV, i, i + 3)
 --
 -- Adds elements, as RDelayedQueue.offer does: due in `delay` µs, in whole ms, rounded up. `new` and `old` are the two heads of
--- the payload. The format is the one that was `said`, else that of the queue's last element, else the stored one; the offer is
+-- the payload. The format is the `given` one, else that of the queue's last element, else the stored one; the offer is
 -- refused if it is unknown, or if a given or stored format differs from the elements.
 -- Publishes on the channel if the queue's new head is one of them. An offer that exists already is a repeated one. Answers when
 -- each is due.
@@ -24,12 +24,12 @@ local function choose()
   if known and known ~= NEW and known ~= OLD then return nil, 'NEWER format of the queue ' .. ready end
   local function refuse(why, other) return nil, string.format('FORMAT %s %s %s', why, other, ready) end
   if how == SET then
-    if said ~= '' and said ~= known then return refuse('remembered', known) end
+    if given ~= '' and given ~= known then return refuse('remembered', known) end
     return known, SET
   end
-  if how == SAID and said ~= '' and said ~= known then return refuse('remembered', known) end
+  if how == SAID and given ~= '' and given ~= known then return refuse('remembered', known) end
   local found = format_at(-1) or format_at(0)
-  local meant = said ~= '' and said or (how == SAID and known) or nil
+  local meant = given ~= '' and given or (how == SAID and known) or nil
   if meant and found and found ~= meant then return refuse('found', found) end
   if meant then return meant, SAID end
   if not found and not known then return refuse('unknown', '-') end

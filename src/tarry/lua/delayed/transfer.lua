@@ -25,9 +25,9 @@ local due = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0
 local function at(place) return redis.call('LINDEX', order, place) end
 
 local function places_hold()
-  local said = math.min(#ARGV - FIRST + 1, #due)
-  if said < 1 or at(0) ~= first or at(final) ~= last then return false end
-  return at(ARGV[FIRST]) == due[1] and at(ARGV[FIRST + said - 1]) == due[said]  -- nobody else is due among them
+  local given = math.min(#ARGV - FIRST + 1, #due)
+  if given < 1 or at(0) ~= first or at(final) ~= last then return false end
+  return at(ARGV[FIRST]) == due[1] and at(ARGV[FIRST + given - 1]) == due[given]  -- nobody else is due among them
 end
 
 -- The payload that goes to `ready` for one element, or nothing and the reason.

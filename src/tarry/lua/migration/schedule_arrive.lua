@@ -16,40 +16,40 @@ local function is_alike(old, new)
   return old.rhythm == new.rhythm and old.about == new.about and old.value == new.value and old.paused == new.paused
 end
 
-local function take_in(id, next, said, stored)
+local function take_in(id, next, declaration, stored)
   local old = redis.call('HGET', plans, id)
   if redis.call('HEXISTS', moving, id) == 1 then return 0 end
   if old then return #old >= SCHEDULE_SIZE and is_alike(unpack_schedule(old), unpack_schedule(stored)) and 1 or 0 end
   redis.call('HSET', plans, id, stored)
   if next ~= '' then redis.call('ZADD', schedules, next, id) end
-  if said ~= '' then
-    redis.call('HSET', declared, id, said)
-    redis.call('HSETNX', declared, '', string.match(said, '^%d+') or '0')
+  if declaration ~= '' then
+    redis.call('HSET', declared, id, declaration)
+    redis.call('HSETNX', declared, '', string.match(declaration, '^%d+') or '0')
   end
   return 1
 end
 
 -- The earlier answer, or nil; and where it is kept.
-local function told_of(id, departure)
+local function answer_of(id, departure)
   local source, number = departure_of(departure)
   local field = number > 0 and id .. '\n' .. source or id
   local known = redis.call('HGET', moved, field) or ''
   local _, latest = departure_of(known)
-  if known == departure or redis.call('HGET', moved, id) == departure then return 1, field end  -- an older version told
+  if known == departure or redis.call('HGET', moved, id) == departure then return 1, field end  -- an older version wrote it
   if known == '-' .. departure or latest > number then return 0, field end
   return nil, field
 end
 
 for i = FIRST, #ARGV, STRIDE do
   local id, kept = unpack(ARGV, i, i + 1)
-  local departure, next, said, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
-  local told, field = told_of(id, departure)
-  if not told then
-    told = take_in(id, next, said, stored)
-    redis.call('HSET', moved, field, (told == 1 and '' or '-') .. departure)
+  local departure, next, declaration, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
+  local result, field = answer_of(id, departure)
+  if not result then
+    result = take_in(id, next, declaration, stored)
+    redis.call('HSET', moved, field, (result == 1 and '' or '-') .. departure)
     redis.call('EXPIRE', moved, MONTH)
   end
-  answers[#answers + 1] = told
+  answers[#answers + 1] = result
 end
 note_next_schedule()
 return answers

@@ -17,10 +17,10 @@ for i = FIRST, #ARGV, STRIDE do
     if arrived == '1' then
       gone = gone + 1
     else
-      local _, next, said, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
+      local _, next, declaration, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
       if redis.call('HSETNX', plans, id, stored) == 1 then
         if next ~= '' then redis.call('ZADD', schedules, next, id) end
-        if said ~= '' then redis.call('HSET', declared, id, said) end
+        if declaration ~= '' then redis.call('HSET', declared, id, declaration) end
       end
     end
   end

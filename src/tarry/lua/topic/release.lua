@@ -21,7 +21,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, when, counted, cap, said = unpack(ARGV, i, i + 5)
+  local id, receipt, when, counted, cap, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
@@ -35,12 +35,12 @@ for i = FIRST, #ARGV, STRIDE do
     limit = capped(limit, tonumber(cap))
     redis.call('ZREM', reserved, id)
     if counted == '1' and limit > 0 and attempt >= limit then
-      bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. said)
+      bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)
       answer, died = 'dead', died + 1
     else
       if counted ~= '1' then attempt = attempt - 1 elseif first == 0 then first = now end
       redis.call('ZADD', due, text(due_of(when, #answers)), id)
-      redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(said, 1, LONGEST_FAULT)))
+      redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
       answer, released = 'delayed', released + 1
       if counted == UNSEEN then unseen, given = unseen + 1, receipt end
     end

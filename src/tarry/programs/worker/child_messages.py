@@ -55,21 +55,21 @@ class RunResult:
     trace: str = ""
 
 
-def send(line: socket.socket, message: object) -> None:
+def send(connection: socket.socket, message: object) -> None:
     data = pickle.dumps(message)
-    line.sendall(SIZE.pack(len(data)) + data)
+    connection.sendall(SIZE.pack(len(data)) + data)
 
 
-def receive(line: socket.socket) -> Any:
+def receive(connection: socket.socket) -> Any:
     """The next message. Raises ``EOFError`` at the end, ``TimeoutError`` by the socket's timeout."""
-    (size,) = SIZE.unpack(_exactly(line, SIZE.size))
-    return pickle.loads(_exactly(line, size))  # noqa: S301  # from a process of our own
+    (size,) = SIZE.unpack(_exactly(connection, SIZE.size))
+    return pickle.loads(_exactly(connection, size))  # noqa: S301  # from a process of our own
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int) -> bytes:
     found = bytearray()
     while len(found) < size:
-        part = line.recv(min(size - len(found), 1 << 20))
+        part = connection.recv(min(size - len(found), 1 << 20))
         if not part:
             raise EOFError
         found += part

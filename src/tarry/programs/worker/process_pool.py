@@ -47,7 +47,7 @@ class ChildProcess:
     """One child, seen from the worker."""
 
     def __init__(self, setup: Setup) -> None:
-        self.line, theirs = socket.socketpair()
+        self.connection, theirs = socket.socketpair()
         self.cancelled = False
         number = theirs.fileno()
         start = (
@@ -62,7 +62,7 @@ class ChildProcess:
                 env={name: value for name, value in os.environ.items() if not name.startswith(WORKER_S_OWN)},
             )
         with suppress(OSError):  # it is dead already: the first job says so
-            send(self.line, setup)
+            send(self.connection, setup)
 
     @property
     def is_alive(self) -> bool:
@@ -72,13 +72,13 @@ class ChildProcess:
         """Runs one job. Raises what the function raised, ``TimeoutError``, or ``ChildProcessError`` when the child died."""
         started = False
         try:
-            self.line.settimeout(START_TIMEOUT_S)
-            send(self.line, request)
-            answer: RunResult | Started = receive(self.line)
+            self.connection.settimeout(START_TIMEOUT_S)
+            send(self.connection, request)
+            answer: RunResult | Started = receive(self.connection)
             if not isinstance(answer, RunResult):
                 started = True
-                self.line.settimeout(target.timeout_s)
-                answer = receive(self.line)
+                self.connection.settimeout(target.timeout_s)
+                answer = receive(self.connection)
         except TimeoutError:
             self.kill()
             if started and target.timeout_s is not None:
@@ -102,7 +102,7 @@ class ChildProcess:
 
     def end(self) -> None:
         """Lets an idle child exit."""
-        self.line.close()
+        self.connection.close()
         try:
             self._process.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -117,7 +117,7 @@ class ChildProcess:
         """Kills it, and whatever it started and left in its process group."""
         self._signal_all()
         self._process.wait()
-        self.line.close()
+        self.connection.close()
 
     def _signal_all(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -196,7 +196,7 @@ class ProcessPool:
     def _put_back(self, job: BaseJob[Any], child: ChildProcess) -> None:
         with self._changed:
             self._running.pop(job, None)
-            if child.is_alive and not child.cancelled and child.line.fileno() >= 0:
+            if child.is_alive and not child.cancelled and child.connection.fileno() >= 0:
                 self._idle.append(child)
             self._changed.notify()
 
@@ -217,7 +217,7 @@ class ProcessPool:
                     child.interrupt()
             self._changed.notify_all()
         for child in idle:
-            child.line.close()
+            child.connection.close()
         for child in idle:
             child.end()
 

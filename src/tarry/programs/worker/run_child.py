@@ -38,9 +38,9 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class JobRunner:
-    """The child's side of the line."""
+    """The child's end of the connection."""
 
-    line: socket.socket
+    connection: socket.socket
     setup: Setup
     busy: bool = False
     client: Client | None = None
@@ -50,18 +50,18 @@ class JobRunner:
         threading.Thread(target=self._exit_with_parent, daemon=True).start()
         while True:
             try:
-                request: Request = receive(self.line)
+                request: Request = receive(self.connection)
             except (EOFError, OSError):
                 return
             self.busy = True
             answer = self._answer(request)
             self.busy = False
-            send(self.line, answer)
+            send(self.connection, answer)
 
     def _exit_with_parent(self) -> None:
         """Ends a function whose worker is gone. Linux does the same for code that keeps the interpreter."""
         watch = select.poll()
-        watch.register(self.line, select.POLLHUP)
+        watch.register(self.connection, select.POLLHUP)
         watch.poll()
         if self.busy:
             os._exit(1)
@@ -75,7 +75,7 @@ class JobRunner:
             topic = self.client.topic(request.topic, type=entry.type)
             made: Job[Any] = Job(topic.name, topic.verbs.context.codec, request.receipt, request.now, request.raw)
             job = made.belongs_to(topic)
-            send(self.line, Started())
+            send(self.connection, Started())
             result = entry.call(job)
             refuse_awaitable(result)
             return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
@@ -142,8 +142,8 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 def main(number: int) -> None:
     """The whole life of a child, whose end of the socket has this number."""
-    with socket.socket(fileno=number) as line:
-        setup: Setup = receive(line)
+    with socket.socket(fileno=number) as connection:
+        setup: Setup = receive(connection)
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != setup.parent:
@@ -153,4 +153,4 @@ def main(number: int) -> None:
         if setup.logging is not None:
             log_setup.configure_logging(*setup.logging)
         process_functions.entries = {}
-        JobRunner(line, setup).serve()
+        JobRunner(connection, setup).serve()

@@ -92,12 +92,12 @@ def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) 
 
 def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
     """Deletes elements. Returns how many still existed."""
-    gone = at = 0
-    while at < len(elements):
-        some = elements[at : at + DROP_PAGE]
+    gone = position = 0
+    while position < len(elements):
+        some = elements[position : position + DROP_PAGE]
         answers = yield from ask(ScriptCall(DROP, keys, (), list, items=some, never_merged=True))
         gone += sum(answers)
-        at += len(answers)
+        position += len(answers)
     return gone
 
 
@@ -157,30 +157,30 @@ def size(keys: QueueKeys) -> Command[int]:
 
 def peek(context: QueueContext[T]) -> Flow[T | None]:
     """The first readable element in the order of offers."""
-    at = 0
-    while page := (yield from ask(_page(context, at, 1 if at == 0 else READ_PAGE))):
+    position = 0
+    while page := (yield from ask(_page(context, position, 1 if position == 0 else READ_PAGE))):
         for value in _values(context, page):
             return value
-        at += len(page)
+        position += len(page)
     return None
 
 
-def page(context: QueueContext[T], at: int, most: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
+def page(context: QueueContext[T], position: int, limit: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
     """Values from a position on, and the position after them: 0 at the end."""
-    found = yield from ask(_page(context, at, most))
-    return _values(context, found), at + most if len(found) == most else 0
+    found = yield from ask(_page(context, position, limit))
+    return _values(context, found), position + limit if len(found) == limit else 0
 
 
 def read_all(context: QueueContext[T]) -> Flow[list[T]]:
-    values, at = yield from page(context, 0)
-    while at:
-        more, at = yield from page(context, at)
+    values, position = yield from page(context, 0)
+    while position:
+        more, position = yield from page(context, position)
         values += more
     return values
 
 
-def _page(context: QueueContext[T], at: int, size: int) -> ScriptCall[list[bytes]]:
-    return ScriptCall(PAGES, context.keys, (b"%d" % at, b"%d" % size), list, never_merged=True)
+def _page(context: QueueContext[T], position: int, size: int) -> ScriptCall[list[bytes]]:
+    return ScriptCall(PAGES, context.keys, (b"%d" % position, b"%d" % size), list, never_merged=True)
 
 
 def _values(context: QueueContext[T], elements: Iterable[bytes]) -> list[T]:

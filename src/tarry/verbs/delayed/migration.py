@@ -65,10 +65,12 @@ def remove_arrived(context: QueueContext[Any], arrived: Iterable[LeavingElement]
     return Command((b"ZREM", leaving_key(context.keys), *[leaving.element for leaving in arrived]), int)
 
 
-def preview(context: QueueContext[Any], at: int, *, claimed: bool) -> ScriptCall[tuple[list[LeavingElement], int]]:
+def preview(
+    context: QueueContext[Any], position: int, *, claimed: bool
+) -> ScriptCall[tuple[list[LeavingElement], int]]:
     """A page of the elements that would leave, or are leaving; and its size."""
     key = leaving_key(context.keys) if claimed else context.keys.timeouts
-    args = (b"%d" % at, b"%d" % CLAIM_PAGE)
+    args = (b"%d" % position, b"%d" % CLAIM_PAGE)
     return ScriptCall(
         LOOK,
         (*context.keys, key),

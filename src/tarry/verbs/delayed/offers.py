@@ -25,7 +25,7 @@ from tarry.verbs.redisson.elements import Format, format_of, pack
 
 T = TypeVar("T")
 
-OFFER = Script("delayed/offer", args=("said",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
+OFFER = Script("delayed/offer", args=("given",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
 MARK_BYTES = 8
 MOST, MOST_BYTES = 1000, 1_000_000
 """The limits of one script: it must not block the server for long."""

@@ -48,8 +48,8 @@ class DelayedQueueVerbs(Generic[T]):
     def peek(self) -> Flow[T | None]:
         return elements.peek(self.context)
 
-    def page(self, at: int, most: int = elements.READ_PAGE) -> Flow[tuple[list[T], int]]:
-        return elements.page(self.context, at, most)
+    def page(self, position: int, limit: int = elements.READ_PAGE) -> Flow[tuple[list[T], int]]:
+        return elements.page(self.context, position, limit)
 
     def read_all(self) -> Flow[list[T]]:
         return elements.read_all(self.context)

@@ -51,10 +51,10 @@ def new_idempotency_key(random: Callable[[int], bytes]) -> str:
     return urlsafe_b64encode(random(18)).decode()
 
 
-def reader(model: type[S], make: Callable[[S], Any]) -> Callable[[bytes], Any]:
+def reader(model: type[S], convert: Callable[[S], Any]) -> Callable[[bytes], Any]:
     """Reads an answer."""
     decode = msgspec.json.Decoder(model).decode
-    return lambda body: make(decode(body))
+    return lambda body: convert(decode(body))
 
 
 def read_nothing(body: bytes) -> None:
@@ -69,9 +69,9 @@ def read_done(body: bytes) -> bool:
     return True
 
 
-def split(whole: Sequence[S], most: int = MOST_JOBS) -> list[Sequence[S]]:
+def split(items: Sequence[S], limit: int = MOST_JOBS) -> list[Sequence[S]]:
     """As many as one request takes."""
-    return [whole[at : at + most] for at in range(0, len(whole), most)]
+    return [items[at : at + limit] for at in range(0, len(items), limit)]
 
 
 def run_in_order(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:

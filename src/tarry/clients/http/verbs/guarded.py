@@ -47,9 +47,9 @@ class HTTPGuardedVerbs:
         read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
-            said = guarded_models.PushItems(items=part, layout=self._layout)
+            body = guarded_models.PushItems(items=part, layout=self._layout)
             requests.append(
-                HTTPRequest("POST", self._path + "/push", read, said, key=new_idempotency_key(self._random))
+                HTTPRequest("POST", self._path + "/push", read, body, key=new_idempotency_key(self._random))
             )
         return run_in_order(requests)
 
@@ -59,13 +59,13 @@ class HTTPGuardedVerbs:
         read = guarded_answers.ITEMS.decoder(self.context.codec)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
-            said = guarded_models.PollGuarded(
+            body = guarded_models.PollGuarded(
                 count=count,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,
             )
-            yield HTTPRequest("POST", self._path + "/poll", read, said, wait=wait)
+            yield HTTPRequest("POST", self._path + "/poll", read, body, wait=wait)
             seconds -= wait
             if seconds <= 0:
                 return
@@ -74,5 +74,5 @@ class HTTPGuardedVerbs:
         return HTTPRequest("GET", self._path, guarded_answers.GUARDED_STATS.decode, query={"layout": self._layout})
 
     def clear(self) -> HTTPRequest[bool]:
-        said = guarded_models.ClearGuarded(self._layout)
-        return HTTPRequest("POST", self._path + "/clear", queue_answers.CHANGED.decode, said)
+        body = guarded_models.ClearGuarded(self._layout)
+        return HTTPRequest("POST", self._path + "/clear", queue_answers.CHANGED.decode, body)

@@ -46,10 +46,10 @@ def _move(
 ) -> HTTPFlow[MovedOver]:
     if topic.first is not None:
         yield from ask(topic.first)
-    said = queue_models.MoveToTopic(
+    body = queue_models.MoveToTopic(
         topic=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP
     )
-    request = queue.request("POST", "/move-to-topic", queue_answers.MOVED.decode, said, wait=STEP_S)
+    request = queue.request("POST", "/move-to-topic", queue_answers.MOVED.decode, body, wait=STEP_S)
     moved = aside = 0
     while True:
         found: queue_answers.MovedShown = yield from ask(request)
@@ -82,8 +82,8 @@ def _migrate(
 ) -> HTTPFlow[Migrated]:
     if target.first is not None:
         yield from ask(target.first)
-    said = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
-    request = source.request("POST", "/migrate", topic_answers.MIGRATED.decode, said, wait=STEP_S)
+    body = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
+    request = source.request("POST", "/migrate", topic_answers.MIGRATED.decode, body, wait=STEP_S)
     moved = schedules = 0
     options: dict[str, None] = {}
     while True:

@@ -73,34 +73,36 @@ class HTTPQueueVerbs(Generic[T]):
 
     def _contains(self, values: Iterable[T], *, ready: bool) -> HTTPFlow[bool]:
         values = list(values)
-        wanted = {self.context.encode(value) for value in values}
-        search = self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES_CODEC))
-        return self._told(values, search)
+        encoded = {self.context.encode(value) for value in values}
+        search = self._each(encoded, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES_CODEC))
+        return self._log_if_missed(values, search)
 
-    def _told(self, values: Sequence[T], search: HTTPFlow[bool]) -> HTTPFlow[bool]:
+    def _log_if_missed(self, values: Sequence[T], search: HTTPFlow[bool]) -> HTTPFlow[bool]:
         return self.context.found((yield from search), values)
 
-    def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> HTTPFlow[bool]:
-        for part in split([base64_text(payload) for payload in wanted], MOST):
-            there = yield from ask(self.request("POST", "/contains", queue_answers.CONTAINED.decode, said(list(part))))
-            if not there:
+    def _each(self, encoded: Iterable[bytes], make_body: Callable[[list[str]], Any]) -> HTTPFlow[bool]:
+        for part in split([base64_text(payload) for payload in encoded], MOST):
+            found = yield from ask(
+                self.request("POST", "/contains", queue_answers.CONTAINED.decode, make_body(list(part)))
+            )
+            if not found:
                 return False
         return True
 
     def request(
-        self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any
+        self, method: str, path: str, read: Callable[[bytes], S], body: Any = None, **options: Any
     ) -> HTTPRequest[S]:
         """A request about this queue."""
-        return HTTPRequest(method, self._path + path, read, said, **more)
+        return HTTPRequest(method, self._path + path, read, body, **options)
 
     def _model_request(
-        self, method: str, path: str, model: type[S], make: Callable[[S], Any], said: Any = None
+        self, method: str, path: str, model: type[S], read: Callable[[S], Any], body: Any = None
     ) -> HTTPRequest[Any]:
-        return self.request(method, path, reader(model, make), said)
+        return self.request(method, path, reader(model, read), body)
 
-    def _take_request(self, path: str, said: Any) -> HTTPRequest[list[bytes]]:
+    def _take_request(self, path: str, body: Any) -> HTTPRequest[list[bytes]]:
         """Takes elements."""
-        return self._model_request("POST", path, queue_answers.Elements, lambda found: payloads(found.values), said)
+        return self._model_request("POST", path, queue_answers.Elements, lambda found: payloads(found.values), body)
 
 
 class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
@@ -125,8 +127,8 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
-            said = queue_models.Offer(part, span, "bytes", self.context.format)
-            requests.append(self.request("POST", "/offer", read, said, key=new_idempotency_key(self._random)))
+            body = queue_models.Offer(part, span, "bytes", self.context.format)
+            requests.append(self.request("POST", "/offer", read, body, key=new_idempotency_key(self._random)))
         return requests
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
@@ -134,33 +136,33 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
 
     def pass_on(self, target: str) -> HTTPRequest[T | None]:
         self.context.keys_of(target)
-        said = queue_models.PassOn(to=target, **BYTES_CODEC)
-        return self._model_request("POST", "/pass-on", queue_answers.Elements, self._first, said)
+        body = queue_models.PassOn(to=target, **BYTES_CODEC)
+        return self._model_request("POST", "/pass-on", queue_answers.Elements, self._first, body)
 
     def _first(self, found: queue_answers.Elements) -> Any:
         return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
     def remove(self, value: T) -> HTTPFlow[bool]:
-        said = queue_models.Remove(values=[base64_text(self.context.encode(value))], **BYTES_CODEC)
-        return self._told([value], ask(self._removed("/remove", said)))
+        body = queue_models.Remove(values=[base64_text(self.context.encode(value))], **BYTES_CODEC)
+        return self._log_if_missed([value], ask(self._removed("/remove", body)))
 
     def remove_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         values = list(values)
-        return self._told(values, self._all_removed(list(dict.fromkeys(map(self.context.encode, values)))))
+        return self._log_if_missed(values, self._all_removed(list(dict.fromkeys(map(self.context.encode, values)))))
 
     def _all_removed(self, encoded: list[bytes]) -> HTTPFlow[bool]:
         gone = False
         for part in split([base64_text(payload) for payload in encoded], MOST):
-            said = queue_models.Remove(values=list(part), all=True, **BYTES_CODEC)
-            gone = (yield from ask(self._removed("/remove", said))) or gone
+            body = queue_models.Remove(values=list(part), all=True, **BYTES_CODEC)
+            gone = (yield from ask(self._removed("/remove", body))) or gone
         return gone
 
     def retain_all(self, values: Iterable[T]) -> HTTPRequest[bool]:
         encoded = [base64_text(self.context.encode(value)) for value in values]
         return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES_CODEC))
 
-    def _removed(self, path: str, said: Any) -> HTTPRequest[bool]:
-        return self.request("POST", path, queue_answers.CHANGED.decode, said)
+    def _removed(self, path: str, body: Any) -> HTTPRequest[bool]:
+        return self.request("POST", path, queue_answers.CHANGED.decode, body)
 
     def contains_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         return self._contains(values, ready=False)
@@ -168,18 +170,18 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
     def peek(self) -> HTTPFlow[T | None]:
         return _first_of(self)
 
-    def page(self, at: int, most: int = READ_PAGE) -> HTTPRequest[tuple[list[T], int]]:
+    def page(self, position: int, limit: int = READ_PAGE) -> HTTPRequest[tuple[list[T], int]]:
         read = reader(queue_answers.Elements, lambda found: (self._decode_seen(found.values), found.next or 0))
-        query = {**BYTES_CODEC, "limit": str(most), "start": str(at)}
+        query = {**BYTES_CODEC, "limit": str(limit), "start": str(position)}
         return self.request("GET", "/elements", read, query=query)
 
     def _decode_seen(self, values: list[str]) -> list[Any]:
         return [self.context.decode_or_opaque(payload) for payload in payloads(values)]
 
     def read_all(self) -> HTTPFlow[list[T]]:
-        values, at = yield from ask(self.page(0))
-        while at:
-            more, at = yield from ask(self.page(at))
+        values, position = yield from ask(self.page(0))
+        while position:
+            more, position = yield from ask(self.page(position))
             values += more
         return values
 
@@ -187,8 +189,8 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return self._model_request("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
 
     def set_format(self, format: str | None) -> HTTPRequest[None]:
-        said = queue_models.SetFormat(None if format is None else format_of(format))
-        return self.request("POST", "/format", read_nothing, said)
+        body = queue_models.SetFormat(None if format is None else format_of(format))
+        return self.request("POST", "/format", read_nothing, body)
 
     def clear(self) -> HTTPRequest[bool]:
         return self._removed("/clear", None)
@@ -198,8 +200,8 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
     """Elements that may be taken."""
 
     def put(self, value: T) -> HTTPRequest[None]:
-        said = queue_models.Put([base64_text(self.context.encode(value))], "bytes")
-        return self.request("POST", "/put", read_nothing, said)
+        body = queue_models.Put([base64_text(self.context.encode(value))], "bytes")
+        return self.request("POST", "/put", read_nothing, body)
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
         return self._decode_some(self._take_request("/take", queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
@@ -225,9 +227,9 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
 
 def take_from_any(queues: Sequence[str], seconds: float) -> HTTPRequest[tuple[str | None, list[bytes]]]:
     """The first element of any of them."""
-    said = queue_models.TakeFromAny(queues=list(queues), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
+    body = queue_models.TakeFromAny(queues=list(queues), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
     read = reader(queue_answers.TakenElements, lambda found: (found.queue, payloads(found.values)))
-    return HTTPRequest("POST", "/v1/take", read, said, wait=seconds)
+    return HTTPRequest("POST", "/v1/take", read, body, wait=seconds)
 
 
 def _only(requests: Sequence[HTTPRequest[list[datetime]]]) -> HTTPFlow[datetime]:
@@ -237,11 +239,11 @@ def _only(requests: Sequence[HTTPRequest[list[datetime]]]) -> HTTPFlow[datetime]
 
 def _first_of(verbs: HTTPDelayedQueueVerbs[T]) -> HTTPFlow[T | None]:
     """The first that can be read."""
-    at, most = 0, 1
+    position, limit = 0, 1
     while True:
-        values, at = yield from ask(verbs.page(at, most))
+        values, position = yield from ask(verbs.page(position, limit))
         if values:
             return values[0]
-        if not at:
+        if not position:
             return None
-        most = READ_PAGE
+        limit = READ_PAGE

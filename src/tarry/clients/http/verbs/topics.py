@@ -84,10 +84,10 @@ class HTTPTopicVerbs(Generic[T]):
         )
 
     def request(
-        self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any
+        self, method: str, path: str, read: Callable[[bytes], S], body: Any = None, **options: Any
     ) -> HTTPRequest[S]:
         """A request about this topic, with the request that must come first."""
-        return HTTPRequest(method, self._path + path, read, said, **more, first=self.first)
+        return HTTPRequest(method, self._path + path, read, body, **options, first=self.first)
 
     def codec_of(self, _: str) -> BodyCodec[T]:
         """The codec of the topic's schedules."""
@@ -97,8 +97,8 @@ class HTTPTopicVerbs(Generic[T]):
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
         options.encode()
-        said = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
-        return self._add_request("/jobs", answers.ADDED.decode, said)
+        model = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
+        return self._add_request("/jobs", answers.ADDED.decode, model)
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
         require_several(bodies, "bodies")
@@ -111,13 +111,13 @@ class HTTPTopicVerbs(Generic[T]):
             [self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
 
-    def _add_request(self, path: str, read: Callable[[bytes], S], said: models.Add | models.AddMany) -> HTTPRequest[S]:
+    def _add_request(self, path: str, read: Callable[[bytes], S], body: models.Add | models.AddMany) -> HTTPRequest[S]:
         """A request to add jobs, which the service answers when their durability is met."""
         wait = 0.0
-        if said.durability is not None:
-            confirmation_for(said.durability)
+        if body.durability is not None:
+            confirmation_for(body.durability)
             wait = WITHIN_MS / 1000
-        return self.request("POST", path, read, said, key=new_idempotency_key(self._random), wait=wait)
+        return self.request("POST", path, read, body, key=new_idempotency_key(self._random), wait=wait)
 
     def _chunks(self, entries: Sequence[T | NewJob[T]], options: JobOptions) -> list[list[models.OneOfMany]]:
         """The jobs of each request: about as many as one script takes. All are checked."""
@@ -171,13 +171,13 @@ class HTTPTopicVerbs(Generic[T]):
     def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
         return self._settle("bury", models.BuryMany, jobs, reason=reason)
 
-    def _settle(self, verb: str, model: Any, jobs: Sequence[HasReceipt], **said: Any) -> HTTPFlow[None]:
+    def _settle(self, verb: str, model: Any, jobs: Sequence[HasReceipt], **fields: Any) -> HTTPFlow[None]:
         for job in jobs:
             settle.receipt_args(job)
         held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
         path = f"/many/{verb}"
         return gather_requests(
-            [ask(self.request("POST", path, read_nothing, model(jobs=part, **said))) for part in split(held)]
+            [ask(self.request("POST", path, read_nothing, model(jobs=part, **fields))) for part in split(held)]
         )
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
@@ -204,12 +204,12 @@ class HTTPTopicVerbs(Generic[T]):
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> HTTPFlow[list[State | None]]:
         by_id.new_due(delay, at)
-        said = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
-        return self._request_states("reschedule", said)
+        bodies = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
+        return self._request_states("reschedule", bodies)
 
-    def _request_states(self, verb: str, said: Sequence[Any]) -> HTTPFlow[list[State | None]]:
+    def _request_states(self, verb: str, bodies: Sequence[Any]) -> HTTPFlow[list[State | None]]:
         read = answers.WERE_MANY.decode
-        return run_in_order([self.request("POST", f"/many/{verb}", read, part) for part in said])
+        return run_in_order([self.request("POST", f"/many/{verb}", read, part) for part in bodies])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
         read = answers.JOBS.decoder(self.context.codec)
@@ -227,9 +227,9 @@ class HTTPTopicVerbs(Generic[T]):
     ) -> HTTPRequest[Page[T]]:
         views.page_args(state, due_after, due_before, limit, cursor)
         moments = {"due_after": due_after, "due_before": due_before}
-        said = {name: at.isoformat() for name, at in moments.items() if at is not None}
+        bounds = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
-        query = {**named, **said, "limit": str(limit)}
+        query = {**named, **bounds, "limit": str(limit)}
         return self.request("GET", "/jobs", answers.JOB_PAGE.decoder(self.context.codec), query=query)
 
     def stats(self) -> HTTPRequest[Stats]:
@@ -275,17 +275,17 @@ class HTTPTopicVerbs(Generic[T]):
         if rate is not None and rate != UNCHANGED:
             count, us = rates.parse_rate(rate)
             others["rate"] = f"{count}/{us}us"
-        said: dict[str, Any] = {name: optional_span(span) for name, span in spans.items() if span != UNCHANGED}
-        said |= {name: value for name, value in others.items() if value != UNCHANGED}
-        model = topic_models.Configure(**said)
+        fields: dict[str, Any] = {name: optional_span(span) for name, span in spans.items() if span != UNCHANGED}
+        fields |= {name: value for name, value in others.items() if value != UNCHANGED}
+        model = topic_models.Configure(**fields)
         return self.request("PATCH", "/defaults", topic_answers.DEFAULTS.decode, model)
 
     def purge(self, state: State | None) -> HTTPRequest[int]:
         ranges_of(state)
         return self._count_request("/purge", topic_models.Purge(state=state))
 
-    def _count_request(self, path: str, said: Any) -> HTTPRequest[int]:
-        return self.request("POST", path, answers.COUNT.decode, said)
+    def _count_request(self, path: str, body: Any) -> HTTPRequest[int]:
+        return self.request("POST", path, answers.COUNT.decode, body)
 
 
 def _several(ids: Sequence[str]) -> list[models.Several]:

@@ -55,9 +55,11 @@ class HTTPMapVerbs:
     def size(self) -> HTTPRequest[int]:
         return self._size(lambda now: now.size)
 
-    def _size(self, make: Callable[[MapStats], Any]) -> HTTPRequest[Any]:
+    def _size(self, convert: Callable[[MapStats], Any]) -> HTTPRequest[Any]:
         decode, name = map_answers.MAP_STATS.decode, self.context.name
-        return HTTPRequest("GET", self._path, lambda body: make(decode(body, name)), query={"backend": self._backend})
+        return HTTPRequest(
+            "GET", self._path, lambda body: convert(decode(body, name)), query={"backend": self._backend}
+        )
 
     def page(self, cursor: bytes) -> HTTPRequest[tuple[bytes, list[tuple[bytes, bytes]]]]:
         def pairs(found: map_answers.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -70,11 +72,11 @@ class HTTPMapVerbs:
     def contains_value(self, value: Any) -> HTTPFlow[bool]:
         return self._contains_value(self.context.value(value))
 
-    def _contains_value(self, wanted: bytes) -> HTTPFlow[bool]:
+    def _contains_value(self, encoded: bytes) -> HTTPFlow[bool]:
         cursor = b""
         while cursor != b"0":
             cursor, pairs = yield from ask(self.page(cursor or b"0"))
-            if any(value == wanted for _, value in pairs):
+            if any(value == encoded for _, value in pairs):
                 return True
         return False
 
@@ -86,10 +88,10 @@ class HTTPMapVerbs:
     def remaining_ttl(self, key: Any) -> HTTPRequest[timedelta | None]:
         return self._look(key, _remaining)
 
-    def _look(self, key: Any, make: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
-        said = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
-        read = reader(map_answers.EntriesLooked, lambda found: make(found.entries[0]))
-        return HTTPRequest("POST", self._path + "/look", read, said)
+    def _look(self, key: Any, convert: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
+        body = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
+        read = reader(map_answers.EntriesLooked, lambda found: convert(found.entries[0]))
+        return HTTPRequest("POST", self._path + "/look", read, body)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(MapVerbs, name):

@@ -115,11 +115,11 @@ def _dump_popped(job: BaseJob[Any]) -> PoppedJob:
 
 
 def _dump_job(job: JobInfo[Any]) -> JobShown:
-    said = _stored_fields(job)
-    if "created" in said:  # else nothing can be read
-        said |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
+    fields = _stored_fields(job)
+    if "created" in fields:  # else nothing can be read
+        fields |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
     return JobShown(
-        **said,
+        **fields,
         state=job.state,
         attempts=job.attempts,
         attempt_limit=job.attempt_limit,
@@ -135,24 +135,24 @@ def _dump_job(job: JobInfo[Any]) -> JobShown:
 
 
 def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:
-    said = carried_fields(job)
+    fields = carried_fields(job)
     with suppress(BodyError):
-        said["created"] = job.created
-    return said
+        fields["created"] = job.created
+    return fields
 
 
-def carried_fields(one: StoredJob[Any] | Schedule) -> dict[str, Any]:
+def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     """The fields of what is carried."""
-    said: dict[str, Any] = {"id": one.id, "topic": one.topic}
+    fields: dict[str, Any] = {"id": record.id, "topic": record.topic}
     try:
-        said |= bodies.body_fields(one.encoded)
-        if headers := one.headers:
-            said["headers"] = headers
-            if "body_base64" in said and (media := headers.get(bodies.MEDIA)):
-                said["content_type"] = media
+        fields |= bodies.body_fields(record.encoded)
+        if headers := record.headers:
+            fields["headers"] = headers
+            if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):
+                fields["content_type"] = media
     except BodyError as fault:
-        said["unreadable"] = str(fault)
-    return said
+        fields["unreadable"] = str(fault)
+    return fields
 
 
 # ── and back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -171,10 +171,10 @@ def _record_in(job: JobFields, ttr_ms: float | None = None, max_attempts: int | 
 
 
 def carried_head(
-    one: Carried, created: int, ttr_ms: float, max_attempts: int, latest: int | None = None
+    record: Carried, created: int, ttr_ms: float, max_attempts: int, latest: int | None = None
 ) -> records.JobHead:
     """The record of what is carried."""
-    (raw, flag), headers = bodies.body_in(one), one.headers if one.unreadable is None else None
+    (raw, flag), headers = bodies.body_in(record), record.headers if record.unreadable is None else None
     return records.JobHead(created, flag, round(ttr_ms), max_attempts, records.NO_NONCE, latest, headers, raw)
 
 

@@ -31,22 +31,22 @@ class GuardedItems(Struct):
 
 
 def _dump_items(found: list[Item[Any]]) -> GuardedItems:
-    return GuardedItems([_dump(one) for one in found])
+    return GuardedItems([_dump(item) for item in found])
 
 
-def _dump(one: Item[Any]) -> GuardedItem:
+def _dump(item: Item[Any]) -> GuardedItem:
     """A member that cannot be read is its bytes."""
-    body = (one.value, RAW) if isinstance(one.value, bytes) else one.value
-    return GuardedItem(**bodies.body_fields(body), due=one.due, lateness_ms=ms(one.lateness))
+    body = (item.value, RAW) if isinstance(item.value, bytes) else item.value
+    return GuardedItem(**bodies.body_fields(body), due=item.due, lateness_ms=ms(item.lateness))
 
 
 def _load_items(found: GuardedItems, codec: BodyCodec[Any]) -> list[Item[Any]]:
-    return [Item(_load(one, codec), one.due, from_ms(one.lateness_ms)) for one in found.items]
+    return [Item(_load(item, codec), item.due, from_ms(item.lateness_ms)) for item in found.items]
 
 
-def _load(one: GuardedItem, codec: BodyCodec[Any]) -> Any:
+def _load(item: GuardedItem, codec: BodyCodec[Any]) -> Any:
     """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
-    raw, flag = bodies.body_in(one)
+    raw, flag = bodies.body_in(item)
     try:
         return codec.decode(raw, flag)
     except BodyError:

@@ -82,14 +82,14 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
         head = now.head
     except BodyError:
         return {}
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if head.ttr_ms:
-        said["ttr_ms"] = head.ttr_ms
+        fields["ttr_ms"] = head.ttr_ms
     if head.max_attempts:
-        said["max_attempts"] = None if head.max_attempts == records.NO_LIMIT else head.max_attempts
+        fields["max_attempts"] = None if head.max_attempts == records.NO_LIMIT else head.max_attempts
     if head.latest is not None:
-        said["max_lateness_ms"] = ms(as_timedelta(head.latest))
-    return said
+        fields["max_lateness_ms"] = ms(as_timedelta(head.latest))
+    return fields
 
 
 def _load(now: ScheduleShown, codec: BodyCodec[Any]) -> Schedule:

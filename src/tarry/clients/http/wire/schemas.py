@@ -83,25 +83,32 @@ def schema_of(
 ) -> Schema[T]:
     """The schema of a dataclass or Struct. ``renamed``: other names in JSON; ``known``: a field that JSON does not have, and
     ``load`` is given; ``derived``: properties that JSON has too."""
-    fields = [one for one in _fields(kind, derived, renamed) if one.name != known]
+    fields = [field for field in _fields(kind, derived, renamed) if field.name != known]
     rows = [
-        (one.wire_name, one.kind) if one.default is msgspec.NODEFAULT else (one.wire_name, one.kind, one.default)
-        for one in fields
+        (field.wire_name, field.kind)
+        if field.default is msgspec.NODEFAULT
+        else (field.wire_name, field.kind, field.default)
+        for field in fields
     ]
     model = msgspec.defstruct(name, rows, namespace={"__doc__": doc}, module=__name__, omit_defaults=omit_defaults)
-    made_of = [one for one in fields if not one.derived]
+    made_of = [field for field in fields if not field.derived]
 
     def dump(value: T) -> Any:
         return model(
-            *[getattr(value, one.name) if one.out is None else one.out(getattr(value, one.name)) for one in fields]
+            *[
+                getattr(value, field.name) if field.out is None else field.out(getattr(value, field.name))
+                for field in fields
+            ]
         )
 
-    def load(found: Any, *beside: Any) -> T:
+    def load(found: Any, *more_args: Any) -> T:
         values = {
-            one.name: getattr(found, one.wire_name) if one.back is None else one.back(getattr(found, one.wire_name))
-            for one in made_of
+            field.name: getattr(found, field.wire_name)
+            if field.back is None
+            else field.back(getattr(found, field.wire_name))
+            for field in made_of
         }
-        return kind(**values, **dict(zip([known], beside, strict=False)))
+        return kind(**values, **dict(zip([known], more_args, strict=False)))
 
     schema = _schemas[kind] = Schema(model, dump, load)
     return schema

@@ -59,9 +59,9 @@ TtrWords = Annotated[str, with_pattern(f"^({_TTR_WORDS})$"), Meta(max_length=100
 _TEXT = 'Seconds, or text: "10m", "1h30m", ISO 8601 "PT10M"'
 
 
-def _span(least: float = 0, most: float = MOST_SPAN_S) -> Meta:
+def _span(minimum: float = 0, maximum: float = MOST_SPAN_S) -> Meta:
     """The library refuses other values, with better errors, except negative ones and those beyond any calendar."""
-    return Meta(ge=0, le=MOST_SPAN_S, extra_json_schema={"allOf": [{"minimum": least, "maximum": most}]})
+    return Meta(ge=0, le=MOST_SPAN_S, extra_json_schema={"allOf": [{"minimum": minimum, "maximum": maximum}]})
 
 
 Span = Annotated[Annotated[int, _span()] | Annotated[float, _span()] | Words, Meta(description=_TEXT)]
