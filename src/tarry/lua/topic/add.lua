@@ -1,11 +1,11 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock, mode, replay = unpack(ARGV)
--- each: id, when, value = unpack(ARGV, i, i + 2)
+-- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
--- Adds jobs. `when` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry made it; s
--- and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i of n is due
--- i µs after its delay, so that jobs keep their order; without a delay it is due just before now, so that the next pop finds
--- it.
+-- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
+-- made it; s and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i
+-- of n is due i µs after its delay, so that jobs keep their order; without a delay it is due just before now, so that the next
+-- pop finds it.
 -- mode "all": if one job cannot be added, none is; "each": only that one is refused.
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
@@ -18,10 +18,10 @@ local n = (#ARGV - FIRST + 1) / STRIDE
 local AT, NEW, SEEN = string.byte('@'), string.byte('n'), string.byte('s')
 local NONCE_SIZE = NONCE_TO - NONCE_AT + 1
 
-local function due_of(index, when, since)
-  local from = string.byte(when) == SEEN and 2 + NONCE_SIZE or 2
-  if string.byte(when, from) == AT then return tonumber(string.sub(when, from + 1)) end
-  local delay = tonumber(string.sub(when, from))
+local function due_of(index, mark_and_due, since)
+  local from = string.byte(mark_and_due) == SEEN and 2 + NONCE_SIZE or 2
+  if string.byte(mark_and_due, from) == AT then return tonumber(string.sub(mark_and_due, from + 1)) end
+  local delay = tonumber(string.sub(mark_and_due, from))
   if delay == 0 then return since - n + index end
   return since + delay + index
 end
@@ -31,9 +31,9 @@ local function nonce_sent(value) return string.sub(value, NONCE_AT - 9, NONCE_TO
 
 if mode == 'all' then
   for i = FIRST, #ARGV, STRIDE do
-    local id, when, value = unpack(ARGV, i, i + 2)
-    if due_of(n, when, now) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
-    if string.sub(when, 1, 1) == 'e' then
+    local id, mark_and_due, value = unpack(ARGV, i, i + 2)
+    if due_of(n, mark_and_due, now) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
+    if string.sub(mark_and_due, 1, 1) == 'e' then
       local old = redis.call('HGET', jobs, id)
       if old and nonce_of(old) ~= nonce_sent(value) then
         return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or leaving_state(id) or 'lost')
@@ -53,15 +53,15 @@ local function put(id, at)
   return at
 end
 
-local function handle_existing(id, when, value, index)
+local function handle_existing(id, mark_and_due, value, index)
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_sent(value) then
     local _, created = struct.unpack('<Bd', old)
     repeated = repeated + 1
-    return due_of(index, when, created)
+    return due_of(index, mark_and_due, created)
   end
-  local mark = string.sub(when, 1, 1)
-  if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(when, 2, 1 + NONCE_SIZE) then
+  local mark = string.sub(mark_and_due, 1, 1)
+  if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)
     redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
@@ -69,7 +69,7 @@ local function handle_existing(id, when, value, index)
     redis.call('HDEL', leaving, id)
     redis.call('HSET', jobs, id, stamp .. value)
     replaced = replaced + 1
-    return put(id, due_of(index, when, now))
+    return put(id, due_of(index, mark_and_due, now))
   end
   local state, since = place_of(id)
   if not state then state, since = leaving_state(id) end
@@ -84,18 +84,18 @@ end
 
 for index = 0, n - 1 do
   local i = FIRST + STRIDE * index
-  local id, when, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local at, answer = due_of(index, when, now)
+  local id, mark_and_due, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local at, answer = due_of(index, mark_and_due, now)
   if at > LAST_MOMENT then
     answer = '9999'
-  elseif replay == '0' and string.byte(when) == NEW then  -- certainly new: written with the others, below
+  elseif replay == '0' and string.byte(mark_and_due) == NEW then  -- certainly new: written with the others, below
     values[#values + 1] = id
     values[#values + 1] = stamp .. value
     answer = put(id, at)
   elseif redis.call('HSETNX', jobs, id, stamp .. value) == 1 then
     answer = put(id, at)
   else
-    answer = handle_existing(id, when, value, index)
+    answer = handle_existing(id, mark_and_due, value, index)
   end
   answers[index + 2] = answer
 end

@@ -1,17 +1,17 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
--- each: id, receipt, when, counted, cap, fault = unpack(ARGV, i, i + 5)
+-- each: id, receipt, due_time, counted, cap, fault = unpack(ARGV, i, i + 5)
 --
--- Releases jobs, due `when` µs from now, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
+-- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: nobody saw the job either, so its share of the rate is refunded.
 -- include clock job limits handout_limits watch capacity bury attempt_cap receipt refund
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
-local function due_of(when, index)
-  if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
-  local delay = tonumber(when)
+local function due_of(due_time, index)
+  if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
+  local delay = tonumber(due_time)
   if delay == 0 then return now - n + index end  -- at once, in order: a pop that follows finds them all
   return now + delay + index
 end
@@ -21,15 +21,15 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, when, counted, cap, fault = unpack(ARGV, i, i + 5)
+  local id, receipt, due_time, counted, cap, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
-  local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  local refusal = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
-  if fault == 'replay' and not run then fault = 'gone' end
-  if fault == 'replay' then
+  if refusal == 'replay' and not run then refusal = 'gone' end
+  if refusal == 'replay' then
     answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
-  elseif fault then
-    answer, stale = '!' .. fault, stale + 1
+  elseif refusal then
+    answer, stale = '!' .. refusal, stale + 1
   else
     local attempt, limit, last, first, holder = unpack_run(run)
     limit = capped(limit, tonumber(cap))
@@ -39,7 +39,7 @@ for i = FIRST, #ARGV, STRIDE do
       answer, died = 'dead', died + 1
     else
       if counted ~= '1' then attempt = attempt - 1 elseif first == 0 then first = now end
-      redis.call('ZADD', due, text(due_of(when, #answers)), id)
+      redis.call('ZADD', due, text(due_of(due_time, #answers)), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
       answer, released = 'delayed', released + 1
       if counted == UNSEEN then unseen, given = unseen + 1, receipt end

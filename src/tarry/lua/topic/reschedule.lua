@@ -1,6 +1,6 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
--- each: id, when = unpack(ARGV, i, i + 1)
+-- each: id, due_time = unpack(ARGV, i, i + 1)
 --
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
@@ -8,9 +8,9 @@ local clock = unpack(ARGV)
 -- include clock job limits handout_limits watch
 
 local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
-local function due_of(when)
-  if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
-  return now + tonumber(when)
+local function due_of(due_time)
+  if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
+  return now + tonumber(due_time)
 end
 
 for i = FIRST, #ARGV, STRIDE do
@@ -18,11 +18,11 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers = {}
 for i = FIRST, #ARGV, STRIDE do
-  local id, when = unpack(ARGV, i, i + 1)
+  local id, due_time = unpack(ARGV, i, i + 1)
   local state = place_of(id)
   if state == 'delayed' or state == 'ready' then
     redis.call('ZREM', reserved, id)
-    redis.call('ZADD', due, text(due_of(when)), id)
+    redis.call('ZADD', due, text(due_of(due_time)), id)
   end
   answers[#answers + 1] = state or false
 end

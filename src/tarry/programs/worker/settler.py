@@ -158,9 +158,9 @@ class Settler:
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
     def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
-        when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
+        due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return self.topic.verbs.fail(job, when, reason, verdict.counts, max_attempts)
+        return self.topic.verbs.fail(job, due_time, reason, verdict.counts, max_attempts)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True

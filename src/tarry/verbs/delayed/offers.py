@@ -39,7 +39,7 @@ def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[dat
 
 def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
     """Offers many values: all are encoded before the first script is sent; then one script for each 1,000 elements or 1 MB."""
-    when = b"%d" % duration_us(delay)
+    delay_us = b"%d" % duration_us(delay)
     chunks: list[list[bytes]] = []
     size = 0
     payloads = [context.encode(value) for value in values]
@@ -47,7 +47,7 @@ def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -
     for payload, new, old in zip(
         payloads, _ascending_marks(marks, Format.NEW), _ascending_marks(marks, Format.OLD), strict=True
     ):
-        item = _item(payload, new, old, when)
+        item = _item(payload, new, old, delay_us)
         if not chunks or len(chunks[-1]) == MOST * OFFER.stride or size + len(item[3]) > MOST_BYTES:
             chunks.append([])
             size = 0

@@ -19,7 +19,7 @@ from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions,
 
 T = TypeVar("T")
 
-ADD = Script("topic/add", args=("mode", "replay"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
+ADD = Script("topic/add", args=("mode", "replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """The limits of one script: it must not block the server for long."""
@@ -28,21 +28,31 @@ MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 def add_job(
     context: TopicContext[T],
     body: T,
-    opts: EncodedOptions = ENCODED_DEFAULTS,
+    options: EncodedOptions = ENCODED_DEFAULTS,
     id: str | None = None,
     new_id: bytes | None = None,
 ) -> ScriptCall[Added]:
     """Adds one job. ``new_id`` is an id that was made before, for callers that need to know it first."""
     raw, flags = context.codec.encode(body)
     if id is None:
-        key, when, head = new_id or context.ids.new(), NEW_MARK + opts.when, opts.head(flags, records.NO_NONCE)
+        key, mark_and_due, head = (
+            new_id or context.ids.new(),
+            NEW_MARK + options.due_time,
+            options.head(flags, records.NO_NONCE),
+        )
     else:
-        key, when, head = names.check_new_name(id, "id"), opts.mark + opts.when, opts.head(flags, context.ids.nonce())
+        key, mark_and_due, head = (
+            names.check_new_name(id, "id"),
+            options.mark + options.due_time,
+            options.head(flags, context.ids.nonce()),
+        )
 
     def decode(reply: Reply) -> Added:
         return _added_of(key, reply[0], reply[1])
 
-    return ScriptCall(ADD, with_departing(context.keys), EACH, decode, items=(key, when, head + raw), reply_header=1)
+    return ScriptCall(
+        ADD, with_departing(context.keys), EACH, decode, items=(key, mark_and_due, head + raw), reply_header=1
+    )
 
 
 def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
@@ -76,7 +86,7 @@ class _Chunk(Generic[T]):
 def add_jobs(
     context: TopicContext[T],
     bodies: Iterable[T | NewJob[T]],
-    opts: EncodedOptions = ENCODED_DEFAULTS,
+    options: EncodedOptions = ENCODED_DEFAULTS,
     *,
     atomic: bool = False,
     new_ids: Sequence[bytes] | None = None,
@@ -84,7 +94,7 @@ def add_jobs(
 ) -> Flow[list[Added]]:
     """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
     collects what was added, for callers that need it when the rest fails."""
-    chunks = _chunks(context, list(bodies), opts, new_ids)
+    chunks = _chunks(context, list(bodies), options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
     return _add_chunks(context, chunks, [] if done is None else done)
 
@@ -123,23 +133,28 @@ def _add_call(context: TopicContext[T], chunk: _Chunk[T]) -> ScriptCall[list[Add
 def _chunks(
     context: TopicContext[T],
     bodies: Sequence[T | NewJob[T]],
-    opts: EncodedOptions,
+    options: EncodedOptions,
     given_ids: Sequence[bytes] | None = None,
 ) -> list[_Chunk[T]]:
     unused_ids = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
     given: set[bytes] = set()
     chunks: list[_Chunk[T]] = []
     chunk: _Chunk[T] = _Chunk([], [])
-    encode, head, when, no_nonce = context.codec.encode, opts.head, NEW_MARK + opts.when, records.NO_NONCE
+    encode, head, mark_and_due, no_nonce = (
+        context.codec.encode,
+        options.head,
+        NEW_MARK + options.due_time,
+        records.NO_NONCE,
+    )
     for number, entry in enumerate(bodies):
         try:
             if type(entry) is NewJob:
-                item = _item(context, cast("NewJob[T]", entry), opts, next(unused_ids))
+                item = _item(context, cast("NewJob[T]", entry), options, next(unused_ids))
                 if item[1][:1] == b"e":
                     refuse_repeated(item[0], given)
             else:
                 raw, flags = encode(cast("T", entry))
-                item = (next(unused_ids), when, head(flags, no_nonce) + raw)
+                item = (next(unused_ids), mark_and_due, head(flags, no_nonce) + raw)
         except BadInput as fault:
             raise BadInput(f"job {number}: {fault}") from fault
         size = len(item[2])
@@ -159,10 +174,12 @@ def refuse_repeated(id: bytes, given: set[bytes]) -> None:
     given.add(id)
 
 
-def _item(context: TopicContext[T], job: NewJob[T], opts: EncodedOptions, new_id: bytes) -> tuple[bytes, bytes, bytes]:
+def _item(
+    context: TopicContext[T], job: NewJob[T], options: EncodedOptions, new_id: bytes
+) -> tuple[bytes, bytes, bytes]:
     raw, flags = context.codec.encode(job.body)
     id, mark, nonce = new_id, NEW_MARK, records.NO_NONCE
     if job.id is not None:
-        id, mark, nonce = names.check_new_name(job.id, "id"), opts.mark, context.ids.nonce()
-    when, head = opts.of_job(job, flags, nonce)
-    return id, mark + when, head + raw
+        id, mark, nonce = names.check_new_name(job.id, "id"), options.mark, context.ids.nonce()
+    mark_and_due, head = options.of_job(job, flags, nonce)
+    return id, mark + mark_and_due, head + raw

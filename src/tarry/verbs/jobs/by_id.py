@@ -13,12 +13,12 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.verbs.jobs.models import State
-from tarry.verbs.jobs.options import when_of
+from tarry.verbs.jobs.options import encode_due_time
 
 KICK = Script("topic/kick", item=("id",))
 DELETE = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
 ANY_NONCE = b""
-RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
+RESCHEDULE = Script("topic/reschedule", item=("id", "due_time"))
 
 
 def _states(reply: Reply) -> list[State | None]:
@@ -46,13 +46,13 @@ def new_due(delay: Duration | None, at: datetime | None) -> bytes:
     """The due time that jobs shall have, as the script expects it. Raises ``BadInput``."""
     if delay is None and at is None:
         raise BadInput("reschedule: give delay= or at=.")
-    return when_of(delay, at)
+    return encode_due_time(delay, at)
 
 
 def reschedule(
     keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
 ) -> ScriptCall[list[State | None]]:
     """Sets another due time for delayed or ready jobs."""
-    when = new_due(delay, at)
-    items = [arg for id in ids for arg in (names.check_name(id, "id"), when)]
+    due_time = new_due(delay, at)
+    items = [arg for id in ids for arg in (names.check_name(id, "id"), due_time)]
     return ScriptCall(RESCHEDULE, keys, (), _states, items=items)

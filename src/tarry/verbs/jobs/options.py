@@ -52,7 +52,7 @@ class JobOptions(Struct, frozen=True):
             except TypeError:
                 pass  # not hashable, and so wrong: the checks below raise the error
         return _encode(
-            when_of(self.delay, at),
+            encode_due_time(self.delay, at),
             self.if_exists,
             ttr_ms_of(ttr),
             self.max_attempts,
@@ -79,7 +79,7 @@ class EncodedOptions(NamedTuple):
     """The options of one call, checked and encoded for the script."""
 
     mark: bytes
-    when: bytes
+    due_time: bytes
     ttr_ms: int
     max_attempts: int
     headers: bytes
@@ -95,12 +95,12 @@ class EncodedOptions(NamedTuple):
 
     def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
-        when = self.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
+        due_time = self.due_time if job.delay is None and job.at is None else encode_due_time(job.delay, job.at)
         ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
         limit = self.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
         headers = self.headers if job.headers is None else records.pack_headers(job.headers)
         latest = self.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
-        return when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest)
+        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest)
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
@@ -109,21 +109,21 @@ class EncodedOptions(NamedTuple):
 
 @lru_cache(maxsize=256, typed=True)
 def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> EncodedOptions:
-    return _encode(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
+    return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None)
 
 
 def _encode(
-    when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
+    due_time: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
 ) -> EncodedOptions:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
     head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, latest)
-    return EncodedOptions(mark, when, ttr_ms, limit, headers, latest, head)
+    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, latest, head)
 
 
-def when_of(delay: Duration | None, at: datetime | None) -> bytes:
+def encode_due_time(delay: Duration | None, at: datetime | None) -> bytes:
     """A delay in microseconds, or ``@`` and a moment, as the scripts expect it."""
     if at is None:
         if delay is None:

@@ -20,7 +20,7 @@ from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
-RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "when", "counted", "cap", "fault"))
+RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "cap", "fault"))
 BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "cap", "fault"))
 _NO_CAP = b"0"
 """No handler's limit."""
@@ -61,7 +61,9 @@ def release(
     ``uncounted=True`` also refunds its share of the topic's rate."""
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
-    return _settle(RELEASE, keys, jobs, [(*receipt_args(job), when, counted, _NO_CAP, text) for job, when in pairs])
+    return _settle(
+        RELEASE, keys, jobs, [(*receipt_args(job), due_time, counted, _NO_CAP, text) for job, due_time in pairs]
+    )
 
 
 def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
@@ -74,7 +76,7 @@ def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: s
 def fail(
     keys: TopicKeys,
     job: HasReceipt,
-    when: bytes | None,
+    due_time: bytes | None,
     fault: str,
     *,
     count: bool = True,
@@ -86,9 +88,9 @@ def fail(
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
     text = fault.encode("utf-8", "replace")
-    script = BURY if when is None else RELEASE
+    script = BURY if due_time is None else RELEASE
     cap = _NO_CAP if max_attempts is None else b"%d" % max_attempts
-    settling = () if when is None else (when, b"1" if count else b"0")
+    settling = () if due_time is None else (due_time, b"1" if count else b"0")
     item = (*receipt_args(job), *settling, cap, text)
 
     def decode(reply: Reply) -> bool:

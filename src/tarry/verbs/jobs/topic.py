@@ -46,9 +46,9 @@ class TopicVerbs(Partitions[T]):
         added = self.add_with(body, options.encode(), id)
         return added if options.durability is None else with_durability(added, options.durability)
 
-    def add_with(self, body: T, opts: EncodedOptions, id: str | None) -> Operation[Added]:
+    def add_with(self, body: T, options: EncodedOptions, id: str | None) -> Operation[Added]:
         """Adds a job with encoded options."""
-        call = add.add_job(self.context, body, opts, id)
+        call = add.add_job(self.context, body, options, id)
         if self.single is None:
             return self.over_partitions(lambda parts: self._add(parts, call))
         # no closure that holds the call: a reference cycle for each job would be left to the garbage collector
@@ -67,21 +67,21 @@ class TopicVerbs(Partitions[T]):
         return with_durability(self.add_many_with(bodies, options.encode(), atomic=atomic), options.durability)
 
     def add_many_with(
-        self, bodies: Iterable[T | NewJob[T]], opts: EncodedOptions, *, atomic: bool
+        self, bodies: Iterable[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
     ) -> Flow[list[Added]]:
         """Adds jobs with encoded options. All jobs are checked before the first script is sent."""
         some = list(bodies)
         if self.single is None and len(self._partitions) > 1:
-            return self.over_partitions(lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
-        plain = add.add_jobs(self.context, some, opts, atomic=atomic)
+            return self.over_partitions(lambda parts: self._add_spread(parts, some, options, atomic=atomic))
+        plain = add.add_jobs(self.context, some, options, atomic=atomic)
         if self.single is None:  # the number of partitions is not known yet
             return self.over_partitions(
-                lambda parts: plain if len(parts) == 1 else self._add_spread(parts, some, opts, atomic=atomic)
+                lambda parts: plain if len(parts) == 1 else self._add_spread(parts, some, options, atomic=atomic)
             )
-        return self._retry_over_partitions(plain, lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
+        return self._retry_over_partitions(plain, lambda parts: self._add_spread(parts, some, options, atomic=atomic))
 
     def _add_spread(
-        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], opts: EncodedOptions, *, atomic: bool
+        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
     ) -> Flow[list[Added]]:
         if atomic:
             raise BadInput(
@@ -91,7 +91,7 @@ class TopicVerbs(Partitions[T]):
         flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
         for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
             some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
-            flows.append((own, done, add.add_jobs(parts[index].context, some, opts, new_ids=ids, done=done)))
+            flows.append((own, done, add.add_jobs(parts[index].context, some, options, new_ids=ids, done=done)))
         return merge.merge_added(len(bodies), flows)
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,9 +109,9 @@ class TopicVerbs(Partitions[T]):
         return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
 
     def fail(
-        self, job: HasReceipt, when: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+        self, job: HasReceipt, due_time: bytes | None, fault: str, count: bool, max_attempts: int | None = None
     ) -> Operation[bool]:
-        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count, max_attempts))
+        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts))
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
