@@ -16,7 +16,7 @@ from tarry.programs.cli.commands import verb
 from tarry.programs.cli.session import CommandSession
 
 
-@verb(patient=False)  # it waits for its servers as long as it takes
+@verb(with_patience=False)  # it waits for its servers as long as it takes
 def celery_relay(
     session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="APP", help="The Celery app, as `celery -A` takes it.")],

@@ -41,8 +41,8 @@ def _cost(request: Request) -> tuple[int, int]:
     return max(steps, jobs, 1), sum(map(len, request.items))
 
 
-def is_silent(answers: Sequence[Any], *, patient: bool) -> bool:
+def is_silent(answers: Sequence[Any], *, retries: bool) -> bool:
     """Whether a server is given up: its other requests are not sent. Without retries this needs that no request was
     answered, because a single error may come from a slot that moves."""
     unavailable = [isinstance(answer, Unavailable) for answer in answers]
-    return any(unavailable) if patient else all(unavailable)
+    return any(unavailable) if retries else all(unavailable)

@@ -10,13 +10,13 @@ from tarry.errors import BadInput
 H = TypeVar("H")
 
 
-def handle_of(label: str, kind: type[H], handle: Any, make: Callable[[str], H] | None = None) -> H:
-    """The handle, or the one that ``make`` makes for a name. Raises ``BadInput`` for anything else."""
-    if make is not None and isinstance(handle, str):
-        return make(handle)
+def handle_of(label: str, kind: type[H], handle: Any, create: Callable[[str], H] | None = None) -> H:
+    """The handle, or the one that ``create`` makes for a name. Raises ``BadInput`` for anything else."""
+    if create is not None and isinstance(handle, str):
+        return create(handle)
     if isinstance(handle, kind):
         return handle
     if isinstance(handle, str):
         raise BadInput(f"{label}: {handle!r} is a name; give the {kind.__name__} itself, as the client makes it.")
-    name = "" if make is None else ", nor a name"
+    name = "" if create is None else ", nor a name"
     raise BadInput(f"{label}: a value of type {type(handle).__name__} is no {kind.__name__}{name}.")

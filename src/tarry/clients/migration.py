@@ -45,18 +45,18 @@ def move_to_topic(
     context: QueueContext[Any],
     topic: TopicVerbs[Any],
     progress: Callable[[int], object] | None = None,
-    most: int | None = None,
+    limit: int | None = None,
     *,
     redirect: bool = False,
 ) -> Flow[MovedOver]:
-    """Moves all elements that are not due yet, or about ``most``. After an interruption the next call continues.
+    """Moves all elements that are not due yet, or about ``limit``. After an interruption the next call continues.
     Raises ``BadInput`` if elements are being moved to another topic; with ``redirect`` they go to this one."""
     names.refuse_dots(topic.context.name, "topic")
     parts = yield from topic.partitions()
     goal: Goal = yield from at_one_server(goal_of(parts))
     moved = aside = 0
     late = NOT_LATE
-    while most is None or moved + aside < most:
+    while limit is None or moved + aside < limit:
         departure, now, claimed = yield from ask(
             migration.claim(context, goal.departure_name(topic.context.ids.new()), late)
         )
@@ -129,19 +129,19 @@ def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
 
 
 def migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, redirect: bool = False
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, limit: int, redirect: bool = False
 ) -> Flow[Migrated]:
-    """Moves about ``most`` jobs into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
+    """Moves about ``limit`` jobs into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
     refuse_same_topic(True, source.context, target.context)
-    return _migrate_some(source, target, dry_run=dry_run, most=most, redirect=redirect)
+    return _migrate_some(source, target, dry_run=dry_run, limit=limit, redirect=redirect)
 
 
 def _migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, redirect: bool
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, limit: int, redirect: bool
 ) -> Flow[Migrated]:
     from_parts = yield from source.partitions()
     to_parts = yield from target.partitions()
-    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, redirect=redirect)))
+    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, limit=limit, redirect=redirect)))
 
 
 def refuse_services(what: str, *handles: Any) -> None:

@@ -46,8 +46,8 @@ def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[b
 
 def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
     """Like ``command_of`` with the script's text, for a server that does not have the script yet."""
-    words = command_of(request, clock)
-    return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
+    command = command_of(request, clock)
+    return command if isinstance(request, Command) else (b"EVAL", request.script.source, *command[2:])
 
 
 def read_only_command(call: Request, clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:

@@ -135,7 +135,7 @@ class AsyncClient:
             name,
             LockOptions(wait, lease),
             kept_in="redis",
-            at=self.engine.config.address.redacted,
+            address=self.engine.config.address.redacted,
         )
 
     def guarded_queue(

@@ -184,11 +184,11 @@ class Local(Generic[K, T]):
     def __init__(self) -> None:
         self._values: dict[tuple[asyncio.AbstractEventLoop, int, K], T] = {}
 
-    def get(self, key: K, make: Callable[[], T]) -> T:
+    def get(self, key: K, create: Callable[[], T]) -> T:
         place = (asyncio.get_running_loop(), os.getpid(), key)
         if place not in self._values:
             self._values = {where: one for where, one in self._values.items() if not where[0].is_closed()}
-            self._values[place] = make()
+            self._values[place] = create()
         return self._values[place]
 
     def items(self) -> list[tuple[K, T]]:

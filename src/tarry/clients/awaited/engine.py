@@ -107,11 +107,15 @@ class Engine:
         max_jobs, seconds = pop.checked_count(n), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
-            places = [await self._partitions(topic) for topic in topics]
+            by_topic = [await self._partitions(topic) for topic in topics]
             try:
-                return await self._take_from(places, max_jobs, seconds, ttr)
+                return await self._take_from(by_topic, max_jobs, seconds, ttr)
             except WrongType as fault:
-                plain = [topic for topic, some in zip(topics, places, strict=True) if some[0].keys == topic.keys]
+                plain = [
+                    topic
+                    for topic, partitions in zip(topics, by_topic, strict=True)
+                    if partitions[0].keys == topic.keys
+                ]
                 for topic in plain:  # one of them has got partitions, or more of them, meanwhile
                     with suppress(WrongType):
                         await self.run(topic.rediscover(fault))
@@ -125,23 +129,23 @@ class Engine:
 
     async def _take_from(
         self,
-        places: Sequence[Sequence[PartitionVerbs[Any]]],
+        by_topic: Sequence[Sequence[PartitionVerbs[Any]]],
         max_jobs: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[Popped]:
-        if not seconds or self._need_several_waiters(places, max_jobs):  # first without waiting, in order
-            for at, some in enumerate(places):
-                popped = await self._take_now(at, some, max_jobs, ttr)
+        if not seconds or self._need_several_waiters(by_topic, max_jobs):  # first without waiting, in order
+            for index, partitions in enumerate(by_topic):
+                popped = await self._take_now(index, partitions, max_jobs, ttr)
                 if popped:
                     return popped
-        return await self._wait(places, max_jobs, seconds, ttr) if seconds else []
+        return await self._wait(by_topic, max_jobs, seconds, ttr) if seconds else []
 
-    def _need_several_waiters(self, places: Sequence[Sequence[PartitionVerbs[Any]]], max_jobs: int) -> bool:
+    def _need_several_waiters(self, by_topic: Sequence[Sequence[PartitionVerbs[Any]]], max_jobs: int) -> bool:
         """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
-        if max_jobs > 1 and any(len(some) > 1 for some in places):
+        if max_jobs > 1 and any(len(partitions) > 1 for partitions in by_topic):
             return True
-        return len({self.runner.group_of(verbs.keys.due) for some in places for verbs in some}) > 1
+        return len({self.runner.group_of(verbs.keys.due) for partitions in by_topic for verbs in partitions}) > 1
 
     async def _partitions(self, topic: TopicVerbs[T]) -> Sequence[PartitionVerbs[T]]:
         only = topic.single
@@ -171,18 +175,22 @@ class Engine:
 
     async def _wait(
         self,
-        places: Sequence[Sequence[PartitionVerbs[Any]]],
+        by_topic: Sequence[Sequence[PartitionVerbs[Any]]],
         max_jobs: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[Popped]:
-        caller = await self.wait(max_jobs, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
+        caller = await self.wait(
+            max_jobs, seconds, [verbs.wait_queue_key(ttr) for partitions in by_topic for verbs in partitions]
+        )
         if caller.result is None:
             return []
         queue_key, taken, jobs = caller.result
         keys = queue_key.keys
-        at = next(at for at, some in enumerate(places) if any(verbs.keys == keys for verbs in some))
-        return [(at, taken, jobs)]
+        index = next(
+            index for index, partitions in enumerate(by_topic) if any(verbs.keys == keys for verbs in partitions)
+        )
+        return [(index, taken, jobs)]
 
     async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller behind the callers that wait already."""

@@ -57,8 +57,8 @@ class PopConnection:
         self._reply = None
         return reply and (reply[0], reply[1])
 
-    async def _send(self, words: tuple[bytes, ...]) -> None:
-        await send(self._connection, [words])
+    async def _send(self, command: tuple[bytes, ...]) -> None:
+        await send(self._connection, [command])
 
     async def put_back(self) -> None:
         """After a cancellation: ends the wait, and puts back an element that came."""

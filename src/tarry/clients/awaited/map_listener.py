@@ -31,7 +31,7 @@ class AsyncMapListener:
         self,
         engine: HandleEngine,
         verbs: MapVerbs[Any, Any],
-        keep: Callable[[], None],
+        keep_evictor: Callable[[], None],
         handler: Callable[[MapEvent[Any, Any]], Any],
         kinds: tuple[EventKind, ...],
     ) -> None:
@@ -40,7 +40,7 @@ class AsyncMapListener:
         self._handler = handler
         self._kinds: dict[bytes, EventKind] = {verbs.context.channel(kind): kind for kind in kinds or KINDS}
         self._stopped = False
-        self._keep_evictor = keep  # of the handle, which stays open as long as somebody listens
+        self._keep_evictor = keep_evictor  # of the handle, which stays open as long as somebody listens
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._verbs.context.name!r}>"

@@ -25,12 +25,12 @@ class Pipelines:
         requests: Sequence[Request],
         budget: RetryBudget,
         *,
-        patient: bool,
+        retries: bool,
     ) -> None:
         self._enqueue = enqueue
         self._requests = requests
         self._budget = budget
-        self._patient = patient
+        self._retries = retries
         self._answers: dict[int, Any] = {}
 
     async def exchange(self, urls: Sequence[str]) -> list[Any]:
@@ -49,12 +49,12 @@ class Pipelines:
             futures = [self._send_chunk(at, first=chunk is chunks[0]) for at in chunk]
             answers = await asyncio.gather(*futures, return_exceptions=True)
             self._answers.update(zip(chunk, answers, strict=True))
-            if is_silent(answers, patient=self._patient):
+            if is_silent(answers, retries=self._retries):
                 fault = next(answer for answer in answers if isinstance(answer, Unavailable))
 
     def _send_chunk(self, at: int, *, first: bool) -> asyncio.Future[Any]:
         """The first portion has waited for the connection already; each request counts its own tries."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         budget = self._budget.sibling(restarted=not first)
-        self._enqueue(PendingRequest(self._requests[at], future, budget, try_once=not self._patient))
+        self._enqueue(PendingRequest(self._requests[at], future, budget, try_once=not self._retries))
         return future

@@ -98,7 +98,7 @@ class Runner(ServerPool):
 
     async def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
-        answers = await self._perform_many(requests, patient=False)
+        answers = await self._perform_many(requests, retries=False)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, TarryError):
                 raise answer
@@ -106,12 +106,12 @@ class Runner(ServerPool):
 
     async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
-        return await self._perform_many(requests, patient=True)
+        return await self._perform_many(requests, retries=True)
 
-    async def _perform_many(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
+    async def _perform_many(self, requests: Sequence[Request], *, retries: bool) -> list[Any]:
         await self.ensure_open(budget := self._patience.start(asyncio.get_running_loop().time))
         places = [self._topology.url_of(key_of(request)) for request in requests]
-        return await Pipelines(self._enqueue, requests, budget, patient=patient).exchange(places)
+        return await Pipelines(self._enqueue, requests, budget, retries=retries).exchange(places)
 
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

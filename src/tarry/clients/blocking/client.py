@@ -128,7 +128,7 @@ class Client:
             name,
             LockOptions(wait, lease),
             kept_in="redis",
-            at=self.engine.config.address.redacted,
+            address=self.engine.config.address.redacted,
         )
 
     def guarded_queue(

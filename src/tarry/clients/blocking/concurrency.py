@@ -163,13 +163,13 @@ class Local(Generic[K, T]):
         self._mutexes: dict[int, threading.Lock] = {}
         """A thread of the parent may have held another one when this process was forked."""
 
-    def get(self, key: K, make: Callable[[], T]) -> T:
+    def get(self, key: K, create: Callable[[], T]) -> T:
         pid = os.getpid()
         values = self._values.setdefault(pid, {})
         if key not in values:
             with self._mutexes.setdefault(pid, threading.Lock()):
                 if key not in values:
-                    values[key] = make()
+                    values[key] = create()
         return values[key]
 
     def items(self) -> list[tuple[K, T]]:

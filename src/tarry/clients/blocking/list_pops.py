@@ -46,8 +46,8 @@ class PopConnection:
                 self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
                 self._id = b"%d" % self._connection.read_response()
             self._waiting = True
-            words = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
-            self._connection.send_packed_command([pack(words)], check_health=False)
+            command = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
+            self._connection.send_packed_command([pack(command)], check_health=False)
         except CONNECTION_ERRORS as error:
             self.close()
             raise fault_of(error) from error

@@ -190,12 +190,12 @@ class Lock:
     """
 
     def __init__(
-        self, locks: Callable[[], LockWatchdog], name: str, options: LockOptions, *, kept_in: str, at: str
+        self, locks: Callable[[], LockWatchdog], name: str, options: LockOptions, *, kept_in: str, address: str
     ) -> None:
         self._locks = locks
         self._options = options
         self.kept_in = kept_in
-        self._shown_at = at
+        self._shown_at = address
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
         self.name = name
 

@@ -123,13 +123,13 @@ class Pipelines:
             for *_, halves in sent:
                 halves.close()
 
-    def _send(self, group: Group, words: list[tuple[bytes, ...]]) -> ExchangeHalves:
+    def _send(self, group: Group, command: list[tuple[bytes, ...]]) -> ExchangeHalves:
         server, then = group
         if then is None:
-            halves = server.exchange_halves(words, within_s=self._budget.exchange_timeout)
+            halves = server.exchange_halves(command, within_s=self._budget.exchange_timeout)
         else:  # the confirmation blocks its connection for a while
             probe_confirmation(then, server)
-            halves = server.without_timeout.exchange_halves([*words, then.command])
+            halves = server.without_timeout.exchange_halves([*command, then.command])
         next(halves)
         return halves
 

@@ -90,7 +90,7 @@ class Runner(ServerPool):
 
     def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
-        answers = self._perform_many(requests, patient=False)
+        answers = self._perform_many(requests, retries=False)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, TarryError):
                 raise answer
@@ -98,19 +98,19 @@ class Runner(ServerPool):
 
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
-        return self._perform_many(requests, patient=True)
+        return self._perform_many(requests, retries=True)
 
-    def _perform_many(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
+    def _perform_many(self, requests: Sequence[Request], *, retries: bool) -> list[Any]:
         answers: dict[int, Any] = {}
         budget = self._patience.start(time.monotonic)
         by_url = chunked(requests, self._urls_of(requests, budget))
         for chunks in zip_longest(*by_url.values(), fillvalue=()):
             pending = {at: requests[at] for chunk in chunks for at in chunk if at not in answers}
-            answers |= self._with_retries(pending, budget) if patient else self._send_once(pending, budget)
+            answers |= self._with_retries(pending, budget) if retries else self._send_once(pending, budget)
             budget = self._patience.start(time.monotonic)
             for chunk, whole in zip(chunks, by_url.values(), strict=True):
                 found = [answers[at] for at in chunk]
-                if found and is_silent(found, patient=patient):
+                if found and is_silent(found, retries=retries):
                     fault = next(answer for answer in found if isinstance(answer, Unavailable))
                     answers |= {at: answers.get(at, fault) for part in whole for at in part}
         return [answers[at] for at in range(len(requests))]

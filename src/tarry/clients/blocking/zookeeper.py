@@ -110,7 +110,7 @@ class Client:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by itself, and is taken
         from a process that does not notice; ``None`` lasts as long as this process and its connection.
         """
-        return Lock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", at=self._settings[0])
+        return Lock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", address=self._settings[0])
 
     def locks(self) -> list[str]:
         """The names that were locked below the namespace, held or not."""

@@ -116,7 +116,7 @@ class AsyncHTTPClient:
         """
         locks: Any = HTTPLocks(self.engine)
         return AsyncLock(
-            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.config.address.redacted
+            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", address=self.engine.config.address.redacted
         )
 
     def guarded_queue(

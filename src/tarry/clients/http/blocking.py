@@ -114,7 +114,7 @@ class HTTPClient:
         """
         locks: Any = HTTPLocks(self.engine)
         return Lock(
-            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.config.address.redacted
+            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", address=self.engine.config.address.redacted
         )
 
     def guarded_queue(

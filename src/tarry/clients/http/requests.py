@@ -207,16 +207,16 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     return found
 
 
-def unavailable_error(address: ServiceAddress, elapsed: float, why: BaseException, proxy: str = "") -> Unavailable:
+def unavailable_error(address: ServiceAddress, elapsed: float, fault: BaseException, proxy: str = "") -> Unavailable:
     """Returns the error of a request when patience is over. HTTP's own errors may quote headers, so they are not shown.
     ``proxy``: the proxy on the way, and its part in the fault."""
-    quotes = type(why).__name__.endswith("ProtocolError")
-    words = NOT_HTTP if quotes else str(why).rstrip(".") or type(why).__name__
-    words = f"{proxy}: {words}" if proxy else words
+    quotes = type(fault).__name__.endswith("ProtocolError")
+    text = NOT_HTTP if quotes else str(fault).rstrip(".") or type(fault).__name__
+    text = f"{proxy}: {text}" if proxy else text
     error = Unavailable(
-        f"The service at {address.redacted} did not answer within {elapsed:.1f} s: {words}. The call is safe to repeat."
+        f"The service at {address.redacted} did not answer within {elapsed:.1f} s: {text}. The call is safe to repeat."
     )
-    error.__cause__ = None if quotes else why
+    error.__cause__ = None if quotes else fault
     return error
 
 

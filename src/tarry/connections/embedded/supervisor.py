@@ -201,9 +201,9 @@ class Supervisor:
             self.crashes += 1
             try:
                 return self.ensure_server()
-            except (CannotStart, OSError) as trouble:
+            except (CannotStart, OSError) as error:
                 if self.stopping or self.crashes >= MOST_CRASHES or not self.folder_exists():
-                    raise CannotStart(str(trouble)) from trouble
+                    raise CannotStart(str(error)) from error
             time.sleep(min(0.1 * 2**self.crashes, MOST_PAUSE_S))
 
     def restore_socket(self) -> None:
@@ -254,8 +254,8 @@ def main() -> None:
     folder_files.write_owner(lock, os.getpid())
     try:
         supervisor = Supervisor(SupervisorArgs(**json.loads(sys.argv[1])))
-    except (CannotStart, OSError) as trouble:
-        _report(unfit=str(trouble))
+    except (CannotStart, OSError) as error:
+        _report(unfit=str(error))
         return
     _report(keeper=os.getpid(), server=supervisor.pid, started=supervisor.started)
     try:

@@ -123,13 +123,13 @@ def global_options(
     context.obj = (url, namespace, json, patience)
 
 
-def load_extensions(words: Sequence[str]) -> None:
+def load_extensions(arguments: Sequence[str]) -> None:
     """Loads the commands of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
 
     The search takes a moment, so it is done only if no word is one of this package's own commands.
     """
     own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
-    if own.isdisjoint(words):
+    if own.isdisjoint(arguments):
         from importlib.metadata import entry_points
 
         for extension in entry_points(group="tarry.commands"):
@@ -144,14 +144,16 @@ def group(name: str, help: str) -> typer.Typer:
 
 
 def verb(
-    *, name: str | None = None, hidden: bool = False, patient: bool = True, within: typer.Typer = app
+    *, name: str | None = None, hidden: bool = False, with_patience: bool = True, within: typer.Typer = app
 ) -> Callable[[Callable[..., None]], Any]:
-    """Makes a function a command with the options ``--url``, ``--namespace``, ``--json`` and, if ``patient``, ``--patience``."""
+    """Makes a function a command with the options ``--url``, ``--namespace``, ``--json`` and, if ``with_patience``, ``--patience``."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())[1:]
-        shared = list(inspect.signature(global_options, eval_str=True).parameters.values())[: -1 if patient else -2]
+        shared = list(inspect.signature(global_options, eval_str=True).parameters.values())[
+            : -1 if with_patience else -2
+        ]
 
         @wraps(function)
         def command(

@@ -91,8 +91,8 @@ def add(
 
 
 def _added(session: CommandSession, job: Added) -> None:
-    words = job.state if job.created else f"was there already, {job.state}"
-    session.print_answer(output.added_data(job), f"{job.id}  {words}, due {output.rfc3339(job.due)}")
+    text = job.state if job.created else f"was there already, {job.state}"
+    session.print_answer(output.added_data(job), f"{job.id}  {text}, due {output.rfc3339(job.due)}")
 
 
 @verb()

@@ -106,11 +106,11 @@ def _show(session: CommandSession, state: LockState) -> None:
     if not state.held:
         session.print_answer(data, f"{state.name}  free")
         return
-    words = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
+    parts = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
     if state.depth > 1:
-        words.append(f"{state.depth} times")
+        parts.append(f"{state.depth} times")
     if state.remaining is not None:
-        words.append(f"ends in {state.remaining.total_seconds():.1f} s if nobody renews it")
+        parts.append(f"ends in {state.remaining.total_seconds():.1f} s if nobody renews it")
     if state.waiting:
-        words.append(f"{state.waiting} waiting")
-    session.print_answer(data, "  ".join(words))
+        parts.append(f"{state.waiting} waiting")
+    session.print_answer(data, "  ".join(parts))

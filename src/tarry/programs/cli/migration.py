@@ -72,15 +72,15 @@ def migrate(
 
 
 def _as_text(topic: str, done: Migrated, *, dry_run: bool) -> str:
-    words = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
+    text = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
     if done.refused:
-        words += f", {done.refused} stay: their ids exist there already"
+        text += f", {done.refused} stay: their ids exist there already"
     if done.reserved:
-        words += f", {done.reserved} are reserved: run this again when they are finished"
+        text += f", {done.reserved} are reserved: run this again when they are finished"
     if done.schedules or done.schedules_refused:
-        words += f", and {done.schedules} schedule{'s' * (done.schedules != 1)}"
+        text += f", and {done.schedules} schedule{'s' * (done.schedules != 1)}"
     if done.schedules_refused:
-        words += f", {done.schedules_refused} schedules stay here: their names exist there already, or they are damaged"
+        text += f", {done.schedules_refused} schedules stay here: their names exist there already, or they are damaged"
     if done.options:
-        words += f"; {', '.join(done.options)} {'would be set' if dry_run else 'are set'} there, too"
-    return words
+        text += f"; {', '.join(done.options)} {'would be set' if dry_run else 'are set'} there, too"
+    return text

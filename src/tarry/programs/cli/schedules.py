@@ -77,8 +77,8 @@ def list_(
     found = session.client.schedules.list(topic)
     if not found:
         session.print_note("there is no schedule yet")
-    for one in found:
-        show_schedule(session, one)
+    for schedule in found:
+        show_schedule(session, schedule)
 
 
 @verb(within=SCHEDULES)
@@ -113,19 +113,27 @@ def unknown(session: CommandSession, topic: str, name: str) -> typer.Exit:
     return typer.Exit(1)
 
 
-def report_change(session: CommandSession, topic: str, name: str, what: str, there: bool) -> None:
-    if not there:
+def report_change(session: CommandSession, topic: str, name: str, what: str, exists: bool) -> None:
+    if not exists:
         raise unknown(session, topic, name)
     session.print_answer({"topic": topic, "id": name, "done": what}, f"{topic}  {name}  {what}")
 
 
-def show_schedule(session: CommandSession, one: Schedule) -> None:
-    when = f"{one.cron} {one.tz}" if one.cron else f"every {output.lateness_text(one.every)}" if one.every else ""
-    next_ = "paused" if one.paused else f"next {output.rfc3339(one.next) or 'never'}"
-    data = [one.topic, one.id, when, next_, f"fired {one.fired}"]
-    data += [f"last {output.rfc3339(one.last)}"] if one.last else []
-    if one.damaged:
-        data = [one.topic, one.id, "damaged: put it again, or delete it"]
-    data += [f"skipped {one.skipped}"] if one.skipped else []
-    data += ["orphaned: no code declares it any more"] if one.orphaned else ["from code"] if one.from_code else []
-    session.print_answer(output.schedule_data(one), "  ".join(data))
+def show_schedule(session: CommandSession, schedule: Schedule) -> None:
+    when = (
+        f"{schedule.cron} {schedule.tz}"
+        if schedule.cron
+        else f"every {output.lateness_text(schedule.every)}"
+        if schedule.every
+        else ""
+    )
+    next_ = "paused" if schedule.paused else f"next {output.rfc3339(schedule.next) or 'never'}"
+    data = [schedule.topic, schedule.id, when, next_, f"fired {schedule.fired}"]
+    data += [f"last {output.rfc3339(schedule.last)}"] if schedule.last else []
+    if schedule.damaged:
+        data = [schedule.topic, schedule.id, "damaged: put it again, or delete it"]
+    data += [f"skipped {schedule.skipped}"] if schedule.skipped else []
+    data += (
+        ["orphaned: no code declares it any more"] if schedule.orphaned else ["from code"] if schedule.from_code else []
+    )
+    session.print_answer(output.schedule_data(schedule), "  ".join(data))

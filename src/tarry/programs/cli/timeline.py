@@ -99,24 +99,24 @@ def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequ
     return Group(*rows) if rows else Text("there is no topic yet", "dim")
 
 
-def late_key(seen: TopicView) -> tuple[float, float]:
+def late_key(view: TopicView) -> tuple[float, float]:
     """Sorts topics: the one whose first job has been due for longest, then the one whose next job is due first."""
     moments = (
-        seen.stats.oldest_ready,
-        seen.stats.next_due,
+        view.stats.oldest_ready,
+        view.stats.next_due,
     )  # not counted from now: topics are read one after the other
     ready, due = (math.inf if moment is None else moment.timestamp() for moment in moments)
     return ready, due
 
 
 def block(
-    name: str, seen: TopicView, last: TopicView | None, workers: Sequence[WorkerInfo], *, marked: bool = False
+    name: str, view: TopicView, last: TopicView | None, workers: Sequence[WorkerInfo], *, marked: bool = False
 ) -> Group:
     """One topic: its counts and rates, its time line, a rule."""
-    head = _head(name, seen.stats, last.stats if last else None)
+    head = _head(name, view.stats, last.stats if last else None)
     if marked:
         head[0].stylize("reverse")
-    return Group(Phrases([*head, *_workers_line(name, workers)]), _line(seen), Rule(style="dim"))
+    return Group(Phrases([*head, *_workers_line(name, workers)]), _line(view), Rule(style="dim"))
 
 
 class Phrases:
@@ -167,15 +167,15 @@ def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
     return line
 
 
-def _line(seen: TopicView) -> RenderableType:
+def _line(view: TopicView) -> RenderableType:
     """Past, now, next minute, hour, day, later; one logarithmic scale for all."""
-    top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
-    late = sum(seen.past.counts) + seen.past.before
-    bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
+    top = max([*view.past.counts, *(count for part in view.stretches for count in part.counts), 1])
+    late = sum(view.past.counts) + view.past.before
+    bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(view.past.counts, top), "red").append("●", "bold red")
     label = f"late {late}"
-    names = Text(f" {label:<{len(seen.past.counts)}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
-    bars.append(" " * max(len(label) - len(seen.past.counts), 0))
-    for (name, *_), part in zip(SPANS, seen.stretches, strict=True):
+    names = Text(f" {label:<{len(view.past.counts)}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
+    bars.append(" " * max(len(label) - len(view.past.counts), 0))
+    for (name, *_), part in zip(SPANS, view.stretches, strict=True):
         bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
         label = f"{name} {sum(part.counts)}"
         if len(label) > len(part.counts):
@@ -183,7 +183,7 @@ def _line(seen: TopicView) -> RenderableType:
         names.append(f"{label:<{len(part.counts)}} ", "dim")
         if len(label) > len(part.counts):
             bars.append(" " * (len(label) - len(part.counts)))
-    names.append(f"later {seen.stretches[-1].after}", "dim")
+    names.append(f"later {view.stretches[-1].after}", "dim")
     return Group(bars.append("▶", "dim"), names)
 
 

@@ -95,7 +95,7 @@ def _run_screen(session: CommandSession, topics: list[str], console: Console) ->
                     screen.press(key)
 
 
-@verb(patient=False)
+@verb(with_patience=False)
 def demo(
     session: CommandSession,
     jobs: Annotated[int | None, typer.Option(help="How many orders; default: a thousand.", show_default=False)] = None,
@@ -119,7 +119,7 @@ def demo(
         raise typer.Exit(1)
 
 
-@verb(name="demo-worker", hidden=True, patient=False)
+@verb(name="demo-worker", hidden=True, with_patience=False)
 def _demo_worker(
     session: CommandSession,
     log: Annotated[Path, typer.Argument(help="The file for its work log.")],

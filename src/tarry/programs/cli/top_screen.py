@@ -173,13 +173,13 @@ class TopScreen:
 
     def _head(self, shown: int, known: int, workers: Sequence[WorkerInfo], width: int) -> Text:
         topics = count_text(known, "topic") if shown == known else f"{shown} of {count_text(known, 'topic')}"
-        words = [f"{topics}, {list(SORTS)[self.sort]}"]
+        parts = [f"{topics}, {list(SORTS)[self.sort]}"]
         if self.typing or self.filter:
-            words.append(f"filter: {self.filter}{'_' if self.typing else ''}")
+            parts.append(f"filter: {self.filter}{'_' if self.typing else ''}")
         if workers:
             busy, slots = sum(info.busy for info in workers), sum(info.slots for info in workers)
-            words.append(f"{count_text(len(workers), 'worker')}, {busy} of {slots} busy")
-        line = Text("   ".join(words), "bold", overflow="ellipsis", no_wrap=True)
+            parts.append(f"{count_text(len(workers), 'worker')}, {busy} of {slots} busy")
+        line = Text("   ".join(parts), "bold", overflow="ellipsis", no_wrap=True)
         help = "? help   q quit"
         if line.cell_len + len(help) + 3 <= width:
             line.append(" " * (width - line.cell_len - len(help)) + help, "not bold dim")

@@ -52,18 +52,18 @@ def stats(session: CommandSession, topics: AnyTopics = None) -> None:
 
 
 def stats_text(found: Stats) -> str:
-    words = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
-    words.append(f"finished {found.finished}")
+    parts = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
+    parts.append(f"finished {found.finished}")
     if found.next_due is not None:
-        words.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
+        parts.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
     if found.paused_until is not None:
-        words.append("paused")
+        parts.append("paused")
     elif found.limited is not None:
-        words.append(f"held back by its {found.limited.why}")
+        parts.append(f"held back by its {found.limited.why}")
     if found.lateness.count:
         late = found.lateness
-        words.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
-    return f"{found.topic}  {'  '.join(words)}"
+        parts.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
+    return f"{found.topic}  {'  '.join(parts)}"
 
 
 @verb()
@@ -142,11 +142,11 @@ def configure(
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 
 
-def _settings(**words: str | None) -> dict[str, Any]:
+def _settings(**settings: str | None) -> dict[str, Any]:
     """The options that were given, as ``configure`` takes them: ``none`` is None, digits are a number."""
     return {
         name: None if word == NO_LIMIT else int(word) if word.isdecimal() and name in COUNTS else word
-        for name, word in words.items()
+        for name, word in settings.items()
         if word is not None
     }
 
@@ -163,10 +163,10 @@ def _limits_text(data: dict[str, Any]) -> str:
         **data,
         "max_lateness_ms": None if (late := data["max_lateness_ms"]) is None else as_text(late * MILLISECOND),
     }
-    words = [
+    parts = [
         f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
     ]
-    return "  ".join(words) or "no limits"
+    return "  ".join(parts) or "no limits"
 
 
 @verb()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
 
 
-@verb(patient=False)  # it waits for its server without a limit
+@verb(with_patience=False)  # it waits for its server without a limit
 def worker(
     session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
@@ -76,8 +76,8 @@ def _run(
         topics=chosen,
         concurrency=concurrency,
     )
-    words = _child_command(session, app, topics, concurrency, log, log_level)
-    return process.serve(found, processes, [sys.executable, "-m", "tarry", *words], json=log == "json")
+    arguments = _child_command(session, app, topics, concurrency, log, log_level)
+    return process.serve(found, processes, [sys.executable, "-m", "tarry", *arguments], json=log == "json")
 
 
 def _load_worker(app: str, log: str) -> Worker:
@@ -107,5 +107,5 @@ def _child_command(
         "--log": log,
         "--log-level": log_level,
     }
-    words = ["worker", app, *(["--json"] if session.json else [])]
-    return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    arguments = ["worker", app, *(["--json"] if session.json else [])]
+    return arguments + [word for name, value in options.items() if value is not None for word in (name, str(value))]

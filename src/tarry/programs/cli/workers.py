@@ -34,17 +34,17 @@ def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[Worke
 
 def as_text(info: WorkerInfo) -> str:
     """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago``"""
-    words = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
-    words += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
-    words.append(f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.heard)} ago")
+    parts = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
+    parts += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
+    parts.append(f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.heard)} ago")
     if info.overrun:
-        words.append(f"{info.overrun} overran")
+        parts.append(f"{info.overrun} overran")
     if info.stopping:
-        words.append("stopping")
+        parts.append("stopping")
     if info.jobs:
         oldest = info.jobs[0]
-        words.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.now - oldest.taken)}")
-    return "  ".join(words)
+        parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.now - oldest.taken)}")
+    return "  ".join(parts)
 
 
 def _whole_seconds(span: timedelta) -> str:

@@ -39,11 +39,11 @@ class NamespaceLink:
 
 
 class NamespaceDashboards:
-    """The dashboards by namespace. ``names`` returns the namespaces, ``make`` makes the dashboard of one."""
+    """The dashboards by namespace. ``names`` returns the namespaces, ``make_dashboard`` makes the dashboard of one."""
 
-    def __init__(self, names: Callable[[], Sequence[str]], make: Callable[[str], Dashboard]) -> None:
+    def __init__(self, names: Callable[[], Sequence[str]], make_dashboard: Callable[[str], Dashboard]) -> None:
         self._names = names
-        self._make = make
+        self._make = make_dashboard
         self._dashboards: dict[str, Dashboard] = {}
 
     def of(self, name: str) -> Dashboard:

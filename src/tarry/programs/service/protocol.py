@@ -87,14 +87,14 @@ class HTTPProtocol(HttpToolsProtocol):
     """The error that stopped the parser."""
     _is_surplus = False
 
-    def __init__(self, *given: Any, open_file_limit: OpenFileLimit, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, open_file_limit: OpenFileLimit, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.logger = _logger
         self._open_file_limit = open_file_limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        whole: Any = HeadBuffer(transport)
-        super().connection_made(whole)
+        buffer: Any = HeadBuffer(transport)
+        super().connection_made(buffer)
         self._is_surplus = self._open_file_limit.is_over(self)
         self._restart_timer()
 
@@ -191,19 +191,19 @@ class HTTPProtocol(HttpToolsProtocol):
 
     # ── rejected before there is a request ───────────────────────────────────────────────────────────────────────
 
-    def _stop_parser(self, why: Exception) -> None:
+    def _stop_parser(self, error: Exception) -> None:
         """Makes the parser fail, so that uvicorn calls ``send_400_response``."""
-        self._rejection = why
-        raise why
+        self._rejection = error
+        raise error
 
     def send_400_response(self, msg: str) -> None:
         self.reject(self._rejection or BadInput(f"request: {msg}"))
 
-    def reject(self, why: Exception) -> None:
+    def reject(self, error: Exception) -> None:
         """Closes the connection; sends a problem first, unless another response is being sent."""
         cycle: Any = self.cycle
         if (cycle is None or cycle.response_complete) and not self.transport.is_closing():
-            problem, headers = problem_of(why)
+            problem, headers = problem_of(error)
             payload = msgspec.json.encode(problem)
             pairs = [(b"content-type", MEDIA), (b"content-length", b"%d" % len(payload)), *headers]
             pairs = [pair for pair in pairs if pair[0] != b"connection"] + [(b"connection", b"close")]

@@ -153,5 +153,5 @@ async def move_to_topic(
     if dry_run:
         return await client.engine.run(dry_run_to_topic(queue.verbs.context, chosen.verbs)), True
     await client.engine.register_topic(topic)
-    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, most=limit, redirect=redirect))
+    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, limit=limit, redirect=redirect))
     return found, found.moved + found.aside < limit

@@ -89,5 +89,5 @@ def log_raised_after_settling(job: BaseJob[Any], fault: BaseException) -> None:
     )  # fmt: skip
 
 
-def log_refused(job: BaseJob[Any], trouble: Exception) -> None:
-    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=fields_of(job))
+def log_refused(job: BaseJob[Any], error: Exception) -> None:
+    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, error, extra=fields_of(job))

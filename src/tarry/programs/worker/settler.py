@@ -127,8 +127,8 @@ class Settler:
             dead = await self._until_answered(
                 1, lambda: self.topic.engine.run(self._operation(job, verdict, max_attempts))
             )
-        except TarryError as trouble:
-            return self._refused(job, trouble)
+        except TarryError as error:
+            return self._refused(job, error)
         return self._log_verdict(job, verdict, fault, dead)
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
@@ -138,8 +138,8 @@ class Settler:
         verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
         try:
             dead = self.blocking.engine.run(self._operation(job, verdict, target.max_attempts))
-        except TarryError as trouble:
-            return self._refused(job, trouble)
+        except TarryError as error:
+            return self._refused(job, error)
         return self._log_verdict(job, verdict, fault, dead)
 
     def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
@@ -169,13 +169,13 @@ class Settler:
         self.tally.retried += not dead
         return dead
 
-    def _refused(self, job: Job, trouble: TarryError) -> bool:
-        if isinstance(trouble, StaleReceipt):
+    def _refused(self, job: Job, error: TarryError) -> bool:
+        if isinstance(error, StaleReceipt):
             job.lost = True
             self.tally.lost += 1
-            log_lines.log_stale(self.topic.name, trouble)
-        elif isinstance(trouble, BadInput):
-            log_lines.log_refused(job, trouble)  # a delay beyond the year 9999, say: it comes back after its TTR
+            log_lines.log_stale(self.topic.name, error)
+        elif isinstance(error, BadInput):
+            log_lines.log_refused(job, error)  # a delay beyond the year 9999, say: it comes back after its TTR
         else:
-            self._outage.report(trouble)  # it comes back after its TTR
+            self._outage.report(error)  # it comes back after its TTR
         return False

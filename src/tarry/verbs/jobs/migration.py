@@ -129,10 +129,10 @@ def migrate(
     *,
     dry_run: bool,
     progress: Callable[[int], object] | None = None,
-    most: int | None = None,
+    limit: int | None = None,
     redirect: bool = False,
 ) -> MigrationSteps:
-    """Moves the options, the schedules, and all delayed, ready and dead jobs of each partition; at most ``most`` jobs, rounded
+    """Moves the options, the schedules, and all delayed, ready and dead jobs of each partition; at most ``limit`` jobs, rounded
     up to a step. A job that the target refuses ends the move after its step, for it would leave again. Raises ``BadInput`` if
     jobs are on their way to another topic, unless ``redirect``."""
     goal = yield from goal_of(target, dry_run=dry_run)
@@ -143,7 +143,7 @@ def migrate(
     moved = refused = 0
     for partition in source:
         late = NOT_LATE
-        while not dry_run and not refused and (most is None or moved < most):
+        while not dry_run and not refused and (limit is None or moved < limit):
             departure, rows = yield HERE, depart(partition.keys, goal.departure_name(partition.context.ids.new()), late)
             if not rows:
                 break

@@ -149,48 +149,50 @@ class Partitions(Generic[T]):
 
     # ── dispatch ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def over_partitions(self, do: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+    def over_partitions(self, make_flow: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
         """Performs a flow on all partitions; again if the topic has been given partitions meanwhile."""
         parts = yield from self.partitions()
         try:
-            return (yield from do(parts))
+            return (yield from make_flow(parts))
         except WrongType as fault:
-            return (yield from do((yield from self.rediscover(fault))))
+            return (yield from make_flow((yield from self.rediscover(fault))))
 
     def _dispatch(
-        self, alone: Callable[[PartitionVerbs[T]], Operation[R]], over: Callable[[list[PartitionVerbs[T]]], Flow[R]]
+        self,
+        single: Callable[[PartitionVerbs[T]], Operation[R]],
+        make_flow: Callable[[list[PartitionVerbs[T]]], Flow[R]],
     ) -> Operation[R]:
-        """``alone`` if there is one place, as far as this client knows; ``over`` if there are partitions, or turn out to be."""
+        """``single`` if there is one place, as far as this client knows; ``make_flow`` if there are partitions, or turn out to be."""
         only = self.single
         if only is None:
-            return self.over_partitions(over)
-        operation = alone(only)
+            return self.over_partitions(make_flow)
+        operation = single(only)
         if not isinstance(operation, ScriptCall):
-            return self._retry_over_partitions(operation, over)
-        operation.on_wrong_type = lambda _, fault: self._over_rediscovered(fault, over)
+            return self._retry_over_partitions(operation, make_flow)
+        operation.on_wrong_type = lambda _, fault: self._over_rediscovered(fault, make_flow)
         return operation
 
-    def _retry_over_partitions(self, flow: Flow[R], over: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+    def _retry_over_partitions(self, flow: Flow[R], make_flow: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
         try:
             return (yield from flow)
         except WrongType as fault:
-            return (yield from self._over_rediscovered(fault, over))
+            return (yield from self._over_rediscovered(fault, make_flow))
 
-    def _over_rediscovered(self, fault: WrongType, over: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
-        return (yield from over((yield from self.rediscover(fault))))
+    def _over_rediscovered(self, fault: WrongType, make_flow: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+        return (yield from make_flow((yield from self.rediscover(fault))))
 
-    def _on_partition_of(self, id: str | bytes, do: Callable[[PartitionVerbs[T]], Operation[R]]) -> Operation[R]:
-        return self._dispatch(do, lambda parts: flow_of(do(parts[partition_of_id(id, len(parts))])))
+    def _on_partition_of(self, id: str | bytes, verb: Callable[[PartitionVerbs[T]], Operation[R]]) -> Operation[R]:
+        return self._dispatch(verb, lambda parts: flow_of(verb(parts[partition_of_id(id, len(parts))])))
 
     def _by_partition(
-        self, things: Sequence[X], id_of: Callable[[X], Any], do: Callable[[PartitionVerbs[T], list[int]], Any]
+        self, items: Sequence[X], id_of: Callable[[X], Any], verb: Callable[[PartitionVerbs[T], list[int]], Any]
     ) -> Callable[[list[PartitionVerbs[T]]], Flow[Any]]:
-        """Makes a flow that performs ``do`` on the partition of each of some things, and returns the answers in order."""
+        """Makes a flow that performs ``verb`` on the partition of each of some things, and returns the answers in order."""
 
         def split(parts: list[PartitionVerbs[T]]) -> Flow[Any]:
-            answers: list[Any] = [None] * len(things)
-            groups = group_by_partition(map(id_of, things), len(parts))
-            found = yield from gather(flow_of(do(parts[index], positions)) for index, positions in groups)
+            answers: list[Any] = [None] * len(items)
+            groups = group_by_partition(map(id_of, items), len(parts))
+            found = yield from gather(flow_of(verb(parts[index], positions)) for index, positions in groups)
             for (_, positions), part_answers in zip(groups, found, strict=True):
                 for at, answer in zip(positions, part_answers or [None] * len(positions), strict=True):
                     answers[at] = answer
@@ -199,43 +201,45 @@ class Partitions(Generic[T]):
         return split
 
     def _by_id(
-        self, ids: Sequence[str], do: Callable[[PartitionVerbs[T], Sequence[str]], Operation[list[R]]]
+        self, ids: Sequence[str], verb: Callable[[PartitionVerbs[T], Sequence[str]], Operation[list[R]]]
     ) -> Operation[list[R]]:
         require_several(ids, "ids")
-        split = self._by_partition(list(ids), str, lambda verbs, positions: do(verbs, [ids[at] for at in positions]))
-        return self._dispatch(lambda only: do(only, ids), split)
+        split = self._by_partition(list(ids), str, lambda verbs, positions: verb(verbs, [ids[at] for at in positions]))
+        return self._dispatch(lambda only: verb(only, ids), split)
 
     def _by_job(
-        self, jobs: Sequence[HasReceipt], do: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
+        self, jobs: Sequence[HasReceipt], verb: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
     ) -> Flow[None]:
-        return do(self.single, jobs) if self.single is not None else self._settle_by_job(jobs, do)
+        return verb(self.single, jobs) if self.single is not None else self._settle_by_job(jobs, verb)
 
     def _settle_by_job(
-        self, jobs: Sequence[HasReceipt], do: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
+        self, jobs: Sequence[HasReceipt], verb: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
     ) -> Flow[None]:
         """Settles all jobs whose receipts hold, in all partitions; then raises the first refusal."""
 
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = group_by_partition((job.id for job in jobs), len(parts))
             return gather(
-                merge.collect_refusal(do(parts[index], [jobs[at] for at in positions])) for index, positions in groups
+                merge.collect_refusal(verb(parts[index], [jobs[at] for at in positions])) for index, positions in groups
             )
 
         merge.raise_first((yield from self.over_partitions(settle)))
 
-    def _on_each(self, do: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]) -> Operation[R]:
-        return self._dispatch(do, lambda parts: on_each(parts, do, merge))
+    def _on_each(
+        self, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]
+    ) -> Operation[R]:
+        return self._dispatch(verb, lambda parts: on_each(parts, verb, merge))
 
 
 def on_each(
     parts: Sequence[PartitionVerbs[T]],
-    do: Callable[[PartitionVerbs[T]], Operation[R] | Command[R]],
+    verb: Callable[[PartitionVerbs[T]], Operation[R] | Command[R]],
     merge: Callable[[list[R]], R],
 ) -> Flow[R]:
-    """Performs ``do`` on all partitions in one batch, and merges the answers."""
+    """Performs ``verb`` on all partitions in one batch, and merges the answers."""
     if len(parts) == 1:
-        return (yield from flow_of(do(parts[0])))
-    return merge((yield from gather([flow_of(do(verbs)) for verbs in parts])))
+        return (yield from flow_of(verb(parts[0])))
+    return merge((yield from gather([flow_of(verb(verbs)) for verbs in parts])))
 
 
 def check_count(number: int | None) -> int | None:

@@ -48,8 +48,8 @@ class Command(BaseCommand):
 def _command(options: dict[str, Any]) -> list[str]:
     """The command line of a child process, with this process's path to the project."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
-    words = [sys.executable, "-m", "django", "tarry_worker"]
+    arguments = [sys.executable, "-m", "django", "tarry_worker"]
     for name in ("topics", "concurrency", "log"):
         if options[name] is not None:
-            words += [f"--{name}", str(options[name])]
-    return words
+            arguments += [f"--{name}", str(options[name])]
+    return arguments

@@ -72,8 +72,8 @@ class ServersHealth:
         return max((one.skew for one in self.nodes.values()), key=abs)
 
 
-def _each(words: Any) -> str:
-    return ", ".join(dict.fromkeys(word for word in words if word))
+def _each(values: Any) -> str:
+    return ", ".join(dict.fromkeys(word for word in values if word))
 
 
 async def health(visit: Visit) -> ServersHealth:

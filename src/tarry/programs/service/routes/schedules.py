@@ -120,6 +120,6 @@ async def delete(request: ServiceRequest) -> None:
     _check_exists(await request.client.schedules.delete(request.topic, request.path["schedule"]))
 
 
-def _check_exists(there: bool) -> None:
-    if not there:
+def _check_exists(exists: bool) -> None:
+    if not exists:
         raise UnknownSchedule

@@ -271,7 +271,7 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     """
     payload, to = request.payload, request.topic_named(request.payload.to)
     flow = migrate_some(
-        request.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect
+        request.topic.verbs, to.verbs, dry_run=payload.dry_run, limit=payload.limit, redirect=payload.redirect
     )
     if not payload.dry_run:
         await request.client.engine.register_topic(to.name)
