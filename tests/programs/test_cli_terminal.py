@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -99,7 +100,8 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert "\x1b[2J" not in terminal.raw
     piped = cli("list", "shop").stdout.splitlines()
     assert [line.split()[:2] for line in piped] == [["task-7", "delayed"], ["long", "delayed"], ["dead-1", "dead"]]
-    assert piped[-1].endswith("attempts 1  attempts exhausted")
+    assert piped[-1].endswith("attempts 1  attempts exhausted  ConnectionError: refused")
+    assert json.loads(cli("list", "shop", "--state", "dead", "--json").stdout)["error"] == error
     with Terminal("list", "shop", "--json", place=place) as terminal:
         assert terminal.end() == 0
     assert terminal.raw.startswith('{"id":')
@@ -128,8 +130,6 @@ def test_help_has_every_command_in_one_section(cli: Cli) -> None:
 
 
 def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli) -> None:
-    import json
-
     done = cli("worker", "no_such_module:worker", "--log", "json")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()

@@ -164,7 +164,7 @@ def _list(
             page_lines = page.jobs
         for job in page_lines:
             when = output.rfc3339(job.due or job.reserved_until or job.died)
-            why = f"  {job.reason}" if job.reason else ""
+            why = "".join(f"  {part}" for part in (job.reason, output.last_error_line(job)) if part)
             session.print_answer(
                 output.job_data(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
             )

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tarry.programs.cli.output import last_error_line
 from tarry.values.durations import SECOND, as_text
 
 if TYPE_CHECKING:
@@ -73,11 +74,8 @@ def task_and_body(job: JobInfo[Any]) -> tuple[str, str]:
 
 def error_line(job: JobInfo[Any]) -> str:
     """The error itself, and behind it why the job is dead: ``ConnectionError: refused (attempts exhausted)``."""
-    lines = [line.strip() for line in (job.error or "").splitlines() if line.strip()]
-    reason = job.reason or ""
-    if not lines or lines[-1] in reason:
-        return reason
-    return f"{lines[-1]} ({reason})" if reason else lines[-1]
+    error, reason = last_error_line(job), job.reason or ""
+    return f"{error} ({reason})" if error and reason else error or reason
 
 
 def when_text(job: JobInfo[Any], now: datetime) -> str:

@@ -76,6 +76,12 @@ def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     return as_data(JOB, job)
 
 
+def last_error_line(job: JobInfo[Any]) -> str:
+    """The last line of a job's error, ``ConnectionError: refused``; nothing if the job's reason contains it."""
+    lines = [line.strip() for line in (job.error or "").splitlines() if line.strip()]
+    return lines[-1] if lines and lines[-1] not in (job.reason or "") else ""
+
+
 def stats_data(now: Stats) -> dict[str, Any]:
     """A topic's stats; of its lateness the percentiles."""
     from tarry.clients.http.wire.topic_answers import STATS
