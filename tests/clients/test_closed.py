@@ -109,6 +109,28 @@ def test_a_set_is_refused(make: Make, body: object) -> None:
         client.topic("sets").add(body)
 
 
+@pytest.mark.parametrize("body", [{"tags": {1, 2}}, {"n": 1, "tags": frozenset()}, [1, {2}], ({1},)])
+def test_a_set_directly_in_a_body_is_refused(make: Make, body: object) -> None:
+    """By the blocking clients, in Python and over HTTP; nothing is added."""
+    with make() as client:
+        topic = client.topic("nested")
+        with pytest.raises(tarry.BadInput, match="JSON has no set"):
+            topic.add(body)
+        with pytest.raises(tarry.BadInput, match="JSON has no set"):
+            topic.add_many([{"n": 1}, body])
+        assert len(topic.list()) == 0
+
+
+def test_a_typed_body_may_contain_sets(make: Make) -> None:
+    with make() as client:
+        topic = client.topic("typed", type=dict[str, set[int]])
+        added = topic.add({"tags": {1, 2}}, delay="1h")
+        found = topic.get(added.id)
+        assert found is not None
+        assert found.body == {"tags": {1, 2}}
+        topic.delete(added.id)
+
+
 def test_a_topic_typed_as_sets_accepts_sets(make: Make) -> None:
     with make() as client:
         topic = client.topic("sets", type=set[int])

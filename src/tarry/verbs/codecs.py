@@ -20,6 +20,7 @@ from tarry.errors import BadInput, BodyError
 T = TypeVar("T")
 JSON, RAW = 0, 1
 """Flags in a job's head: the body is JSON (or the output of a custom codec), or plain bytes."""
+_SETS = frozenset((set, frozenset))
 
 
 class Codec(Protocol[T]):
@@ -66,6 +67,10 @@ class BodyCodec(Generic[T]):
                 raw = self._codec.encode(body)
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
+        if self._raw and flag == JSON and b"[" in raw and _contains_set(body):
+            raise BadInput(
+                "body: JSON has no set, what is in it would come back as a list; give a list, or a type= to the topic."
+            )
         if b"null" in raw and _has_nan(body):
             raise BadInput("body: it contains a number that is not finite, which JSON does not have; use None or text.")
         if len(raw) > self.limit:
@@ -101,6 +106,13 @@ class _Json(Generic[T]):
 
 def _is_typed_dict(kind: type[Any]) -> bool:
     return hasattr(kind, "__required_keys__")
+
+
+def _contains_set(body: Any) -> bool:
+    """Whether one of its own values is a set. Deeper ones are not looked for: that would cost more than the encoding."""
+    kind = type(body)
+    values: Iterable[Any] = body.values() if kind is dict else body if kind is list or kind is tuple else ()
+    return not _SETS.isdisjoint(map(type, values))
 
 
 def _has_nan(body: Any) -> bool:
