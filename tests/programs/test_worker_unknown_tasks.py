@@ -129,6 +129,28 @@ def test_a_worker_that_knows_the_task_is_named_and_restarts_the_period(
     assert world.only_job("tasks").reason == f"nobody has known task 'charge' for 1d; {ADA}"
 
 
+def test_an_unknown_task_uses_up_nothing_of_the_rate(world: World) -> None:
+    """``remind`` runs within the second in which a foreign job was handed out and put back."""
+    topic = world.client.topic("tasks")
+    topic.configure(rate="1/s", burst=1)
+    world.clock.advance(1)
+    topic.add({"task": "charge", "args": {}}, id="foreign")
+    topic.add({"task": "remind", "args": {"user": 7}}, id="own", delay=0.01)
+    world.run(other(world))
+    assert topic.stats().limited is None
+    assert topic.get("foreign").state == "delayed"  # type: ignore[union-attr]
+    world.clock.advance(0.01)
+    world.run(other(world))
+    assert world.seen == [7]
+    topic.add({"task": "remind", "args": {"user": 8}}, id="next")
+    world.run(other(world))
+    assert world.seen == [7], "what has run counts"
+    assert topic.stats().limited is not None
+    world.clock.advance(1)
+    world.run(other(world))
+    assert world.seen == [7, 8]
+
+
 def test_a_policy_that_buries_unreadable_bodies_buries_unknown_tasks_too(world: World) -> None:
     worker = other(world)
 

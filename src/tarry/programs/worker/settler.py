@@ -160,7 +160,7 @@ class Settler:
     def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return self.topic.verbs.fail(job, due_time, reason, verdict.counts, max_attempts)
+        return self.topic.verbs.fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True

@@ -59,7 +59,7 @@ class UnknownTasks:
             verdict = Verdict(None, True, reason, record)
         else:
             pause = min(max((job._now - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
-            verdict = Verdict(pause, False, f"BodyError: {line}", record)
+            verdict = Verdict(pause, False, f"BodyError: {line}", record, refund=True)
         await self._settler.apply(job, verdict, BodyError(verdict.reason.removeprefix("BodyError: ")))
 
     def lines(self) -> tuple[str, ...]:

@@ -99,12 +99,13 @@ DEFAULT_BACK_OFF = BackOff()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``delay_us`` is ``None`` for a job that is dead."""
+    """``delay_us`` is ``None`` for a job that is dead. ``refund``: the job does not count for the topic's rate."""
 
     delay_us: int | None
     counts: bool
     reason: str
     error: str = ""
+    refund: bool = False
 
 
 def check_policy(policy: Policy | None) -> Policy:

@@ -61,9 +61,15 @@ class PartitionVerbs(Generic[T]):
         return settle_all([settle.bury(self.keys, part, reason, error) for part in _chunks(jobs)])
 
     def fail(
-        self, job: HasReceipt, due_time: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+        self,
+        job: HasReceipt,
+        due_time: bytes | None,
+        fault: str,
+        count: bool,
+        max_attempts: int | None = None,
+        refund: bool = False,
     ) -> ScriptCall[bool]:
-        return settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts)
+        return settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund)
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
         return holders.release_holder(self.keys, holder, count=count, limit=limit)

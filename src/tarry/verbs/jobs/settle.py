@@ -81,16 +81,18 @@ def fail(
     *,
     count: bool = True,
     max_attempts: int | None = None,
+    refund: bool = False,
 ) -> ScriptCall[bool]:
     """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
-    dead now. ``max_attempts`` is the handler's; the smaller limit is stored with the run.
+    dead now. ``max_attempts`` is the handler's; the smaller limit is stored with the run. ``refund=True``, for an attempt that
+    does not count, also gives back its share of the topic's rate.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
     text = fault.encode("utf-8", "replace")
     script = BURY if due_time is None else RELEASE
     cap = _NO_CAP if max_attempts is None else b"%d" % max_attempts
-    settling = () if due_time is None else (due_time, b"1" if count else b"0")
+    settling = () if due_time is None else (due_time, b"2" if refund else b"1" if count else b"0")
     item = (*receipt_args(job), *settling, cap, text)
 
     def decode(reply: Reply) -> bool:

@@ -109,9 +109,15 @@ class TopicVerbs(Partitions[T]):
         return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
 
     def fail(
-        self, job: HasReceipt, due_time: bytes | None, fault: str, count: bool, max_attempts: int | None = None
+        self,
+        job: HasReceipt,
+        due_time: bytes | None,
+        fault: str,
+        count: bool,
+        max_attempts: int | None = None,
+        refund: bool = False,
     ) -> Operation[bool]:
-        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts))
+        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund))
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
