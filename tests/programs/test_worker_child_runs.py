@@ -155,6 +155,44 @@ def test_a_task_that_a_child_adds_gets_the_topic_and_the_stamps_of_its_worker(
     assert job.headers == {"host": "ada"}
 
 
+SCRIPT = """
+import asyncio, sys
+import tarry
+from programs import stamped_functions
+
+worker = tarry.Worker(sys.argv[1], namespace=sys.argv[2], name="hall")
+worker.include(stamped_functions.registry)
+worker.stamp(lambda: {"host": "script"})
+START
+    asyncio.run(worker.run_until_idle())
+"""
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_child_imports_the_script_that_makes_its_worker(
+    valkey_url: str, namespace: str, client: tarry.Client, tmp_path: Path, is_guarded: bool
+) -> None:
+    """For the stamps. A script that would start its worker again in the child fails the job, with what to do."""
+    script = tmp_path / "script.py"
+    client.topic("greetings").add({"task": "greet", "args": {"user": "bob"}}, max_attempts=1)
+    script.write_text(SCRIPT.replace("START", 'if __name__ == "__main__":' if is_guarded else "if True:"))
+    subprocess.run(
+        [sys.executable, str(script), valkey_url, namespace],
+        env={**os.environ, "PYTHONPATH": str(APP.parent.parent)},
+        check=True,
+        timeout=120,
+    )
+    job = client.topic("hall").get("bob")
+    if is_guarded:
+        assert client.topic("greetings").stats().finished == 1
+        assert job is not None
+        assert job.headers == {"host": "script"}
+    else:
+        assert job is None
+        dead, *_ = client.topic("greetings").list("dead")
+        assert 'start yours under `if __name__ == "__main__":`' in str(dead.error)
+
+
 def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
     valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

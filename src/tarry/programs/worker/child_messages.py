@@ -21,7 +21,7 @@ class Setup:
     parent: int
     url: str | None
     client: dict[str, Any]
-    main: dict[str, str]
+    main: dict[str, Any]
     logging: tuple[str, str] | None
     name: str | None = None
     app: str | None = None

@@ -67,11 +67,11 @@ def name_function(
     return named
 
 
-def main_module() -> dict[str, str]:
-    """How a child imports this process's main script, as ``multiprocessing.spawn.prepare`` takes it."""
+def main_module() -> dict[str, Any]:
+    """How a child imports this process's main script, as ``multiprocessing.spawn.prepare`` takes it; with its arguments."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
-        return {"init_main_from_name": str(spec.name)}
+        return {"init_main_from_name": str(spec.name), "sys_argv": sys.argv}
     path = getattr(main, "__file__", None)
-    return {} if path is None else {"init_main_from_path": str(Path(path).absolute())}
+    return {} if path is None else {"init_main_from_path": str(Path(path).absolute()), "sys_argv": sys.argv}

@@ -89,10 +89,7 @@ class JobRunner:
         """Imports the function's module, whose decorators register it."""
         entries = process_functions.entries = process_functions.entries if process_functions.entries is not None else {}
         if function not in entries:
-            if function.module == "__main__":
-                multiprocessing.spawn.prepare(dict(self.setup.main))
-            else:
-                importlib.import_module(function.module)
+            self._import(function.module)
         if function not in entries:
             raise ImportError(
                 f"a child process has imported {function.module}, and {function.qualname} was not registered by that; "
@@ -100,8 +97,8 @@ class JobRunner:
             )
         entry = entries[function]
         root = entry.registry._root()
-        if not isinstance(root, Worker) and self.setup.app not in (None, "__main__"):
-            importlib.import_module(str(self.setup.app))  # it includes the registry
+        if not isinstance(root, Worker) and self.setup.app is not None:
+            self._import(self.setup.app)  # it includes the registry
             root = entry.registry._root()
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
@@ -111,6 +108,13 @@ class JobRunner:
             root.override(url=self.setup.url, namespace=self.setup.client["namespace"])
             self.prepared.add(root)
         return entry
+
+    def _import(self, module: str) -> None:
+        """Imports a module, or the script that was started."""
+        if module == "__main__":
+            multiprocessing.spawn.prepare(dict(self.setup.main))
+        else:
+            importlib.import_module(module)
 
 
 def _pickled(result: Any) -> bytes:

@@ -16,7 +16,7 @@ from types import TracebackType
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
-from tarry.programs.worker import clients
+from tarry.programs.worker import clients, process_functions
 from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.registry import Registry, TopicRoute, check_slots
 from tarry.programs.worker.run import WorkerRun
@@ -174,6 +174,11 @@ class Worker(Registry):
         return await self._execute(signals=False, idle_s=0)
 
     async def _execute(self, *, signals: bool, idle_s: float | None) -> int:
+        if process_functions.entries is not None:
+            raise BadInput(
+                "run: a child process imports this script for a function with run='process', and must not start a second "
+                'worker; start yours under `if __name__ == "__main__":`.'
+            )
         clients = self._clients
         run = WorkerRun(self, clients, idle_s)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
