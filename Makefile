@@ -45,7 +45,7 @@ test: packages venv ## everything: lint, types, the whole suite on every server
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
-test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server
+test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m long
 
 mutants: venv ## planted and drawn faults: does the suite notice each? Takes hours; continues where it was interrupted

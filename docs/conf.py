@@ -19,6 +19,7 @@ DOCS = Path(__file__).resolve().parent
 MENU = {
     "Learn": ["docs/tutorial/first-job", "docs/tutorial/deploy-a-worker"],
     "Do": "docs/how-to",
+    "Move over": "docs/migrate",
     "Run in production": "docs/production",
     "Look up": "docs/reference",
     "Understand": "docs/explanation",

@@ -34,7 +34,9 @@ def test_every_block_that_is_not_run_has_a_reason(page: Path) -> None:
     assert [block.place for block in blocks(page) if block.not_run == ""] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in {"how-to", "production"}], ids=name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent.name in {"how-to", "production", "migrate"}], ids=name
+)
 def test_every_page_to_follow_says_what_it_starts_from(page: Path) -> None:
     run = [block for block in blocks(page) if block.language in RUN]
     if run:
