@@ -1,5 +1,5 @@
 # Everything that a developer types. `make` alone lists the targets.
-# Needs Python 3.11 or newer with its venv module, make and git; the rest goes into .venv. Once installed, no target needs a network.
+# Needs Python 3.11 or newer, make and git; the rest goes into .venv. Once installed, no target needs a network.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin

@@ -18,14 +18,19 @@ import hashlib
 import importlib.util
 import json
 import subprocess
+import tempfile
 import tomllib
 from pathlib import Path
+
+import pip_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 EXTRAS = {"demo": "cli,embedded", "serve": "cli,embedded,http", "dev": "cli,embedded,uvloop,http,zookeeper,otel,celery"}
-NO_VENV = """Python's venv module is incomplete here: it has no pip. On Debian and Ubuntu, install it with
+NO_PIP = """This Python has no pip of its own (ensurepip), and none could be fetched:
+%s
+On Debian and Ubuntu, install it with
 
     apt install python3-venv
 """
@@ -55,13 +60,9 @@ def main(target: str) -> None:
 
 def install(target: str, add: bool) -> None:
     """Into the venv that is there if ``add``, else into a new one."""
-    if importlib.util.find_spec("ensurepip") is None:
-        sys.exit(NO_VENV)
     try:
         if not add:
-            subprocess.run(
-                [sys.executable, "-m", "venv", *(["--clear"] if VENV.exists() else []), str(VENV)], check=True
-            )
+            make_venv()
         pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         group = []
         if target == "dev":
@@ -70,6 +71,22 @@ def install(target: str, add: bool) -> None:
         subprocess.run([*pip, "--prefer-binary", "-e", f".[{EXTRAS[target]}]", *group], check=True, cwd=ROOT)
     except subprocess.CalledProcessError as failed:
         sys.exit(f"could not make .venv: {' '.join(map(str, failed.cmd))} ended with {failed.returncode}")
+
+
+def make_venv() -> None:
+    """An empty venv with pip. Debian's Python without python3-venv has no pip to put there, so pip's wheel is fetched."""
+    make = [sys.executable, "-m", "venv", *(["--clear"] if VENV.exists() else []), str(VENV)]
+    if importlib.util.find_spec("ensurepip") is not None:
+        subprocess.run(make, check=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            wheel = pip_wheel.fetch(folder)
+        except pip_wheel.NotFetched as fault:
+            sys.exit(NO_PIP % fault)
+        subprocess.run([*make, "--without-pip"], check=True)
+        itself = [str(PYTHON), f"{wheel}/pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
+        subprocess.run([*itself, "--no-deps", str(wheel)], check=True)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,7 @@ def test_the_sdist_has_what_builds_and_tests_it(dist: Path) -> None:
         "hatch_build.py",
         "Makefile",
         ".ci/venv.py",
+        ".ci/pip_wheel.py",
         "README.md",
         "tests/conftest.py",
         "bench/__main__.py",
