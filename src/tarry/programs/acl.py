@@ -41,7 +41,7 @@ _WAITED = "blpop lpop llen client|id client|unblock"
 _TOPICS = "sadd smembers zcount"
 _SHARED = (
     "hincrbyfloat zincrby subscribe unsubscribe ssubscribe sunsubscribe publish spublish pubsub|numsub watch unwatch "
-    "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen"
+    "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
 )
 _PRODUCER_MODULES = (add, by_id, views, aggregates, partitions, schedules)
 _CONSUMER_MODULES = (
@@ -100,7 +100,7 @@ def _keys(role: Role, namespace: str, objects: str) -> list[str]:
             *_shared_keys(objects),
             *_channels(namespace, objects)[1:],
         ]  # scripts are given channels in KEYS
-        found.append(keys.tokens_key(namespace).decode())
+        found += [keys.tokens_key(namespace).decode(), keys.numbers_key(namespace).decode()]
         found += [objects + _ANY, *(key for key in internal if not key.startswith(objects))]
     return found
 

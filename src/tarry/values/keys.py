@@ -20,6 +20,7 @@
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → when it started, its report        live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → its last report, server µs         it lives for half a minute after
+    tarry:NAMESPACE:numbers            string       the last number given to a job as its id    outside the slot
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
 The braces are the hash tag: all keys of a topic are in one slot of a Cluster. Partition 3 of a topic has its keys under
@@ -266,6 +267,10 @@ def worker_keys(namespace: str) -> WorkerKeys:
 
 def tokens_key(namespace: str) -> bytes:
     return b"tarry:" + names.check_namespace(namespace) + b":tokens"
+
+
+def numbers_key(namespace: str) -> bytes:
+    return b"tarry:" + names.check_namespace(namespace) + b":numbers"
 
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged_name: str) -> QueueKeys:

@@ -13,6 +13,7 @@ from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.pop import PopReply
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
@@ -70,6 +71,12 @@ class PartitionVerbs(Generic[T]):
         refund: bool = False,
     ) -> ScriptCall[bool]:
         return settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund)
+
+    def pop_by_id(self, id: str, states: Sequence[State]) -> ScriptCall[PopReply | None]:
+        return pop.pop_by_id(self.keys, id, states, ttr=pop.ttr_of(None), holder=self.holder)
+
+    def set_headers(self, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
+        return settle.set_headers(self.keys, job, headers)
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
         return holders.release_holder(self.keys, holder, count=count, limit=limit)

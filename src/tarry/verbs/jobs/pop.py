@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
+from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation
+from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, release
 from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
 POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",))
+POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"))
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
@@ -71,6 +73,22 @@ def pop_step(
     return ScriptCall(
         POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=max_jobs > 1 or min_jobs > 0, undo=undo
     )
+
+
+def pop_by_id(
+    keys: TopicKeys, id: str, states: Sequence[State], *, ttr: bytes, holder: bytes
+) -> ScriptCall[PopReply | None]:
+    """Pops one job by its id, past the topic's pause and limits; ``None`` if it is in none of these states. A job whose reply is
+    lost comes back after its TTR."""
+
+    def decode(reply: Reply) -> PopReply | None:
+        return PopReply(reply[0], reply[1], 0, 0, 0, [tuple(reply[2:])]) if reply else None
+
+    def undo(taken: PopReply | None) -> ScriptCall[Any] | None:
+        return give_back_reply(keys, taken.receipt, taken.jobs) if taken else None
+
+    args = (names.check_name(id, "id"), " ".join(states).encode(), ttr, holder)
+    return ScriptCall(POP_BY_ID, keys, args, decode, never_merged=True, undo=undo)
 
 
 def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:

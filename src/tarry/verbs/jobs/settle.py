@@ -6,7 +6,7 @@ settled, then the first refusal is raised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarry.core.patience import exponential_delay
@@ -16,11 +16,13 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
 from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
+from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
 RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "cap", "fault"))
+SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
 BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "cap", "fault"))
 _NO_CAP = b"0"
 """No handler's limit."""
@@ -71,6 +73,12 @@ def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: s
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
     return _settle(BURY, keys, jobs, [(*receipt_args(job), _NO_CAP, text) for job in jobs])
+
+
+def set_headers(keys: TopicKeys, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
+    """Replaces the headers of a reserved job. Returns whether the receipt holds."""
+    item = (*receipt_args(job), records.pack_headers(headers))
+    return ScriptCall(SET_HEADERS, keys, (), lambda reply: bool(reply[0]), items=item)
 
 
 def fail(

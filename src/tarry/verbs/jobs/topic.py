@@ -5,7 +5,7 @@ Each method of the blocking and the awaited topic only calls the verb of the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -118,6 +118,14 @@ class TopicVerbs(Partitions[T]):
         refund: bool = False,
     ) -> Operation[bool]:
         return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund))
+
+    def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[pop.PopReply | None]:
+        """Pops one job by its id, past the topic's pause and limits."""
+        return self._on_partition_of(id, lambda verbs: verbs.pop_by_id(id, states))
+
+    def set_headers(self, job: HasReceipt, headers: Mapping[str, str]) -> Operation[bool]:
+        """Replaces the headers of a reserved job. Returns whether the receipt holds."""
+        return self._on_partition_of(job.id, lambda verbs: verbs.set_headers(job, headers))
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""

@@ -1,0 +1,32 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, id, states, ttr, holder = unpack(ARGV)
+--
+-- Hands out one job by its id, if it is in one of `states` ("delayed ready dead"), reserved for its TTR. Its attempts go on. The
+-- pause and the limits of the topic do not count: it is an act by id, like kick.
+-- Answers now, receipt, and of the job: id, head and body, attempt, due (of a dead job: when it died), TTR in µs; or nothing.
+-- include clock job limits handout_limits watch
+
+local DEFAULT_TTR = 60000000
+local state, at = place_of(id)
+if not state or not string.find(states, state, 1, true) then return false end
+local value = redis.call('HGET', jobs, id)
+if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return false end
+local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
+if flags > RAW and not is_known(flags) or headers_end(value, flags) > #value then return false end
+
+local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would not be ready
+redis.call('ZREM', due, id)
+redis.call('ZREM', dead, id)
+local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts')
+local attempt, limit, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
+limit = own_limit > 0 and own_limit or tonumber(set[3] or limit)
+if limit == NO_LIMIT then limit = 0 end
+local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr)
+if time == 0 then time = tonumber(set[2] or DEFAULT_TTR) end
+local receipt = math.max(tonumber(set[1] or 0) + 1, now)
+redis.call('ZADD', reserved, text(now + time), id)
+redis.call('HSET', runs, id, pack_run(attempt + 1, limit, receipt, first, holder, fault))
+redis.call('HSET', meta, 'last', text(receipt))
+count('timed_out', over)
+update_watch('', false, handout_limits())
+return {now, receipt, id, value, attempt + 1, at, time}
