@@ -192,12 +192,15 @@ def _wrong_server_kind(text: str, database: int) -> ServerRefused | None:
     )
 
 
+MEMORY_FULL = "The server's memory is full"
+"""The beginning of the error's message."""
+
+
 def _known_refusal(error: BaseException, text: str) -> TarryError | None:
     """The error of a refusal for good, if it is a known one."""
     if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
         return Unavailable(
-            "The server's memory is full (maxmemory), nothing was written. Raise maxmemory, or finish and delete jobs, which "
-            "still works."
+            f"{MEMORY_FULL} (maxmemory), nothing was written. Raise maxmemory, or finish and delete jobs, which still works."
         )
     if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
         return ServerUnfit(WRONG_LOGIN)

@@ -13,6 +13,7 @@ from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
+    from tarry.programs.beanstalk.server import BeanstalkSettings
     from tarry.programs.service.app import ServiceApp
     from tarry.programs.service.http_server import TlsFiles
     from tarry.programs.service.settings import ServiceSettings
@@ -58,6 +59,25 @@ def serve(
             "--queue", help="A queue shared with Java that this service moves; may be repeated.", show_default=False
         ),
     ] = None,
+    beanstalk: Annotated[
+        str | None,
+        typer.Option(
+            "--beanstalk",
+            metavar="HOST:PORT",
+            help="Listen for beanstalkd's clients, too, such as at 127.0.0.1:11300.",
+            show_default=False,
+        ),
+    ] = None,
+    beanstalk_namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="The namespace of beanstalkd's clients, which then need no token. Default: as for HTTP.",
+            show_default=False,
+        ),
+    ] = None,
+    beanstalk_job_size: Annotated[
+        int, typer.Option(min=1, max=1 << 20, help="The maximum size of a job that beanstalkd's clients put, in bytes.")
+    ] = 65_535,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
     dialects: Annotated[bool, typer.Option(help="Serve the dialects of other delay queues.")] = True,
     delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
@@ -91,7 +111,9 @@ def serve(
     settings = ServiceSettings(
         host=host,
         port=port,
-        namespaces=tuple(dict.fromkeys((session.namespace, *(also or ())))),
+        namespaces=tuple(
+            dict.fromkeys((session.namespace, *(also or ()), *([beanstalk_namespace] if beanstalk_namespace else ())))
+        ),
         max_request=max_request,
         dialects=enabled_dialects,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
@@ -103,11 +125,21 @@ def serve(
     if key is not None and certificate is None:
         raise BadInput("key: give its certificate, too, with --certificate.")
     tls = http_server.TlsFiles(str(certificate), str(key) if key else None) if certificate else None
-    run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
+    spoken = None
+    if beanstalk is not None:
+        from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
+
+        spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
+    run_in_loop(_serve(session, settings, tls, spoken, without_tokens=without_tokens))
 
 
 async def _serve(
-    session: CommandSession, settings: ServiceSettings, tls: TlsFiles | None, *, without_tokens: bool
+    session: CommandSession,
+    settings: ServiceSettings,
+    tls: TlsFiles | None,
+    spoken: BeanstalkSettings | None,
+    *,
+    without_tokens: bool,
 ) -> None:
     from tarry.programs.service import http_server
 
@@ -119,6 +151,10 @@ async def _serve(
             host, port = listener.getsockname()[:2]
             handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
             shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
+            if spoken is not None:
+                from tarry.programs.beanstalk import server as beanstalk
+
+                http_server.write_line(await beanstalk.start(app, spoken, without_tokens=without_tokens))
             http_server.write_line(http_server.banner(app, shown, handle))
             await http_server.serve(app, listener, server, announce=http_server.write_line)
     finally:

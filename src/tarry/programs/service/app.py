@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class ServiceApp:
         self.version = __version__
         self.parts: dict[type, Any] = {}
         """Objects that routes share while the service runs; stopped with it."""
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
+        """What ``close`` awaits before it closes the clients."""
         self.dashboard: DashboardMount | None = None
         """The dashboard, once ``show_dashboard`` was called."""
         self._routes = PathTree(self.routes)
@@ -98,6 +100,8 @@ class ServiceApp:
     async def close(self) -> None:
         """Ends the held requests, and closes the clients."""
         self.drain()
+        while self.on_close:
+            await self.on_close.pop()()
         await self.clients.close()
 
     @property

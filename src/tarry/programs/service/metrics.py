@@ -61,22 +61,23 @@ class Metrics:
 
     def __init__(self) -> None:
         self.skipped = SkippedTopics()
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        """What a part of the service counts itself is registered here."""
         self._requests = Histogram(
             "tarry_http_request_seconds",
             "Requests by route and status, and how long they took, waits included.",
             ("route", "status"),
             buckets=DURATION_BUCKETS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self._round_trips = Histogram(
             "tarry_server_round_trip_seconds",
             "How long the Redis or Valkey servers took to answer a PING of this service.",
             buckets=DURATION_BUCKETS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self._held = Gauge(
-            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self._registry
+            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self.registry
         )
         self._observers: dict[tuple[str, int], Any] = {}
 
@@ -121,7 +122,7 @@ class Metrics:
                 seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
                 for worker in await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ():
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
-        return b"".join((generate_latest(self._registry), generate_latest(_TopicCollector(seen, overruns)))), MEDIA
+        return b"".join((generate_latest(self.registry), generate_latest(_TopicCollector(seen, overruns)))), MEDIA
 
 
 class SkippedTopics:

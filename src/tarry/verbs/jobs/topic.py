@@ -117,7 +117,9 @@ class TopicVerbs(Partitions[T]):
         max_attempts: int | None = None,
         refund: bool = False,
     ) -> Operation[bool]:
-        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund))
+        return self._on_partition_of(
+            job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund)
+        )
 
     def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[pop.PopReply | None]:
         """Pops one job by its id, past the topic's pause and limits."""

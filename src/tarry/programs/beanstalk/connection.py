@@ -1,0 +1,182 @@
+"""One connection: bytes become commands, which are performed one after the other; their replies go out in the same order.
+
+An idle connection is a socket and a few small objects. A task exists only while a command runs. At most one command and the
+bytes behind it are held: a client that sends faster is read no further, and one that reads no replies gets no more commands
+performed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tarry.connections.faults import MEMORY_FULL
+from tarry.errors import TarryError
+from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, Command, ProtocolError, parse
+from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
+
+if TYPE_CHECKING:
+    from tarry.programs.beanstalk.server import BeanstalkServer
+
+logger = logging.getLogger("tarry.beanstalk")
+CRLF = b"\r\n"
+READ_AHEAD = 1 << 16
+"""Bytes that are read beyond the command that runs."""
+INTERNAL_ERROR = b"INTERNAL_ERROR\r\n"
+JOB_TOO_BIG, EXPECTED_CRLF = b"JOB_TOO_BIG\r\n", b"EXPECTED_CRLF\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """A connection of a client."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: BeanstalkServer) -> None:
+        self.session: Session | None = None
+        self.token: str | None = None
+        """The token of its ``auth`` command."""
+        self._server = server
+        self._buffer = bytearray()
+        self._put: Command | None = None
+        """A ``put`` whose body has not arrived."""
+        self._skip = 0
+        """Bytes of a body that is too big and still to come."""
+        self._in_long_line = self._ended = self._reading_paused = False
+        self._task: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    # ── what the loop calls ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._server.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._task is None:
+            self._work()
+        elif len(self._buffer) > READ_AHEAD and not self._reading_paused:
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still read the replies to what it has sent."""
+        self._ended = True
+        if self.session is not None:
+            self.session.interrupt(TIMED_OUT)
+        if self._task is None:
+            self.transport.close()
+        return True
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._ended = True
+        self._buffer.clear()
+        if self._task is not None:
+            self._task.cancel()
+        self._server.closed(self, self._task)
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command runs."""
+        return self._task is not None
+
+    def _work(self) -> None:
+        """Performs what has arrived, in a task if there is a complete command."""
+        first = self._next()
+        if first is not None:
+            self._task = asyncio.ensure_future(self._perform_all(first))
+
+    async def _perform_all(self, first: tuple[Command | bytes, bytes]) -> None:
+        found: tuple[Command | bytes, bytes] | None = first
+        try:
+            while found is not None and not self.transport.is_closing():
+                command, body = found
+                reply = command if isinstance(command, bytes) else await self._perform(command, body)
+                if reply is CLOSE:
+                    self.transport.close()
+                    return
+                self.transport.write(reply)
+                if not self._writable.is_set():
+                    await self._writable.wait()
+                found = self._next()
+        finally:
+            self._task = None
+        if self._ended:
+            self.transport.close()
+        elif self._reading_paused:
+            self._reading_paused = False
+            self.transport.resume_reading()
+
+    async def _perform(self, command: Command, body: bytes) -> bytes:
+        if command.name == "quit":
+            return CLOSE
+        try:
+            reply = await self._server.perform(self, command, body)
+        except TarryError as fault:
+            logger.warning("%s: %s", command.name, fault)
+            reply = OUT_OF_MEMORY if str(fault).startswith(MEMORY_FULL) else INTERNAL_ERROR
+        except Exception:
+            logger.exception("%s failed", command.name)
+            reply = INTERNAL_ERROR
+        self._server.count(command.name, reply)
+        return reply
+
+    # ── framing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _next(self) -> tuple[Command | bytes, bytes] | None:
+        """The next complete command and its body, or a reply to what is none; ``None`` until more arrives."""
+        if self._skip:
+            skipped = min(self._skip, len(self._buffer))
+            del self._buffer[:skipped]
+            self._skip -= skipped
+            return None if self._skip else (JOB_TOO_BIG, b"")
+        if self._put is not None:
+            return self._next_body(self._put)
+        end = self._buffer.find(CRLF, 0, None if self._in_long_line else LONGEST_LINE)
+        if end < 0:
+            if len(self._buffer) >= LONGEST_LINE:
+                self._in_long_line = True
+                end = self._buffer.find(CRLF)
+            if end < 0:
+                if self._in_long_line:  # only a CR at the end may belong to the end of the line
+                    del self._buffer[: -1 if self._buffer.endswith(b"\r") else None]
+                return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + len(CRLF)]
+        if self._in_long_line:
+            self._in_long_line = False
+            return BAD_FORMAT, b""
+        if HTTP.fullmatch(line):
+            self.transport.abort()
+            return None
+        try:
+            command = parse(line)
+        except ProtocolError as fault:
+            return fault.reply, b""
+        if command.name != "put":
+            return command, b""
+        if command.size > self._server.settings.max_job_size:
+            self._skip = command.size + len(CRLF)
+            return self._next()
+        self._put = command
+        return self._next_body(command)
+
+    def _next_body(self, put: Command) -> tuple[Command | bytes, bytes] | None:
+        if len(self._buffer) < put.size + len(CRLF):
+            return None
+        body = bytes(self._buffer[: put.size])
+        complete = self._buffer.startswith(CRLF, put.size)
+        del self._buffer[: put.size + len(CRLF)]
+        self._put = None
+        return (put, body) if complete else (EXPECTED_CRLF, b"")

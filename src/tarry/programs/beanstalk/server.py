@@ -1,0 +1,293 @@
+"""The listener for beanstalkd's clients: its connections, tokens, counters, and how it drains.
+
+SIGTERM ──▶ drain: put gets DRAINING, waits end ──▶ connections without reserved jobs are closed, the others when they have
+            settled them, or after some seconds ──▶ what is still reserved is given back
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter as CounterMetric
+from prometheus_client import Gauge
+
+from tarry.errors import BadInput, ServerUnfit, TarryError
+from tarry.programs.beanstalk.commands import Command
+from tarry.programs.beanstalk.connection import Connection
+from tarry.programs.beanstalk.session import CLOSE, Session
+from tarry.programs.beanstalk.tubes import Tubes
+from tarry.programs.service import http_server
+from tarry.programs.service.authorization import Credential, TokenBucket
+from tarry.programs.service.problems import Forbidden, NoToken
+from tarry.programs.service.settings import is_loopback
+
+if TYPE_CHECKING:
+    from tarry.programs.service.app import ServiceApp
+    from tarry.verbs.tokens import Scope
+
+logger = logging.getLogger("tarry.beanstalk")
+PORT = 11300
+MAX_JOB_SIZE = 65_535
+SETTLE_S = 10.0
+"""How long a connection with reserved jobs may stay open while the server drains."""
+AUTHORIZED, UNAUTHORIZED = b"AUTHORIZED\r\n", b"UNAUTHORIZED\r\n"
+_SCOPES: dict[str, frozenset[Scope]] = {
+    **dict.fromkeys(("put", "pause-tube", "kick", "kick-job"), frozenset({"produce", "admin"})),
+    **dict.fromkeys(
+        ("reserve", "reserve-with-timeout", "reserve-job", "release", "bury", "touch"), frozenset({"consume", "admin"})
+    ),
+    "delete": frozenset({"produce", "consume", "admin"}),
+    **dict.fromkeys(
+        ("peek", "peek-ready", "peek-delayed", "peek-buried", "stats", "stats-job", "stats-tube", "list-tubes"),
+        frozenset({"view", "consume", "admin"}),
+    ),
+}
+"""Which scopes permit a command; one that is not here concerns the connection only."""
+_COUNTED_JOBS = frozenset({"put", "reserve", "reserve-with-timeout", "reserve-job"})
+_KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))
+"""A client whose machine is gone is noticed within two minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeanstalkSettings:
+    """Where to listen, and for whom."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    namespace: str | None = None
+    """Clients without a token work in this namespace; ``None``: in the service's first one, as long as it needs no tokens."""
+    max_job_size: int = MAX_JOB_SIZE
+
+
+class BeanstalkServer:
+    """Serves beanstalkd's clients beside a service. ``stop`` and ``close`` are called by the service."""
+
+    def __init__(self, app: ServiceApp, settings: BeanstalkSettings) -> None:
+        self.settings = settings
+        self.draining = False
+        self.commands: Counter[str] = Counter()
+        self.pauses: Counter[tuple[str, str]] = Counter()
+        self.accepted = 0
+        self.id = os.urandom(8).hex()
+        self._app = app
+        self._began = time.monotonic()
+        self._most_files = http_server.max_file_number()
+        self._connections: dict[Connection, None] = {}
+        self._tubes: dict[str, Tubes] = {}
+        self._giving_back: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Server | None = None
+        self._replies = CounterMetric(
+            "tarry_beanstalk_commands",
+            "Commands of beanstalkd's protocol, by the first word of the reply.",
+            ("command", "reply"),
+            registry=app.metrics.registry,
+        )
+        gauges = {
+            "connections": ("Open connections of beanstalkd's clients.", lambda: len(self._connections)),
+            "waiting": ("Connections that wait for a job.", lambda: sum(one.waiting for one in self.sessions)),
+            "reserved": (
+                "Jobs that are reserved by connections.",
+                lambda: sum(len(one.reserved) for one in self.sessions),
+            ),
+        }
+        for name, (words, count) in gauges.items():
+            Gauge(f"tarry_beanstalk_{name}", words, registry=app.metrics.registry).set_function(count)
+
+    # ── lifecycle ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Serves on a socket that listens."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(lambda: Connection(self), sock=listener, backlog=2048)
+
+    def stop(self) -> None:
+        """Drains: no new connections, no new jobs, no more waiting."""
+        if self.draining:
+            return
+        self.draining = True
+        if self._listening is not None:
+            self._listening.close()
+        for connection in list(self._connections):
+            if connection.session is not None:
+                connection.session.interrupt(b"DRAINING\r\n")
+
+    async def close(self) -> None:
+        """Lets connections settle their jobs for some seconds, then closes them and gives back what they have left."""
+        self.stop()
+        until = time.monotonic() + SETTLE_S
+        while self._connections and time.monotonic() < until:
+            for connection in list(self._connections):
+                if not connection.is_busy and not (connection.session and connection.session.reserved):
+                    connection.transport.close()
+            if self._connections:
+                await asyncio.sleep(0.05)
+        for connection in list(self._connections):
+            connection.transport.abort()
+        while self._connections or self._giving_back:
+            await asyncio.sleep(0)
+            if self._giving_back:
+                await asyncio.wait(set(self._giving_back))
+
+    def uptime(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._began
+
+    # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions of the open connections."""
+        return [one.session for one in self._connections if one.session is not None]
+
+    def referred_to(self, tubes: Tubes) -> set[str]:
+        """The tubes that open connections use or watch."""
+        return {name for one in self.sessions if one.tubes is tubes for name in (one.used, *one.watched)}
+
+    def opened(self, connection: Connection) -> None:
+        """Counts a connection, or refuses it if there are too many or the server drains."""
+        found = connection.transport.get_extra_info("socket")
+        if self.draining or (found is not None and found.fileno() >= self._most_files):
+            connection.transport.abort()
+            return
+        self.accepted += 1
+        self._connections[connection] = None
+        if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _KEEP_ALIVE:
+                if hasattr(socket, name):
+                    found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if not self.needs_token:
+            self._begin(connection, self.open_namespace)
+
+    def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
+        """Gives back what the connection had reserved."""
+        self._connections.pop(connection, None)
+        if running is not None or (connection.session is not None and connection.session.reserved):
+            task = asyncio.ensure_future(self._give_back(connection, running))
+            self._giving_back.add(task)
+            task.add_done_callback(self._giving_back.discard)
+
+    async def _give_back(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
+        if running is not None:
+            await asyncio.wait({running})
+        if connection.session is None:
+            return
+        try:
+            await connection.session.give_back()
+        except TarryError as fault:
+            logger.warning("Jobs of a closed connection come back after their time to run: %s", fault)
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def perform(self, connection: Connection, command: Command, body: bytes) -> bytes:
+        """Authorizes a command and performs it."""
+        if command.name == "auth":
+            return await self._authenticate(connection, command.args[0])
+        try:
+            await self._authorize(connection, command.name)
+        except (NoToken, Forbidden):
+            return UNAUTHORIZED
+        session = connection.session
+        assert session is not None
+        reply = await session.perform(command, body)
+        if reply.startswith(b"RESERVED") and connection.token is not None:
+            try:
+                await self._credential(connection)  # it may have been revoked while the command waited
+            except NoToken:
+                await session.give_back()
+                return UNAUTHORIZED
+        return reply
+
+    def count(self, command: str, reply: bytes) -> None:
+        """Counts a command that was performed."""
+        self.commands[command] += 1
+        self._replies.labels(command, reply.split(None, 1)[0].decode() if reply is not CLOSE else "closed").inc()
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether a connection must begin with ``auth``."""
+        return self.settings.namespace is None and self._app.authorizer.settings.tokens
+
+    @property
+    def open_namespace(self) -> str:
+        """The namespace of connections without a token."""
+        return self.settings.namespace or self._app.settings.namespaces[0]
+
+    def _begin(self, connection: Connection, namespace: str) -> None:
+        tubes = self._tubes.get(namespace)
+        if tubes is None:
+            tubes = self._tubes[namespace] = Tubes(self._app.clients, namespace)
+        connection.session = Session(self, tubes)
+
+    async def _authenticate(self, connection: Connection, text: str) -> bytes:
+        """A session in the token's namespace."""
+        try:
+            credential = await self._app.authorizer.authenticate(text)
+        except NoToken:
+            return UNAUTHORIZED
+        if connection.session is not None:
+            if connection.session.tubes.namespace != credential.namespace and connection.session.reserved:
+                return UNAUTHORIZED
+            await connection.session.give_back()
+        connection.token = text
+        self._begin(connection, credential.namespace)
+        return AUTHORIZED
+
+    async def _authorize(self, connection: Connection, name: str) -> None:
+        """Raises ``NoToken`` or ``Forbidden``. A token's limits make the connection wait."""
+        if connection.token is None:
+            if self.settings.namespace is None:
+                await self._app.authorizer.detect_first_token()
+            if self.needs_token or connection.session is None:
+                raise NoToken
+            return
+        credential = await self._credential(connection)
+        scopes = _SCOPES.get(name)
+        if scopes is not None and scopes.isdisjoint(credential.token.record.scopes):
+            raise Forbidden(f"{name} needs the scope {' or '.join(sorted(scopes))}.")
+        await _wait_for_share(credential.calls)
+        if name in _COUNTED_JOBS:
+            await _wait_for_share(credential.jobs)
+
+    async def _credential(self, connection: Connection) -> Credential:
+        assert connection.token is not None
+        return await self._app.authorizer.authenticate(connection.token)
+
+
+async def _wait_for_share(bucket: TokenBucket | None) -> None:
+    wait = bucket.take(1, time.monotonic()) if bucket is not None else 0.0
+    if wait:
+        await asyncio.sleep(wait)
+        await _wait_for_share(bucket)
+
+
+async def start(app: ServiceApp, settings: BeanstalkSettings, *, without_tokens: bool = False) -> str:
+    """Listens beside a service, until that is closed. Returns the line to print. Raises ``BadInput``, or ``ServerUnfit`` where
+    anybody could read and delete jobs."""
+    is_open = settings.namespace is not None or without_tokens or app.settings.tokens
+    if not is_open and not is_loopback(settings.host):
+        names = ", ".join(app.clients.namespaces)
+        raise ServerUnfit(http_server.WITHOUT_TOKENS.format(host=settings.host, namespaces=names))
+    listener = http_server.open_listener(settings.host, settings.port)
+    server = BeanstalkServer(app, settings)
+    app.parts[BeanstalkServer] = server
+    app.on_close.append(server.close)
+    await server.listen(listener)
+    host, port = listener.getsockname()[:2]
+    rule = f"namespace {server.open_namespace}" if not server.needs_token else "auth TOKEN"
+    return f"tarry: beanstalkd's clients at {f'[{host}]' if ':' in host else host}:{port}, {rule}"
+
+
+def endpoint_of(text: str) -> tuple[str, int]:
+    """The host and port of ``127.0.0.1:11300``, ``[::1]:11300`` or a port alone. Raises ``BadInput``."""
+    host, separator, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535 or (separator and not host):
+        raise BadInput(f"beanstalk: {text!r} is not an address; give a host and a port, such as 127.0.0.1:{PORT}.")
+    return host.strip("[]") or "127.0.0.1", int(port)
