@@ -23,7 +23,18 @@ from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
-ELSEWHERE = {"pop", "post", "fail", "give_back", "add_with", "add_many_with", "on_behalf_of", "delete_exactly"}
+ELSEWHERE = {
+    "pop",
+    "post",
+    "fail",
+    "give_back",
+    "add_with",
+    "add_many_with",
+    "on_behalf_of",
+    "delete_exactly",
+    "pop_by_id",
+    "set_headers",
+}
 """What only the engine of a server, and programs beside it, use."""
 
 
