@@ -14,6 +14,8 @@ from bench.results import Reading, Result, Target
 from bench.rows import ROWS
 
 pytestmark = pytest.mark.slow
+COSTLY = ("burst", "cluster", "hearing", "lateness", "locks", "map_cache", "queue_movers", "service", "worker")
+"""These rows start processes, Clusters or ZooKeeper, or wait in real time."""
 
 
 @cache
@@ -22,7 +24,7 @@ def measured(name: str) -> list[Result]:
         return ROWS[name](Bench(server, "tiny", 1))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in COSTLY)) for name in ROWS])
 def test_a_benchmark_row_yields_numbers(name):
     results = measured(name)
     assert results
@@ -33,6 +35,7 @@ def test_a_benchmark_row_yields_numbers(name):
     json.dumps(table.as_data(results, table.machine("tiny", 1)))
 
 
+@pytest.mark.long
 def test_the_scale_page_is_computed_from_the_readings(tmp_path, monkeypatch):
     rows = ("add", "add_many", "add_tasks", "burst", "memory", "cluster")
     results = [result for name in rows for result in measured(name)]

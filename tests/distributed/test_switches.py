@@ -110,7 +110,7 @@ def test_adds_acknowledged_a_second_after_the_failover_survive(sentinel_group: S
         assert late.keys() <= there
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_min_replicas_to_write_prevents_all_loss(replicas: int) -> None:
     """Ten thousand, and a planned switch in their midst."""
     with sentinels(options=(*SAFE, str(replicas)), replicas=replicas) as own:
