@@ -44,7 +44,7 @@ MADE = (
 )
 """What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
 ``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
-REPRESENTATIVE = "story/test_article_001 story/test_replays story/test_handing_out story/test_workers".split()
+REPRESENTATIVE = "story/test_article_001 story/test_replays story/test_pop story/test_workers".split()
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
 
 
@@ -55,13 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
         params = getattr(getattr(item, "callspec", None), "params", {}).values()
-        faces = [value for value in params if isinstance(value, str) and value in ("sync", "async")]
+        adapters = [value for value in params if isinstance(value, str) and value in ("sync", "async")]
         if _is_one_of(item, MADE):
-            if "sync" in faces:
+            if "sync" in adapters:
                 item.add_marker(pytest.mark.twin)
                 if not _is_one_of(item, REPRESENTATIVE):
                     item.add_marker(pytest.mark.long)
-        elif "async" in faces:
+        elif "async" in adapters:
             item.add_marker(pytest.mark.twin)
     items.sort(key=_position)
 

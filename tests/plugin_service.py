@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from service.served import Served
+    from service.running_service import Served
 
 
 @pytest.fixture(scope="session")
 def served(valkey_url: str) -> Iterator[Served]:
     """By the server's own time, where nothing else is said."""
-    from service.served import serve
+    from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient
 
     with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:

@@ -105,7 +105,7 @@ class ClientProcess:
         return os.path.exists(self._calm)  # noqa: PTH110  # asked very often
 
     async def sleep(self, seconds: float) -> None:
-        if self.told.get("face") == "async":
+        if self.told.get("client_kind") == "async":
             await asyncio.sleep(seconds)
         else:
             select.select(
@@ -348,7 +348,7 @@ class ClientProcess:
                 grant = await lock.acquire(wait=1)
                 if grant is None:
                     continue
-                had, handle = clock(), grant if self.told.get("face") == "async" else Blocking(grant)
+                had, handle = clock(), grant if self.told.get("client_kind") == "async" else Blocking(grant)
                 await self.sleep(0.001 * self.dice.randrange(1, 10))
                 given, lost = clock(), 0
                 try:
@@ -367,12 +367,12 @@ class ClientProcess:
         self.topics = [wrap(client.topic(name, **extra)) for name in told.get("topics", ())]
         if role in ("producer", "consumer", "manager"):
             tell = {"producer": self.produce, "consumer": self.consume, "manager": self.mind}[role]
-            tasks = told.get("tasks", 1) if told.get("face") == "async" else 1
+            tasks = told.get("tasks", 1) if told.get("client_kind") == "async" else 1
             await (tell() if tasks == 1 else _together([tell() for _ in range(tasks)]))
             return
         from tarry import zookeeper
 
-        kind = zookeeper.AsyncClient if told.get("face") == "async" else zookeeper.Client
+        kind = zookeeper.AsyncClient if told.get("client_kind") == "async" else zookeeper.Client
         ensemble = kind(told["zookeeper"], namespace="chaos", session_timeout="2s")
         try:
             if role == "locker":
@@ -382,7 +382,7 @@ class ClientProcess:
                 await (self.push(queue) if role == "pusher" else self.poll(queue))
         finally:
             with suppress(Exception):
-                await (ensemble.close() if told.get("face") == "async" else Blocking(ensemble).close())
+                await (ensemble.close() if told.get("client_kind") == "async" else Blocking(ensemble).close())
 
     async def awaited(self) -> None:
         kind = tarry.AsyncHTTPClient if self.told.get("http") else tarry.AsyncClient
@@ -410,7 +410,7 @@ async def _together(tellings: list[Coroutine[Any, Any, None]]) -> None:
 
 def main(words: str) -> None:
     client = ClientProcess(json.loads(words))
-    if client.told.get("face") != "async":
+    if client.told.get("client_kind") != "async":
         client.blocking()
     elif client.told.get("uvloop"):
         import uvloop

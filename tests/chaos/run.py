@@ -225,30 +225,33 @@ def process_specs(run: Run) -> list[ProcessSpec]:
     made = [
         ProcessSpec("service", {"url": now.url, "port": port}),
         ProcessSpec("worker", {**common, "processes": 2}),
-        ProcessSpec("producer", {**common, "face": "sync", "batch": 300, "rate": 1100 * rate}),
-        ProcessSpec("producer", {**common, "face": "async", "batch": 500, "rate": 1100 * rate, "uvloop": True}),
-        ProcessSpec("producer", {**common, "face": "sync", "rate": 150 * rate}),
-        ProcessSpec("producer", {**common, "face": "async", "rate": 200 * rate, "tasks": 8}),
-        ProcessSpec("producer", {**http, "face": "sync", "batch": 200, "rate": 300 * rate}),
-        ProcessSpec("producer", {**http, "face": "async", "rate": 60 * rate, "tasks": 3}),
-        ProcessSpec("manager", {**common, "face": "sync", "batch": 40}),
-        ProcessSpec("manager", {**common, "face": "async", "uvloop": True}),
+        ProcessSpec("producer", {**common, "client_kind": "sync", "batch": 300, "rate": 1100 * rate}),
+        ProcessSpec("producer", {**common, "client_kind": "async", "batch": 500, "rate": 1100 * rate, "uvloop": True}),
+        ProcessSpec("producer", {**common, "client_kind": "sync", "rate": 150 * rate}),
+        ProcessSpec("producer", {**common, "client_kind": "async", "rate": 200 * rate, "tasks": 8}),
+        ProcessSpec("producer", {**http, "client_kind": "sync", "batch": 200, "rate": 300 * rate}),
+        ProcessSpec("producer", {**http, "client_kind": "async", "rate": 60 * rate, "tasks": 3}),
+        ProcessSpec("manager", {**common, "client_kind": "sync", "batch": 40}),
+        ProcessSpec("manager", {**common, "client_kind": "async", "uvloop": True}),
     ]
     consumers: list[dict[str, Any]] = [
-        {**common, "face": "sync", "batch": 500},
-        {**common, "face": "async", "batch": 500, "uvloop": True},
-        {**common, "face": "async", "batch": 300},
-        {**common, "face": "sync"},
-        {**common, "face": "async", "tasks": 8},
-        {**http, "face": "sync", "batch": 200},
-        {**http, "face": "async", "tasks": 3},
+        {**common, "client_kind": "sync", "batch": 500},
+        {**common, "client_kind": "async", "batch": 500, "uvloop": True},
+        {**common, "client_kind": "async", "batch": 300},
+        {**common, "client_kind": "sync"},
+        {**common, "client_kind": "async", "tasks": 8},
+        {**http, "client_kind": "sync", "batch": 200},
+        {**http, "client_kind": "async", "tasks": 3},
     ]
     made += [ProcessSpec("consumer", told) for told in consumers]
     if run.few:  # of each kind, one by one and in batches, blocking and awaited, one
         made = [made[number] for number in (0, 1, 2, 5, 6, 9, 11, 13, 14)]
     if family.workload == "migrating":
         there = {**common, "url": now.other_url, "topics": ["new"], "partitions": 4}
-        made += [ProcessSpec("consumer", {**there, "face": face, "batch": 300}) for face in ("sync", "async")]
+        made += [
+            ProcessSpec("consumer", {**there, "client_kind": client_kind, "batch": 300})
+            for client_kind in ("sync", "async")
+        ]
         made += [ProcessSpec("worker", {**there, "processes": 1})]
     if family.workload == "mixed":
         place = older_place(run.folder)
@@ -270,11 +273,17 @@ def process_specs(run: Run) -> list[ProcessSpec]:
 
 def guarded(run: Run, common: dict[str, Any]) -> list[ProcessSpec]:
     told = {**common, "topics": [], "zookeeper": run.environment.zookeeper.hosts}
-    faces = ("sync", "async")
+    client_kinds = ("sync", "async")
     return [
-        *[ProcessSpec("pusher", {**told, "face": face, "batch": 400, "rate": 2200 * run.rate}) for face in faces],
-        *[ProcessSpec("poller", {**told, "face": face, "batch": 500}) for face in faces],
-        *[ProcessSpec("locker", {**told, "face": face}) for face in (*faces, *faces)],
+        *[
+            ProcessSpec("pusher", {**told, "client_kind": client_kind, "batch": 400, "rate": 2200 * run.rate})
+            for client_kind in client_kinds
+        ],
+        *[ProcessSpec("poller", {**told, "client_kind": client_kind, "batch": 500}) for client_kind in client_kinds],
+        *[
+            ProcessSpec("locker", {**told, "client_kind": client_kind})
+            for client_kind in (*client_kinds, *client_kinds)
+        ],
     ]
 
 

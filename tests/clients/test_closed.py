@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import tarry
-from service.served import Served
+from service.running_service import Served
 
 CLOSED = "client: it is closed"
 Make = Callable[[], tarry.Client]

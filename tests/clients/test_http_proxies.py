@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tarry
-from clients.test_http_strangers import stranger
+from clients.test_not_a_service import stranger
 from tarry import BadInput, ServerUnfit, Unavailable
 
 KINDS = [tarry.HTTPClient, tarry.AsyncHTTPClient]

@@ -1,7 +1,7 @@
-"""A world for a story: a server, a face, names of its own; and what the story has said to it, verb by verb.
+"""A world for a story: a server, a client, names of its own; and what the story has said to it, verb by verb.
 
     async def story(world):                       one text
-        queue = world.client.blocking_queue(…)    a handle of either face, whose verbs are awaited, and noted
+        queue = world.client.blocking_queue(…)    a handle of either client, whose verbs are awaited, and noted
         assert await queue.take() == "tea"
 
 The stories go by real time, and wait where the next thing is a moment away.
@@ -22,7 +22,7 @@ import tarry
 
 PATIENCE_S = 30
 HANDLES = ("topic", "schedules", "lock", "guarded_queue", "delayed_queue", "blocking_queue", "map_cache")
-"""What makes a handle is no verb of the server: it answers at once in both faces."""
+"""What makes a handle is no verb of the server: it answers at once in both clients."""
 OURS = {"belongs_to"}
 """Public in name only: the client's own."""
 Said = dict[str, set[str]]
@@ -97,8 +97,8 @@ def _plain(given: tuple[Any, ...]) -> tuple[Any, ...]:
 class Environment:
     """``name``: for what has no namespace, because Java knows none."""
 
-    def __init__(self, face: str, url: str, name: str, **options: Any) -> None:
-        self.face = face
+    def __init__(self, client_kind: str, url: str, name: str, **options: Any) -> None:
+        self.client_kind = client_kind
         self.url = url
         self.name = name
         self.said: Said = defaultdict(set)
@@ -113,22 +113,22 @@ class Environment:
 
     def another(self, url: str | None = None, **options: Any) -> Any:
         """One more client."""
-        kind: Any = tarry.Client if self.face == "sync" else tarry.AsyncClient
+        kind: Any = tarry.Client if self.client_kind == "sync" else tarry.AsyncClient
         made = kind(url or self.url, **{**self._options, **options})
         self._opened.append(made)
         return AnswerProxy(made, self.said)
 
     def function(self, plain: Any) -> Any:
-        """A handler, or a loader, as the face wants it."""
+        """A handler, or a loader, as the client wants it."""
 
         async def awaited(*given: Any) -> Any:
             return plain(*given)
 
-        return plain if self.face == "sync" else awaited
+        return plain if self.client_kind == "sync" else awaited
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Future[Any]:
         """Something that waits: in a thread, which nobody waits for when the story fails, or in a task."""
-        if self.face == "async":
+        if self.client_kind == "async":
             return asyncio.ensure_future(work())
         done: Future[Any] = Future()
 

@@ -9,7 +9,7 @@ import pytest
 
 import tarry
 from conformance.environment import Environment
-from story.test_faces import (
+from story.test_adapters import (
     a_job_goes_in,
     it_is_handed_out_and_settled,
     it_is_minded_by_its_id,
@@ -23,7 +23,7 @@ WAIT_S = 30
 async def topics(world: Environment) -> None:
     topic = world.topic("测试")
     await a_job_goes_in(topic)
-    await it_is_handed_out_and_settled(world, topic)  # type: ignore[arg-type]  # it has what a face has
+    await it_is_handed_out_and_settled(world, topic)  # type: ignore[arg-type]  # it has what a client has
     await it_is_minded_by_its_id(topic)
     await the_topic_is_ruled(topic)
     await several_topics_are_one(world, topic)  # type: ignore[arg-type]

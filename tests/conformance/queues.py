@@ -223,7 +223,7 @@ async def who_waits_is_counted_and_served(world: Environment, mine: Any, theirs:
 
 
 async def guarded(grant: Any) -> Any:
-    """The block that needs the lock, in either face."""
+    """The block that needs the lock, in either client."""
     block = await grant.guard()
     return _Block(block)
 

@@ -172,7 +172,7 @@ async def acquired_and_released(lock: Any) -> int:
 
 
 def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[], None]) -> None:
-    """Both faces at once, through one change."""
+    """Both clients at once, through one change."""
     number = next(_numbers)
     before, after = threading.Barrier(len(FACES) + 1), threading.Event()
     faults: list[BaseException] = []
@@ -181,16 +181,16 @@ def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[
         await asyncio.to_thread(before.wait)
         await asyncio.to_thread(after.wait)
 
-    def live(face: str) -> None:
-        namespace = f"goes-on-{face}-{number}"
-        world = Environment(face, url, namespace, patience="60s")
+    def live(client_kind: str) -> None:
+        namespace = f"goes-on-{client_kind}-{number}"
+        world = Environment(client_kind, url, namespace, patience="60s")
         try:
             asyncio.run(world.tell(lambda world: everything_goes_on(world, Names(goes, namespace), changed)))
         except BaseException as fault:  # noqa: BLE001  # the test is told
             faults.append(fault)
             before.abort()
 
-    threads = [threading.Thread(target=live, args=(face,), name=f"story-{face}") for face in FACES]
+    threads = [threading.Thread(target=live, args=(client_kind,), name=f"story-{client_kind}") for client_kind in FACES]
     for thread in threads:
         thread.start()
     try:
@@ -209,9 +209,9 @@ def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held locks are renewed while the test looks."""
-    for face in ("blocking", "awaited"):
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.3)
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.3)
+    for client_kind in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 0.3)
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.LONGEST_SLEEP_S", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -274,13 +274,15 @@ def test_everything_continues_after_a_sentinel_failover(sentinel_group: Sentinel
         sentinel_group.until_replicated()
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_client_that_finds_a_replica_looks_for_the_master(constellation: Callable[[str], Any], face: str) -> None:
+@pytest.mark.parametrize("client_kind", FACES)
+def test_a_client_that_finds_a_replica_looks_for_the_master(
+    constellation: Callable[[str], Any], client_kind: str
+) -> None:
     """A mover asks once and goes on to the next look: it must find the master by itself all the same."""
     made = constellation("sentinels of valkey")
     master = made.master()
     replica = next(one for one in made.data if one is not master)
-    name = f"misled-{face}"
+    name = f"misled-{client_kind}"
 
     async def story(world: Environment) -> None:
         await world.client.topic("orders").add(1)
@@ -291,10 +293,10 @@ def test_a_client_that_finds_a_replica_looks_for_the_master(constellation: Calla
 
         async def mastered() -> bool:
             answers = runner.send_batch([asked])
-            [answer] = await answers if world.face == "async" else answers
+            [answer] = await answers if world.client_kind == "async" else answers
             return not isinstance(answer, tarry.TarryError)
 
         assert not await mastered()
         await world.until(mastered)
 
-    asyncio.run(Environment(face, made.url, name).tell(story))
+    asyncio.run(Environment(client_kind, made.url, name).tell(story))

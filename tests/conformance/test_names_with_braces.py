@@ -38,41 +38,43 @@ SHARED: dict[str, Callable[[Environment, str], Any]] = {
 }
 
 
-def told(face: str, url: str, story: Any) -> None:
-    perform(Environment(face, url, f"braces-{next(_numbers)}").tell(story))
+def told(client_kind: str, url: str, story: Any) -> None:
+    perform(Environment(client_kind, url, f"braces-{next(_numbers)}").tell(story))
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("client_kind", FACES)
 @pytest.mark.parametrize("feature", OURS)
 @pytest.mark.parametrize("place", PLACES)
-def test_our_names_with_braces_are_refused(constellation: Any, place: str, feature: str, face: str) -> None:
+def test_our_names_with_braces_are_refused(constellation: Any, place: str, feature: str, client_kind: str) -> None:
     async def story(world: Environment) -> None:
         for name in BROKEN:
             with pytest.raises(tarry.BadInput, match=r"delimit hash tags"):
                 await OURS[feature](world, name)
 
-    told(face, constellation(place).url, story)
+    told(client_kind, constellation(place).url, story)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("client_kind", FACES)
 @pytest.mark.parametrize("feature", SHARED)
 def test_shared_names_with_keys_in_several_slots_are_refused_on_a_cluster(
-    constellation: Any, feature: str, face: str
+    constellation: Any, feature: str, client_kind: str
 ) -> None:
     async def story(world: Environment) -> None:
         for name in APART:
             with pytest.raises(tarry.BadInput, match="several slots"):
                 await SHARED[feature](world, name)
 
-    told(face, constellation(PLACES[0]).url, story)
+    told(client_kind, constellation(PLACES[0]).url, story)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("client_kind", FACES)
 @pytest.mark.parametrize("feature", SHARED)
 @pytest.mark.parametrize("place", PLACES)
-def test_shared_names_with_braces_follow_redisson(constellation: Any, place: str, feature: str, face: str) -> None:
+def test_shared_names_with_braces_follow_redisson(
+    constellation: Any, place: str, feature: str, client_kind: str
+) -> None:
     async def story(world: Environment) -> None:
         for name in TOGETHER + (APART if place == PLACES[1] else []):
-            await SHARED[feature](world, f"{feature} {face} {world.name} {name}")
+            await SHARED[feature](world, f"{feature} {client_kind} {world.name} {name}")
 
-    told(face, constellation(place).url, story)
+    told(client_kind, constellation(place).url, story)

@@ -110,12 +110,12 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -
         assert running.wait(WAIT_S) == 0, log.read_text()
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_every_verb_of_a_topic_works_over_http(served: Any, url: str, namespace: str, face: str) -> None:
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_every_verb_of_a_topic_works_over_http(served: Any, url: str, namespace: str, client_kind: str) -> None:
     served.call(served.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
     try:
-        world = Environment(face, url, namespace)
-        kind: Any = tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient
+        world = Environment(client_kind, url, namespace)
+        kind: Any = tarry.HTTPClient if client_kind == "sync" else tarry.AsyncHTTPClient
         world.through(kind(served.url, namespace=namespace))
         perform(world.tell(jobs.topics))
     finally:

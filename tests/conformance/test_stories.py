@@ -24,14 +24,14 @@ PLACES = {
     "cluster of redis8": "async",
     "sentinels of redis8": "async",
 }
-"""Of a second kind of server one face is enough: a server does not see which it is."""
+"""Of a second kind of server one client is enough: a server does not see which it is."""
 COLUMNS = [
     (ALONE, "sync"),
     (ALONE, "async"),
     *(
-        pytest.param(place, face, marks=pytest.mark.otherserver)
-        for place, faces in PLACES.items()
-        for face in faces.split()
+        pytest.param(place, client_kind, marks=pytest.mark.otherserver)
+        for place, client_kinds in PLACES.items()
+        for client_kind in client_kinds.split()
     ),
 ]
 TABLE: dict[str, tuple[Callable[[Environment], Any], tuple[type, ...]]] = {
@@ -51,10 +51,10 @@ _numbers = itertools.count()
 
 
 @pytest.mark.parametrize("feature", TABLE)
-@pytest.mark.parametrize(("place", "face"), COLUMNS)
-def test_every_verb_of_every_feature_works(place: str, feature: str, face: str, url: str) -> None:
+@pytest.mark.parametrize(("place", "client_kind"), COLUMNS)
+def test_every_verb_of_every_feature_works(place: str, feature: str, client_kind: str, url: str) -> None:
     story, handles = TABLE[feature]
-    world = Environment(face, url, f"everywhere-{next(_numbers)}")
+    world = Environment(client_kind, url, f"everywhere-{next(_numbers)}")
     perform(world.tell(story))
     if feature == "native maps":
         assert ("clear" in world.said["MapCache"]) == (not place.endswith("redis7")), "told all, or refused at once"

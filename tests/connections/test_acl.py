@@ -132,11 +132,11 @@ async def waiting_for_very_many(world: Environment) -> None:
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_consumer_user_waits_for_very_many_topics(request: pytest.FixtureRequest, face: str) -> None:
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_a_consumer_user_waits_for_very_many_topics(request: pytest.FixtureRequest, client_kind: str) -> None:
     name = f"consumer-{next(_numbers)}"
     with user("cluster of valkey", request, name, *rules("consumer", name), *HEARS) as url:
-        perform(Environment(face, url, name).tell(waiting_for_very_many))
+        perform(Environment(client_kind, url, name).tell(waiting_for_very_many))
 
 
 async def producing(world: Environment) -> None:
@@ -163,11 +163,11 @@ def test_a_producer_user_can_produce(place: str, request: pytest.FixtureRequest)
         perform(Environment("sync", url, name).tell(producing))
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
 @pytest.mark.parametrize("missing", ["hset", "zadd", "time", "sadd", "eval", "evalsha"])
 @pytest.mark.parametrize("place", TOLD)
 def test_a_missing_command_is_named_before_anything_is_written(
-    place: str, missing: str, face: str, request: pytest.FixtureRequest
+    place: str, missing: str, client_kind: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"lacks-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name), f"-{missing}") as url:
@@ -176,14 +176,14 @@ def test_a_missing_command_is_named_before_anything_is_written(
             with pytest.raises(tarry.ServerUnfit, match=f"(?i){missing}"):
                 await world.topic("orders").add(1)
 
-        perform(Environment(face, url, name).tell(adds))
+        perform(Environment(client_kind, url, name).tell(adds))
     with user(place, request, name, *rules("all", name)) as url, tarry.Client(url, namespace=name) as client:
         assert not client.topic("orders").list().jobs
         assert client.topic("orders").check().ok
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_a_forbidden_key_is_named_in_the_error(face: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_a_forbidden_key_is_named_in_the_error(client_kind: str, request: pytest.FixtureRequest) -> None:
     name = f"stranger-{next(_numbers)}"
     narrow = [f"~tarry:{{{name}/mine*", f"~tarry:{name}:*"]
     line = [word for word in rules("producer", name) if not word.startswith("~")]
@@ -194,7 +194,7 @@ def test_a_forbidden_key_is_named_in_the_error(face: str, request: pytest.Fixtur
             with pytest.raises(tarry.ServerUnfit, match=rf"permissions to access .*tarry:{{{name}/theirs}}:\w+$"):
                 await world.topic("theirs").add(1)
 
-        perform(Environment(face, url, name).tell(adds))
+        perform(Environment(client_kind, url, name).tell(adds))
 
 
 def test_permission_checks_never_crash_the_server(own_server: Callable[..., ServerProcess]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faults.both_clients import KINDS, AnyClient
+from faults.any_client import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, sentinels
 from tarry.connections.address import find_address
 from tarry.connections.faults import ServerRefused

@@ -10,7 +10,7 @@ import pytest
 import servers
 import tarry
 from dashboard.conftest import Site
-from service.served import serve
+from service.running_service import serve
 
 pytestmark = pytest.mark.otherserver
 

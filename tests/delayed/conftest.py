@@ -15,7 +15,7 @@ import pytest
 import redis
 
 import tarry
-from story.faces import Awaited
+from story.adapters import Awaited
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faults.conftest import kind, make_client
-from story import faces
+from story import adapters
 from tarry.clients.testing import Clock
 
 pytest.register_assert_rewrite("distributed.waiters")
@@ -41,12 +41,12 @@ def either(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["sync", "async"])
-def face(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: str) -> Iterator[Any]:
-    made = faces.imaginary(request.param, url, clock, namespace)
+def adapter(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: str) -> Iterator[Any]:
+    made = adapters.imaginary(request.param, url, clock, namespace)
     yield made
-    faces.end(made)
+    adapters.end(made)
 
 
 @pytest.fixture
-def topic(face: Any) -> Any:
-    return face.topic("orders", partitions=PARTS)
+def topic(adapter: Any) -> Any:
+    return adapter.topic("orders", partitions=PARTS)

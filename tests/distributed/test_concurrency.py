@@ -13,7 +13,7 @@ from redis.crc import key_slot
 import servers
 import tarry
 from distributed.conftest import PARTS
-from faults.both_clients import KINDS, AnyClient
+from faults.any_client import KINDS, AnyClient
 from server_groups import told, until
 from tarry.connections import blocking
 from tarry.connections.embedded.process import ServerProcess

@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from distributed.conftest import PARTS
-from story.faces import Awaited
+from story.adapters import Awaited
 from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.core.requests import Command
@@ -24,9 +24,9 @@ NAMES = [f"s{n}" for n in range(12)]
 
 
 @pytest.fixture
-def schedules(face: Any) -> Any:
-    blocking = isinstance(face.client, tarry.Client)
-    return Awaited(face.client.schedules) if blocking else face.client.schedules
+def schedules(adapter: Any) -> Any:
+    blocking = isinstance(adapter.client, tarry.Client)
+    return Awaited(adapter.client.schedules) if blocking else adapter.client.schedules
 
 
 def test_the_schedule_names_cover_all_partitions() -> None:
@@ -46,7 +46,7 @@ def test_other_ids_are_placed_by_their_whole_text(id: str) -> None:
 
 
 def test_partitioned_schedules_fire_and_their_jobs_are_found_by_id(
-    face: Any, topic: Any, schedules: Any, clock: Clock
+    adapter: Any, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     async def story() -> None:
         await topic.stats()
@@ -55,11 +55,11 @@ def test_partitioned_schedules_fire_and_their_jobs_are_found_by_id(
             assert (made.topic, made.id, made.body) == ("orders", name, n)
         assert [one.id for one in await schedules.list("orders")] == NAMES, "by their next occurrence"
         assert len(await schedules.list()) == 12
-        assert await face.run(schedule_verbs.count_schedules(topic.verbs)) == 12
+        assert await adapter.run(schedule_verbs.count_schedules(topic.verbs)) == 12
         sizes = Counter(partition_of_name(name.encode(), PARTS) for name in NAMES)
-        parts = await face.run(topic.verbs.partitions())
+        parts = await adapter.run(topic.verbs.partitions())
         plans = [schedule_keys(part.keys)[-2] for part in parts]
-        assert [await face.run(Command((b"HLEN", key), int)) for key in plans] == [sizes[n] for n in range(PARTS)]
+        assert [await adapter.run(Command((b"HLEN", key), int)) for key in plans] == [sizes[n] for n in range(PARTS)]
         assert await schedules.pause("orders", "s1") is await schedules.pause("orders", "s2") is True
         assert await schedules.resume("orders", "s2") is True
         assert await schedules.delete("orders", "s3") is True
@@ -77,10 +77,10 @@ def test_partitioned_schedules_fire_and_their_jobs_are_found_by_id(
         clock.advance("1h")
         assert len([job for _ in range(4) for job in await topic.pop_many(20)]) == 10
 
-    face.perform(story())
+    adapter.perform(story())
 
 
-def test_a_waiting_pop_gets_the_job_at_its_occurrence(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
+def test_a_waiting_pop_gets_the_job_at_its_occurrence(adapter: Any, topic: Any, schedules: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.stats()
         began = clock.us
@@ -90,8 +90,8 @@ def test_a_waiting_pop_gets_the_job_at_its_occurrence(face: Any, topic: Any, sch
             assert clock.us - began == n * 300_000_000
             await topic.finish(job)
 
-    if face.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
-        face.perform(story())
+    if adapter.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
+        adapter.perform(story())
 
 
 def test_declared_schedules_are_partitioned_too(url: str, clock: Clock, namespace: str) -> None:
@@ -129,17 +129,17 @@ def test_declared_schedules_are_partitioned_too(url: str, clock: Clock, namespac
     asyncio.run(story())
 
 
-def test_a_damaged_schedule_is_listed_among_the_others(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
+def test_a_damaged_schedule_is_listed_among_the_others(adapter: Any, topic: Any, schedules: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.stats()
         for name in NAMES[:3]:
             await schedules.put("orders", name, every="1h")
         await schedules.put("plain", "tea", every="1h")
-        parts = await face.run(topic.verbs.partitions())
+        parts = await adapter.run(topic.verbs.partitions())
         where = schedule_keys(parts[partition_of_name(b"s1", PARTS)].keys)[-2]
-        stored = await face.run(Command((b"HGET", where, b"s1"), bytes))
+        stored = await adapter.run(Command((b"HGET", where, b"s1"), bytes))
         for wrong in (b"torn", stored[:40], stored.replace(b"every_us", b"every_xx").replace(b"{", b"[", 1)):
-            await face.run(Command((b"HSET", where, b"s1", wrong), int))
+            await adapter.run(Command((b"HSET", where, b"s1", wrong), int))
             listed = await schedules.list()
             assert sorted((one.topic, one.id, one.damaged) for one in listed) == [
                 ("orders", "s0", False), ("orders", "s1", True), ("orders", "s2", False), ("plain", "tea", False)
@@ -156,4 +156,4 @@ def test_a_damaged_schedule_is_listed_among_the_others(face: Any, topic: Any, sc
         assert (mended.damaged, mended.next) == (False, clock.now + timedelta(minutes=1))
         assert await schedules.delete("orders", "s1") is True
 
-    face.perform(story())
+    adapter.perform(story())

@@ -18,11 +18,11 @@ from tarry.values.keys import SLOTS, partition_keys, partition_of
 from tarry.verbs.jobs.partitions import partition_of_id
 
 
-def told(face: Any, story: Any) -> Any:
-    return face.perform(story)
+def told(adapter: Any, story: Any) -> Any:
+    return adapter.perform(story)
 
 
-def test_jobs_are_stored_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
+def test_jobs_are_stored_in_the_partition_of_their_id(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         added = await topic.add_many([tarry.NewJob(n, id=f"job-{n}") for n in range(50)], delay="1h")
         assert [one.id for one in added] == [f"job-{n}" for n in range(50)]
@@ -30,12 +30,12 @@ def test_jobs_are_stored_in_the_partition_of_their_id(face: Any, topic: Any) -> 
         one = await topic.add("one", delay="3h")
         ids = [*(job.id for job in added), *(job.id for job in made), one.id]
         counts = Counter(partition_of_id(id, PARTS) for id in ids)
-        parts = await face.run(topic.verbs.partitions())
-        sizes = [(await face.run(part.stats())).delayed for part in parts]
+        parts = await adapter.run(topic.verbs.partitions())
+        sizes = [(await adapter.run(part.stats())).delayed for part in parts]
         assert sizes == [counts[n] for n in range(PARTS)]
         assert min(sizes) > 0
 
-    told(face, story())
+    told(adapter, story())
 
 
 def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
@@ -62,7 +62,7 @@ def test_a_hash_tag_names_its_topic_and_partition() -> None:
     assert partition_of(b"a.b/c") == (b"a.b/c", -1)
 
 
-def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Clock) -> None:
+def test_every_verb_works_as_on_a_plain_topic(adapter: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=n) for n in range(40)])
         assert [job.id for job in await topic.list("delayed", limit=1000)] == [str(n) for n in range(1, 40)]
@@ -101,10 +101,10 @@ def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Cloc
         assert (await topic.check()).ok
         assert await topic.purge() == 4
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_a_waiting_pop_is_served_from_any_partition(face: Any, topic: Any, clock: Clock) -> None:
+def test_a_waiting_pop_is_served_from_any_partition(adapter: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         for n in range(12):
             await topic.add(n, delay="5s", id=f"wait-{n}")
@@ -115,19 +115,19 @@ def test_a_waiting_pop_is_served_from_any_partition(face: Any, topic: Any, clock
         await topic.finish_many(jobs)
         assert await topic.pop(wait="10s") is None
 
-    if face.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
-        told(face, story())
+    if adapter.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
+        told(adapter, story())
 
 
-def test_pop_many_with_a_wait_takes_ready_jobs_of_all_partitions(face: Any, topic: Any) -> None:
+def test_pop_many_with_a_wait_takes_ready_jobs_of_all_partitions(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(40))
         assert len(await topic.pop_many(100, wait="1s")) == 40
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_release_holder_releases_no_more_than_its_limit(face: Any, topic: Any) -> None:
+def test_release_holder_releases_no_more_than_its_limit(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(40))
         while await topic.pop_many(10):
@@ -137,10 +137,10 @@ def test_release_holder_releases_no_more_than_its_limit(face: Any, topic: Any) -
         assert (await topic.stats()).ready == 3
         assert await topic.release_holder(mine, limit=100) == 37
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_partitions_are_drained_evenly(face: Any, topic: Any) -> None:
+def test_partitions_are_drained_evenly(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])
         jobs = [job for _ in range(20) for job in await topic.pop_many(10)]
@@ -148,87 +148,87 @@ def test_partitions_are_drained_evenly(face: Any, topic: Any) -> None:
         assert counts == dict.fromkeys(range(PARTS), 40)
         await topic.finish_many(jobs)
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_the_number_of_partitions_is_discovered_and_cannot_change(face: Any, topic: Any) -> None:
+def test_the_number_of_partitions_is_discovered_and_cannot_change(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add("tea", id="tea", delay="1h")
-        again = face.topic("orders")
+        again = adapter.topic("orders")
         assert (await again.get("tea")).body == "tea"
-        other = type(face.client)(face.client.engine.config.address.url, namespace=face.client.namespace)
-        if face.client.engine.config.address.kind == "server":
+        other = type(adapter.client)(adapter.client.engine.config.address.url, namespace=adapter.client.namespace)
+        if adapter.client.engine.config.address.kind == "server":
             found = other.topic("orders").stats()
             assert (found if not asyncio.iscoroutine(found) else await found).delayed == 1
             closing = other.close()
             if closing is not None:
                 await closing
         with pytest.raises(BadInput, match="has 5, not 4"):
-            await wrong(face, "orders", 4).stats()
-        await face.topic("plain").add("tea", delay="1h")
+            await wrong(adapter, "orders", 4).stats()
+        await adapter.topic("plain").add("tea", delay="1h")
         with pytest.raises(BadInput, match="has been used"):
-            await wrong(face, "plain", 2).stats()
+            await wrong(adapter, "plain", 2).stats()
         with pytest.raises(BadInput, match="reach them all"):
             await topic.add_many([1, 2], atomic=True)
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_the_first_verb_of_any_handle_creates_the_partitions(face: Any) -> None:
+def test_the_first_verb_of_any_handle_creates_the_partitions(adapter: Any) -> None:
     """The number has been said, and no verb of that handle was called yet."""
 
     async def story() -> None:
-        face.topic("orders", partitions=PARTS)
-        other = face.topic("orders")
+        adapter.topic("orders", partitions=PARTS)
+        other = adapter.topic("orders")
         await other.add("tea")
-        assert len(await face.run(other.verbs.partitions())) == PARTS
-        schedules = face.client.schedules
-        face.topic("letters", partitions=2)
+        assert len(await adapter.run(other.verbs.partitions())) == PARTS
+        schedules = adapter.client.schedules
+        adapter.topic("letters", partitions=2)
         made = schedules.put("letters", "s", every="1h")
         assert (await made if asyncio.iscoroutine(made) else made).next is not None
-        assert len(await face.run(face.topic("letters").verbs.partitions())) == 2
+        assert len(await adapter.run(adapter.topic("letters").verbs.partitions())) == 2
 
-    told(face, story())
+    told(adapter, story())
 
 
-def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(face: Any) -> None:
+def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(adapter: Any) -> None:
     async def story() -> None:
-        await face.topic("plain").add("tea", id="tea", delay="1h")
+        await adapter.topic("plain").add("tea", id="tea", delay="1h")
         with pytest.raises(BadInput, match="has been used"):
-            await wrong(face, "plain", 2).stats()
-        again = face.topic("plain")
-        face.client.engine.config._known_partitions.counts.clear()
+            await wrong(adapter, "plain", 2).stats()
+        again = adapter.topic("plain")
+        adapter.client.engine.config._known_partitions.counts.clear()
         assert (await again.get("tea")).body == "tea"
 
-    told(face, story())
+    told(adapter, story())
 
 
-def wrong(face: Any, name: str, partitions: int) -> Any:
+def wrong(adapter: Any, name: str, partitions: int) -> Any:
     """A handle that nobody checks at the end."""
-    made = face.topic(name, partitions=partitions)
-    face.topics_made.remove(made)
+    made = adapter.topic(name, partitions=partitions)
+    adapter.topics_made.remove(made)
     return made
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1025, True, "8", 2.0])
-def test_an_invalid_number_of_partitions_is_refused(face: Any, wrong: Any) -> None:
+def test_an_invalid_number_of_partitions_is_refused(adapter: Any, wrong: Any) -> None:
     with pytest.raises(BadInput, match="partitions"):
-        face.topic("orders", partitions=wrong)
+        adapter.topic("orders", partitions=wrong)
 
 
-def test_a_plain_topic_migrates_into_a_partitioned_one(face: Any, clock: Clock) -> None:
+def test_a_plain_topic_migrates_into_a_partitioned_one(adapter: Any, clock: Clock) -> None:
     async def story() -> None:
-        old, new = face.topic("old"), face.topic("new", partitions=3)
+        old, new = adapter.topic("old"), adapter.topic("new", partitions=3)
         await old.add_many([tarry.NewJob(n, id=f"{n}", delay=60 + n) for n in range(300)])
         target = getattr(new, "plain", new)
-        done = face.client.migrate("old", target)
+        done = adapter.client.migrate("old", target)
         assert (done if isinstance(done, tarry.Migrated) else await done) == tarry.Migrated(300, 0, 0)
         assert [job.id for job in await new.list(limit=1000)] == [str(n) for n in range(300)]
-        sizes = [(await face.run(part.stats())).delayed for part in await face.run(new.verbs.partitions())]
+        sizes = [(await adapter.run(part.stats())).delayed for part in await adapter.run(new.verbs.partitions())]
         assert sum(sizes) == 300
         assert min(sizes) > 50
 
-    told(face, story())
+    told(adapter, story())
 
 
 def test_a_worker_consumes_all_partitions(url: str, clock: Clock, namespace: str) -> None:
@@ -256,7 +256,7 @@ def test_a_worker_consumes_all_partitions(url: str, clock: Clock, namespace: str
     assert sorted(done) == [n for n in range(60) if n % 10 != 3]
 
 
-def test_jobs_of_one_partition_come_in_order_of_due_time(face: Any, topic: Any, clock: Clock) -> None:
+def test_jobs_of_one_partition_come_in_order_of_due_time(adapter: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=(n * 37) % 100) for n in range(100)])
         clock.advance("2m")
@@ -266,4 +266,4 @@ def test_jobs_of_one_partition_come_in_order_of_due_time(face: Any, topic: Any, 
             dues = [job.due for job in jobs if partition_of_id(job.id, PARTS) == index]
             assert dues == sorted(dues)
 
-    told(face, story())
+    told(adapter, story())

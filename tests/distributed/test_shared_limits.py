@@ -88,7 +88,7 @@ def test_a_partitioned_rate_is_never_exceeded_and_almost_reached(
         assert len(now) == defaults.burst
 
 
-def test_limits_hold_over_all_partitions(face: Any, topic: Any, clock: Clock) -> None:
+def test_limits_hold_over_all_partitions(adapter: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         assert (await topic.configure(concurrency=7, max_lateness="1h")).concurrency == 7
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(200)])
@@ -112,10 +112,10 @@ def test_limits_hold_over_all_partitions(face: Any, topic: Any, clock: Clock) ->
         assert await topic.pop() is None
         assert (await topic.stats()).limited is None
 
-    face.perform(story())
+    adapter.perform(story())
 
 
-def test_the_share_of_an_empty_partition_is_not_used_by_others(face: Any, topic: Any, clock: Clock) -> None:
+def test_the_share_of_an_empty_partition_is_not_used_by_others(adapter: Any, topic: Any, clock: Clock) -> None:
     async def story() -> None:
         await topic.configure(rate="10/s")
         ids = [f"{n}" for n in range(500)]
@@ -128,4 +128,4 @@ def test_the_share_of_an_empty_partition_is_not_used_by_others(face: Any, topic:
             await topic.finish_many([job])
         assert 19 <= taken <= 21, "two a second, of ten"
 
-    face.perform(story())
+    adapter.perform(story())

@@ -55,12 +55,12 @@ VERBS: dict[str, tuple[Any, ...]] = {
 NAMED = {"reschedule": {"delay": 5}, "schedules.put": {"every": "1h"}, "configure": {"concurrency": PARTS}}
 
 
-async def told(verb: str, topic: Any, face: Any) -> Any:
+async def told(verb: str, topic: Any, adapter: Any) -> Any:
     """What a verb answers, without what differs from topic to topic."""
     given, named = VERBS[verb], NAMED.get(verb, {})
     name = verb.removeprefix("schedules.").split()[0]
     if verb.startswith("schedules."):
-        answer = getattr(face.client.schedules, name)(getattr(topic, "plain", topic), *given, **named)
+        answer = getattr(adapter.client.schedules, name)(getattr(topic, "plain", topic), *given, **named)
     else:
         answer = getattr(topic, name)(*given, **named)
     answer = await answer if hasattr(answer, "__await__") else answer
@@ -72,18 +72,18 @@ async def told(verb: str, topic: Any, face: Any) -> Any:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_discovers_new_partitions(face: Any, url: str, clock: Clock, verb: str) -> None:
+def test_every_verb_discovers_new_partitions(adapter: Any, url: str, clock: Clock, verb: str) -> None:
     async def story() -> None:
-        stale, fresh = face.topic("orders"), face.topic("twin", partitions=PARTS)
+        stale, fresh = adapter.topic("orders"), adapter.topic("twin", partitions=PARTS)
         assert (await stale.stats()).added == 0
         assert stale.verbs.single is not None
-        with TestClient(url, clock, namespace=face.client.namespace) as other:
+        with TestClient(url, clock, namespace=adapter.client.namespace) as other:
             topic = other.topic("orders", partitions=PARTS)
             for one in (topic, other.topic("twin", partitions=PARTS)):
                 one.add("zero", id="0")
                 one.add("one", id="1", delay="1h")
             plain = other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes))
-            answers = [await told(verb, one, face) for one in (stale, fresh)]
+            answers = [await told(verb, one, adapter) for one in (stale, fresh)]
             assert answers[0] == answers[1]
             assert stale.verbs.single is None
             assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS
@@ -92,37 +92,37 @@ def test_every_verb_discovers_new_partitions(face: Any, url: str, clock: Clock, 
                 "nothing was written there"
             )
 
-    face.perform(story())
+    adapter.perform(story())
 
 
-def test_a_key_of_another_type_stays_refused(face: Any) -> None:
+def test_a_key_of_another_type_stays_refused(adapter: Any) -> None:
     async def story() -> None:
-        topic = wrong(face, "foreign")
+        topic = wrong(adapter, "foreign")
         await topic.stats()
-        await face.run(Command((b"RPUSH", topic.verbs.keys.meta, b"theirs"), int))
+        await adapter.run(Command((b"RPUSH", topic.verbs.keys.meta, b"theirs"), int))
         for _ in range(2):
             with pytest.raises(ServerUnfit, match="WRONGTYPE"):
                 await topic.add("tea")
             with pytest.raises(ServerUnfit, match="WRONGTYPE"):
                 await topic.pop(wait="1s")
 
-    face.perform(story())
+    adapter.perform(story())
 
 
-def wrong(face: Any, name: str, **options: Any) -> Any:
+def wrong(adapter: Any, name: str, **options: Any) -> Any:
     """A handle that nobody checks at the end."""
-    made = face.topic(name, **options)
-    face.topics_made.remove(made)
+    made = adapter.topic(name, **options)
+    adapter.topics_made.remove(made)
     return made
 
 
-def test_a_wait_on_a_plain_topic_continues_on_its_new_partitions(face: Any, url: str, clock: Clock) -> None:
+def test_a_wait_on_a_plain_topic_continues_on_its_new_partitions(adapter: Any, url: str, clock: Clock) -> None:
     """By the imaginary clock, a wait that finds partitions goes on for what is left of it."""
 
     async def story() -> None:
-        stale = face.topic("orders")
+        stale = adapter.topic("orders")
         assert await stale.pop(wait="1s") is None
-        with TestClient(url, clock, namespace=face.client.namespace) as other:
+        with TestClient(url, clock, namespace=adapter.client.namespace) as other:
             other.topic("orders", partitions=PARTS).add("tea", delay="20s")
         began = clock.us
         job = await stale.pop(wait="1m")
@@ -130,7 +130,7 @@ def test_a_wait_on_a_plain_topic_continues_on_its_new_partitions(face: Any, url:
         await stale.finish(job)
         assert await stale.pop(wait="10s") is None
 
-    face.perform(story())
+    adapter.perform(story())
 
 
 @pytest.mark.parametrize("waiting", [1, 3])
@@ -184,17 +184,17 @@ def test_a_worker_continues_on_new_partitions(url: str, clock: Clock, namespace:
     assert sorted(done) == list(range(30))
 
 
-def test_a_purged_topic_keeps_its_partitions(face: Any, topic: Any) -> None:
+def test_a_purged_topic_keeps_its_partitions(adapter: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(20))
         assert await topic.purge() == 20
-        again = face.topic("orders")
+        again = adapter.topic("orders")
         await again.add("tea", id="tea")
-        assert len(await face.run(again.verbs.partitions())) == PARTS
-        plain = face.topic("plain")
+        assert len(await adapter.run(again.verbs.partitions())) == PARTS
+        plain = adapter.topic("plain")
         await plain.add("tea")
         await plain.purge()
         with pytest.raises(BadInput, match="has been used"):
-            await wrong(face, "plain", partitions=2).stats()
+            await wrong(adapter, "plain", partitions=2).stats()
 
-    face.perform(story())
+    adapter.perform(story())

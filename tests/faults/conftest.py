@@ -12,7 +12,7 @@ import pytest
 
 import servers
 import tarry
-from faults.both_clients import KINDS, AnyClient
+from faults.any_client import KINDS, AnyClient
 from faults.proxy import Proxy
 from tarry.clients.awaited import wait_connections as awaiting
 from tarry.clients.blocking import wait_connections as blocking

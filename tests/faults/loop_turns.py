@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from faults.blocked import HANG_S
+from faults.blocked_clients import HANG_S
 
 
 def real(url: str, story: Callable[[Any], Any]) -> Any:

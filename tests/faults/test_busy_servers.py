@@ -12,8 +12,8 @@ import pytest
 
 import servers
 import tarry
-from faults.both_clients import KINDS, AnyClient
-from faults.patience import HANG_S, until
+from faults.any_client import KINDS, AnyClient
+from faults.wait_until import HANG_S, until
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 

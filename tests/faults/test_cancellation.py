@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import HANG_S
+from faults.blocked_clients import HANG_S
 from faults.cancellation import MOMENTS, Cut, cancelled_at
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient

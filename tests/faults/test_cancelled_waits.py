@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import until_blocked
+from faults.blocked_clients import until_blocked
 from faults.cancellation import MOMENTS, cancelled_at
 from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess

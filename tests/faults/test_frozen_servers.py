@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.patience import HANG_S, blocked, until
+from faults.wait_until import HANG_S, blocked, until
 from tarry.connections.embedded.process import ServerProcess
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import HANG_S, blocked, waiting
+from faults.blocked_clients import HANG_S, blocked, waiting
 from tarry.connections import connection_limit
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.embedded.resp import backoff_delays

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import until_blocked
+from faults.blocked_clients import until_blocked
 from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess
 

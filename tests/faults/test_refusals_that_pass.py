@@ -12,7 +12,7 @@ import redis.exceptions as driver
 
 import tarry
 from faults.disks import Disk, full_disks
-from faults.patience import HANG_S, until
+from faults.wait_until import HANG_S, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.faults import NotNow, TryLater, fault_of
 

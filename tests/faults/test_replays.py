@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from faults.proxy import CUTS, SILENT, Proxy
-from faults.scenes import PATIENT, QUIET_S, VERBS, Scenario
-from faults.scenes_by_id import stats
-from faults.scenes_of_work import add_with_an_id, finish, pop
+from faults.scenarios import PATIENT, QUIET_S, VERBS, Scenario
+from faults.scenarios_by_id import stats
+from faults.scenarios_of_jobs import add_with_an_id, finish, pop
 from tarry import Unavailable
 from tarry.clients.testing import Clock, TestClient
 

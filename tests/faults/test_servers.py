@@ -14,7 +14,7 @@ import pytest
 
 import servers
 import tarry
-from faults.patience import HANG_S, blocked, until
+from faults.wait_until import HANG_S, blocked, until
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 

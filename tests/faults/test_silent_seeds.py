@@ -14,8 +14,8 @@ import pytest
 
 import servers
 import tarry
-from faults.both_clients import KINDS, AnyClient
-from faults.patience import HANG_S
+from faults.any_client import KINDS, AnyClient
+from faults.wait_until import HANG_S
 from server_groups import MASTER, Sentinels, sentinels
 from tarry.connections.embedded.process import ServerProcess
 

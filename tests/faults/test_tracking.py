@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import async_story, blocked, waiting
+from faults.blocked_clients import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
 from faults.tracking import hears, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess

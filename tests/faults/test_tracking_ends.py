@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import async_story, waiting
+from faults.blocked_clients import async_story, waiting
 from faults.test_interrupted import Interrupted
 from faults.tracking import hears, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tarry
-from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked, waiting
+from faults.blocked_clients import HANG_S, async_story, blocked, calls, until_blocked, waiting
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 

@@ -64,16 +64,16 @@ def _over_http(item: Any) -> bool:
 
 @pytest.fixture(params=["sync", "async", *HTTP])
 def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
-    face, _, over = request.param.partition(" over ")
+    client_kind, _, over = request.param.partition(" over ")
     if over:
         url = request.getfixturevalue("served").url
 
-        def make(face: str, **options: Any) -> Any:
-            return (tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient)(url, **options)
+        def make(client_kind: str, **options: Any) -> Any:
+            return (tarry.HTTPClient if client_kind == "sync" else tarry.AsyncHTTPClient)(url, **options)
 
-        made = LockUsers(face, make)
+        made = LockUsers(client_kind, make)
     else:
-        made = LockUsers(face, redis_client(valkey_url))
+        made = LockUsers(client_kind, redis_client(valkey_url))
     yield made
     made.close()
 
@@ -83,7 +83,7 @@ def guard_of(request: pytest.FixtureRequest, lock_users: LockUsers) -> Iterator[
     """Makes the guard of a queue, for a client."""
     kept: list[LockUsers] = []
     if request.param == "zookeeper":
-        kept.append(LockUsers(lock_users.face, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
+        kept.append(LockUsers(lock_users.client_kind, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
 
     def make(client: Any, name: str) -> Any:
         if request.param == "redis":
@@ -91,7 +91,7 @@ def guard_of(request: pytest.FixtureRequest, lock_users: LockUsers) -> Iterator[
         if request.param == "zookeeper":
             return kept[0].client().lock("guard of " + name)
         if request.param == "everyone":
-            return Everyone() if lock_users.face == "sync" else EveryoneAwaited()
+            return Everyone() if lock_users.client_kind == "sync" else EveryoneAwaited()
         return None
 
     yield make

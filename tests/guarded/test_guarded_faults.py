@@ -31,7 +31,7 @@ def line(valkey_url: str) -> Iterator[Proxy]:
 def guard(request: pytest.FixtureRequest, lock_users: LockUsers) -> Any:
     if request.param == "script":
         return None
-    return Everyone() if lock_users.face == "sync" else EveryoneAwaited()
+    return Everyone() if lock_users.client_kind == "sync" else EveryoneAwaited()
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -70,13 +70,13 @@ def test_polls_with_repeated_cuts_lose_nothing(line: Proxy, lock_users: LockUser
     assert line.struck >= 4  # with plain commands the second try only looks
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
 def test_a_guarded_queue_works_without_scripts(
-    own_server: Callable[..., ServerProcess], zookeeper: ZooKeeper, name: str, face: str
+    own_server: Callable[..., ServerProcess], zookeeper: ZooKeeper, name: str, client_kind: str
 ) -> None:
     words = [word for command in ("EVAL", "EVALSHA", "SCRIPT") for word in ("--rename-command", command, "")]
-    lock_users = LockUsers(face, redis_client(own_server(*words).url))
-    zookeeper_users = LockUsers(face, zookeeper_client(zookeeper.hosts))
+    lock_users = LockUsers(client_kind, redis_client(own_server(*words).url))
+    zookeeper_users = LockUsers(client_kind, zookeeper_client(zookeeper.hosts))
     try:
         user, client = lock_users.user(), lock_users.client()
         queue = client.guarded_queue(name, guard=zookeeper_users.client().lock(name))
@@ -91,8 +91,8 @@ def test_a_guarded_queue_works_without_scripts(
         zookeeper_users.close()
 
 
-@pytest.mark.parametrize("face", ["async"])
-def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, face: str, guard: Any) -> None:
+@pytest.mark.parametrize("client_kind", ["async"])
+def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, client_kind: str, guard: Any) -> None:
     import asyncio
 
     import tarry
@@ -148,7 +148,7 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(valkey_
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
 @pytest.mark.parametrize("layout", ["tarry", "article"])
 def test_guarded_queues_work_on_a_cluster_and_on_redis(
     cluster_nodes: list[tuple[str, int]],
@@ -156,12 +156,12 @@ def test_guarded_queues_work_on_a_cluster_and_on_redis(
     redis7_url: str,
     redis8_url: str,
     name: str,
-    face: str,
+    client_kind: str,
     layout: str,
 ) -> None:
     everywhere = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     for url in (everywhere, redis6_url, redis7_url, redis8_url):
-        lock_users = LockUsers(face, redis_client(url))
+        lock_users = LockUsers(client_kind, redis_client(url))
         try:
             user, client = lock_users.user(), lock_users.client()
             for keeper in (None, client.lock("guard of " + name)):

@@ -109,7 +109,7 @@ def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., A
         while items := await queue.poll(count=7, wait=0.3):
             got.extend(item.value for item in items)
 
-    chosen = drain if lock_users.face == "sync" else drain_async
+    chosen = drain if lock_users.client_kind == "sync" else drain_async
     for done in [lock_users.user().begin(chosen, queues()) for _ in range(6)]:
         done.result(30)
     assert sorted(got) == list(range(300))
@@ -223,9 +223,9 @@ def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUs
 
         name, kept_in = "late", "nowhere"
 
-        def __init__(self, token: int, face: str) -> None:
+        def __init__(self, token: int, client_kind: str) -> None:
             self.token = token
-            self._awaited = face == "async"
+            self._awaited = client_kind == "async"
 
         def acquire(self, **_: Any) -> Any:
             return self._answer(self)
@@ -240,7 +240,7 @@ def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUs
             return later() if self._awaited else value
 
     user, client = lock_users.user(), lock_users.client()
-    old, new = (client.guarded_queue(name, guard=Late(token, lock_users.face)) for token in (5, 6))
+    old, new = (client.guarded_queue(name, guard=Late(token, lock_users.client_kind)) for token in (5, 6))
     user.call(new.push, [("a", 0), ("b", 0)])
     assert [item.value for item in user.call(new.poll, wait=20)] == ["a"]
     with pytest.raises(LockLost, match=r"has seen the token 6, and this one is 5"):

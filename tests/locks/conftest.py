@@ -31,8 +31,8 @@ def raw(valkey_url: str) -> Iterator[Any]:
 
 
 def redis_client(url: str) -> Callable[..., Any]:
-    def make(face: str, at: str | None = None, **options: Any) -> Any:
-        return (tarry.Client if face == "sync" else tarry.AsyncClient)(at or url, **options)
+    def make(client_kind: str, at: str | None = None, **options: Any) -> Any:
+        return (tarry.Client if client_kind == "sync" else tarry.AsyncClient)(at or url, **options)
 
     return make
 
@@ -46,10 +46,10 @@ def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Lock
 
 
 def zookeeper_client(hosts: str) -> Callable[..., Any]:
-    def make(face: str, at: str | None = None, **options: Any) -> Any:
+    def make(client_kind: str, at: str | None = None, **options: Any) -> Any:
         from tarry import zookeeper
 
-        kind = zookeeper.Client if face == "sync" else zookeeper.AsyncClient
+        kind = zookeeper.Client if client_kind == "sync" else zookeeper.AsyncClient
         return kind(at or hosts, **{"namespace": "tests", "session_timeout": 4, **options})
 
     return make
@@ -58,11 +58,11 @@ def zookeeper_client(hosts: str) -> Callable[..., Any]:
 @pytest.fixture(params=["sync on redis", "async on redis", "sync on zookeeper", "async on zookeeper"])
 def any_lock_users(request: pytest.FixtureRequest) -> Iterator[LockUsers]:
     """Those who lock, wherever locks are kept."""
-    face, _, place = str(request.param).partition(" on ")
+    client_kind, _, place = str(request.param).partition(" on ")
     if place == "redis":
-        made = LockUsers(face, redis_client(request.getfixturevalue("valkey_url")))
+        made = LockUsers(client_kind, redis_client(request.getfixturevalue("valkey_url")))
     else:
-        made = LockUsers(face, zookeeper_client(request.getfixturevalue("zookeeper").hosts))
+        made = LockUsers(client_kind, zookeeper_client(request.getfixturevalue("zookeeper").hosts))
     yield made
     made.close()
 

@@ -1,4 +1,4 @@
-"""Those who want locks, alike for both faces: a user is a thread, or a task in an event loop that runs in a thread.
+"""Those who want locks, alike for both kinds of client: a user is a thread, or a task in an event loop that runs in a thread.
 
 user.call(lock.acquire, wait=0)          in its thread, or awaited in its task
 user.begin(lock.acquire)               the same, answered later: a future
@@ -107,14 +107,14 @@ async def _end_tasks() -> None:
 
 
 class LockUsers:
-    """Clients of one face, and hands that use them."""
+    """Clients of one kind, and threads or tasks that use them."""
 
-    def __init__(self, face: str, make: Callable[..., Any]) -> None:
-        self.face = face
+    def __init__(self, client_kind: str, make: Callable[..., Any]) -> None:
+        self.client_kind = client_kind
         self._make = make
         self._hands: list[Any] = []
         self._clients: list[Any] = []
-        self._loop = asyncio.new_event_loop() if face == "async" else None
+        self._loop = asyncio.new_event_loop() if client_kind == "async" else None
         if self._loop is not None:
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
             self._thread.start()
@@ -125,7 +125,7 @@ class LockUsers:
         return user
 
     def client(self, *given: Any, **options: Any) -> Any:
-        client = self._make(self.face, *given, **options)
+        client = self._make(self.client_kind, *given, **options)
         self._clients.append(client)
         return client
 

@@ -15,8 +15,8 @@ from until import until
 @pytest.fixture(autouse=True)
 def never_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a word can tell."""
-    for face in ("blocking", "awaited"):
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 3600.0)
+    for client_kind in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 3600.0)
 
 
 def listens(raw: Any, name: str) -> int:

@@ -209,8 +209,8 @@ def test_a_lock_of_an_ended_thread_or_task_is_released(
     any_lock_users: LockUsers, one: Any, other: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread or task has ended, and left no grant."""
-    for face in ("blocking", "awaited"):
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
+    for client_kind in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
     gone, user = any_lock_users.user(), any_lock_users.user()
 
     def forget(grant: Any) -> bool:
@@ -245,7 +245,7 @@ def test_sixteen_threads_or_tasks_count_under_one_lock(
             async with lock as grant:
                 step(grant)
 
-    chosen = work if any_lock_users.face == "sync" else work_async
+    chosen = work if any_lock_users.client_kind == "sync" else work_async
     hands = [any_lock_users.user() for _ in range(16)]
     for done in [user.begin(chosen, (one, other)[i % 2].lock(name)) for i, user in enumerate(hands)]:
         done.result(60)

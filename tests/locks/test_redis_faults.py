@@ -141,9 +141,9 @@ def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockU
 def test_the_watchdog_renews_all_locks_in_one_pipeline(
     lock_users: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for face in ("blocking", "awaited"):
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.1)
-        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
+    for client_kind in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 0.1)
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
     user, client = lock_users.user(), lock_users.client()
     grants = [user.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):
@@ -171,12 +171,12 @@ def test_a_watchdog_without_answers_reports_the_loss_in_time(
         user.call(grant.check)
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
 def test_a_server_restart_without_data_is_noticed(
-    own_server: Callable[..., ServerProcess], name: str, face: str
+    own_server: Callable[..., ServerProcess], name: str, client_kind: str
 ) -> None:
     server = own_server()
-    lock_users = LockUsers(face, redis_client(server.url))
+    lock_users = LockUsers(client_kind, redis_client(server.url))
     try:
         user, other, client = lock_users.user(), lock_users.user(), lock_users.client()
         grant = user.call(client.lock(name).acquire)
@@ -208,7 +208,7 @@ def test_two_hundred_waiters_each_get_the_lock_once(lock_users: LockUsers, raw: 
         async with lock as held:
             served.append(held.token)
 
-    chosen = work if lock_users.face == "sync" else work_async
+    chosen = work if lock_users.client_kind == "sync" else work_async
     waiting = [user.begin(chosen, clients[i % 4].lock(name)) for i, user in enumerate(hands)]
     channel = f"redisson_lock__channel:{{{name}}}"
     until(lambda: raw.pubsub_numsub(channel)[0][1] == 4)  # three wait; the holder's own are behind him, who listens too
@@ -255,10 +255,10 @@ print("released", flush=True)
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_locks_work_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, face: str) -> None:
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_locks_work_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, client_kind: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
-    lock_users = LockUsers(face, redis_client(url))
+    lock_users = LockUsers(client_kind, redis_client(url))
     try:
         first, second = lock_users.user(), lock_users.user()
         one, other = lock_users.client(), lock_users.client()

@@ -12,8 +12,8 @@ import pytest
 from faults.proxy import CUTS, Proxy
 from locks.conftest import zookeeper_client
 from locks.holder_process import HolderProcess
+from locks.lock_nodes import nodes
 from locks.lock_users import LockUsers
-from locks.nodes_below import nodes
 from tarry.errors import LockLost, Unavailable
 from until import until
 from zookeepers import ZooKeeper
@@ -199,10 +199,10 @@ def test_acquire_without_a_server_raises_unavailable(zookeeper_users: LockUsers,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_locks_survive_a_zookeeper_restart(own_zookeeper: ZooKeeper, name: str, face: str) -> None:
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_locks_survive_a_zookeeper_restart(own_zookeeper: ZooKeeper, name: str, client_kind: str) -> None:
     """Its sessions outlive it: they are as long as a start takes on the slowest machine."""
-    lock_users = LockUsers(face, zookeeper_client(own_zookeeper.hosts))
+    lock_users = LockUsers(client_kind, zookeeper_client(own_zookeeper.hosts))
     try:
         first, second = lock_users.user(), lock_users.user()
         lock, same = [lock_users.client(session_timeout=60, patience=60).lock(name) for _ in range(2)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from locks.lock_nodes import nodes
 from locks.lock_users import LockUsers
-from locks.nodes_below import nodes
 from tarry.errors import BadInput
 from until import until
 from zookeepers import ZooKeeper
@@ -62,7 +62,7 @@ def test_two_hundred_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, 
         async with lock as held:
             served.append(held.token)
 
-    chosen = work if zookeeper_users.face == "sync" else work_async
+    chosen = work if zookeeper_users.client_kind == "sync" else work_async
     hands = [zookeeper_users.user() for _ in range(200)]
     for done in [user.begin(chosen, clients[i % 10].lock(name)) for i, user in enumerate(hands)]:
         done.result(60)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from story.faces import Awaited
+from story.adapters import Awaited
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 
 

@@ -19,7 +19,7 @@ import typer.main
 import tarry
 from tarry.programs.cli.app import app
 
-REFUSED = Path(__file__).parent / "refused.py"
+REFUSED = Path(__file__).parent / "cli_calls.py"
 OF_PYTHON = re.compile(
     r"\b[a-z]+=(?!value)|\bNone\b|\b[a-z]+_[a-z_]+\b|\w\(\)|datetime|timedelta|ZoneInfo|Traceback|Errno|<class|type="
 )

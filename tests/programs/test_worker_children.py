@@ -243,7 +243,10 @@ def test_wrong_usage_exits_with_2(start_workers: Start, app: str, words: Any, to
 
 BROKEN = {
     "raising": ("import deeper", ["deeper.py", "limit = read()", "ValueError: invalid literal"]),
-    "refused": ("import tarry\ntarry.Worker().on('n')(print)", ["refused.py", "tarry.errors.BadInput: handler print"]),
+    "refused": (
+        "import tarry\ntarry.Worker().on('n')(print)",
+        ["cli_calls.py", "tarry.errors.BadInput: handler print"],
+    ),
     "unwritten": ("def (:", ["unwritten.py", "SyntaxError"]),
     "lacking": ("import nowhere_at_all", ["lacking.py", "No module named 'nowhere_at_all'"]),
     "made": ("def worker(): return 1 / 0", ["made.py", "made:worker cannot be called", "ZeroDivisionError"]),

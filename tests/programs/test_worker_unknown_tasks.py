@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from programs.test_worker_misfits import World
+from programs.test_worker_undecodable import World
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.pages import topic as topic_part
 from tarry.programs.dashboard.visit import Visit

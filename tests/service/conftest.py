@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from service.faces import Face
-from service.served import Api, Served, serve
-from service.speaking import Speaks
+from service.any_client import AnyClient
+from service.dialect_clients import Speaks
+from service.running_service import Api, Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.service.settings import Dialects, ServiceSettings
@@ -47,8 +47,8 @@ def real(served: Served, valkey_url: str, namespace: str) -> Iterator[Api]:
 
 
 @pytest.fixture(params=["http", "async http"])
-def face(request: pytest.FixtureRequest, served: Served, valkey_url: str) -> Iterator[Face]:
-    made = Face(request.param, served, valkey_url)
+def any_client(request: pytest.FixtureRequest, served: Served, valkey_url: str) -> Iterator[AnyClient]:
+    made = AnyClient(request.param, served, valkey_url)
     yield made
     made.close()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.asked import JOBS, MANY, add, pop
-from service.served import Api
+from service.job_calls import JOBS, MANY, add, pop
+from service.running_service import Api
 from tarry.clients.testing import Clock
 
 

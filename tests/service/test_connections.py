@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
-from service.served import Api, Served, serve
+from service.running_service import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import visit

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.served import Served
-from service.speaking import START_S, Speaks, client_of
+from service.dialect_clients import START_S, Speaks, client_of
+from service.running_service import Served
 from tarry.clients.testing import Clock
 from tarry.programs.service.dialects import delay_queue
 from tarry.verbs import tokens

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 import tarry
-from service.served import Served, serve
-from service.speaking import START_MS, Speaks, client_of
+from service.dialect_clients import START_MS, Speaks, client_of
+from service.running_service import Served, serve
 from tarry.clients.testing import Clock
 from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import Dialects, ServiceSettings

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tarry
-from service.faces import Face
-from service.served import Api
-from service.speaking import Speaks
+from service.any_client import AnyClient
+from service.dialect_clients import Speaks
+from service.running_service import Api
 from service.test_connections import asked
 from tarry.values import names
 from warm import WarmTarry
@@ -70,13 +70,13 @@ def test_the_library_creates_no_names_of_dots(client: tarry.Client, valkey_url: 
 
 
 @pytest.mark.parametrize("name", DOTS)
-def test_an_http_client_creates_no_names_of_dots(face: Face, name: str) -> None:
+def test_an_http_client_creates_no_names_of_dots(any_client: AnyClient, name: str) -> None:
     for refused in (
-        lambda: face.call(face.far.topic("orders").add, 1, id=name),
-        lambda: face.call(face.far.topic(name).add, 1),
-        lambda: face.call(face.far.topic(name).add_many, [1]),
-        lambda: face.call(face.far.schedules.put, "orders", name, every="1d"),
-        lambda: face.call(face.far.guarded_queue(name).push, {"a": 1}),
+        lambda: any_client.call(any_client.far.topic("orders").add, 1, id=name),
+        lambda: any_client.call(any_client.far.topic(name).add, 1),
+        lambda: any_client.call(any_client.far.topic(name).add_many, [1]),
+        lambda: any_client.call(any_client.far.schedules.put, "orders", name, every="1d"),
+        lambda: any_client.call(any_client.far.guarded_queue(name).push, {"a": 1}),
     ):
         with pytest.raises(tarry.BadInput, match="folder"):
             refused()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from service.served import Api, Served
+from service.running_service import Api, Served
 from tarry.clients.testing import Clock
 from until import until
 
@@ -57,7 +57,7 @@ def test_stats_are_not_polled_without_subscribers(served: Served, real: Api) -> 
 
 
 def test_queue_elements_are_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
-    from service.served import serve
+    from service.running_service import serve
     from tarry.clients.testing import TestAsyncClient
     from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 

@@ -7,7 +7,7 @@ import time
 import httpx
 
 import tarry
-from service.served import Api, Served, serve
+from service.running_service import Api, Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import ServiceSettings
 

@@ -16,7 +16,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import load_all_checks
 from schemathesis.generation import GenerationMode
 
-from service.served import Served, serve
+from service.running_service import Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
 from tarry.programs.service.route_list import routes_of

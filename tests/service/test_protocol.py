@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from service.served import Api, serve
+from service.running_service import Api, serve
 from tarry.programs.service import request
 from tarry.programs.service.protocol import HeadBuffer
 from until import until

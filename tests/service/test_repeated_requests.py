@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.asked import JOBS, MANY, add, pop
-from service.served import Api
+from service.job_calls import JOBS, MANY, add, pop
+from service.running_service import Api
 
 TOPIC = "/v1/topics/orders"
 

@@ -18,7 +18,7 @@ import tarry
 from connections.roles import rules
 from connections.test_acl import user, version_of
 from dashboard.conftest import Site
-from service.served import serve
+from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs import acl

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from service.served import Api, Served
+from service.running_service import Api, Served
 from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import options

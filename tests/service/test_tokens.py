@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import tarry
-from service.served import Api, Served, serve
+from service.running_service import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import authorization

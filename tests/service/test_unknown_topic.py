@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.faces import Face
-from service.served import Api
+from service.any_client import AnyClient
+from service.running_service import Api
 
 SHOWS_OR_EMPTIES = (
     ("GET", "stats", None),
@@ -34,8 +34,8 @@ def test_what_makes_or_configures_a_topic_never_minds(api: Api) -> None:
     assert api.get("/v1/topics/three/stats")["delayed"] == 0
 
 
-def test_to_a_client_of_the_library_it_is_empty(face: Face, name: str) -> None:
-    topic = face.far.topic(name)
-    assert face.call(topic.stats).added == face.near.topic(name).stats().added == 0
-    assert len(face.call(topic.list)) == 0
-    assert face.call(topic.purge) == 0
+def test_to_a_client_of_the_library_it_is_empty(any_client: AnyClient, name: str) -> None:
+    topic = any_client.far.topic(name)
+    assert any_client.call(topic.stats).added == any_client.near.topic(name).stats().added == 0
+    assert len(any_client.call(topic.list)) == 0
+    assert any_client.call(topic.purge) == 0

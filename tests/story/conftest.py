@@ -1,4 +1,4 @@
-"""A story is a coroutine function; its face performs it. Each has a namespace, and an imaginary clock, of its own."""
+"""A story is a coroutine function; its client performs it. Each has a namespace, and an imaginary clock, of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from story import faces
+from story import adapters
 from tarry.clients.testing import Clock
 
 Snapshot = Callable[[], dict[bytes, Any]]
@@ -22,7 +22,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(story):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(story).parameters}
-    pyfuncitem.funcargs["face"].perform(story(**given))
+    pyfuncitem.funcargs["adapter"].perform(story(**given))
     return True
 
 
@@ -40,9 +40,9 @@ def namespace(request: pytest.FixtureRequest) -> str:
 OVER_HTTP = (
     "test_article_001",
     "test_bodies",
-    "test_looking",
+    "test_views",
     "test_replays",
-    "test_ruling",
+    "test_topic_settings",
     "test_schedules",
     "test_settling",
 )
@@ -53,30 +53,32 @@ tests/conformance/test_programs.py and tests/clients/test_http.py."""
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The whole story on the blocking client and on the awaited one; over HTTP what is special there, the article by both."""
-    if "face" not in metafunc.fixturenames or hasattr(metafunc.module, "face"):
+    if "adapter" not in metafunc.fixturenames or hasattr(metafunc.module, "adapter"):
         return
     file = metafunc.module.__name__.rpartition(".")[2]
     over = ["http"] * (file in OVER_HTTP) + ["async http"] * (file == "test_article_001")
     slow = [pytest.param(kind, marks=pytest.mark.slow) for kind in over]
-    metafunc.parametrize("face", ["sync", "async", *slow], indirect=True)
+    metafunc.parametrize("adapter", ["sync", "async", *slow], indirect=True)
 
 
 @pytest.fixture
-def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[faces.Face]:
+def adapter(
+    request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str
+) -> Iterator[adapters.Adapter]:
     if "http" in request.param:
-        with faces.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:
+        with adapters.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:
             yield made
-            faces.end(made)
+            adapters.end(made)
     else:
-        made = faces.imaginary(request.param, valkey_url, clock, namespace)
+        made = adapters.imaginary(request.param, valkey_url, clock, namespace)
         yield made
-        faces.end(made)
+        adapters.end(made)
 
 
 @pytest.fixture
-def topic(face: faces.Face) -> Any:
+def topic(adapter: adapters.Adapter) -> Any:
     """The topic of a test; its name is the one of article 001."""
-    return face.topic("测试")
+    return adapter.topic("测试")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from story.adapters import Adapter
 from story.conftest import Snapshot
-from story.faces import Face
 from tarry import BadInput, NewJob, Reservation, TarryError
 from tarry.clients.testing import Clock
 
@@ -118,16 +118,18 @@ CALLS: dict[str, tuple[Verb, str]] = {
 
 
 @pytest.fixture
-def nothing_written(face: Face, topic: Any, written: Snapshot) -> Any:
+def nothing_written(adapter: Adapter, topic: Any, written: Snapshot) -> Any:
     """A topic with one job and one known name: after the test it is byte for byte what it was."""
-    face.perform(topic.add("there", id="7", delay=60))
+    adapter.perform(topic.add("there", id="7", delay=60))
     before = written()
     yield
     assert written() == before
 
 
 @pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
-async def test_an_invalid_id_is_refused(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
+async def test_an_invalid_id_is_refused(
+    adapter: Adapter, topic: Any, nothing_written: None, name: Any, why: str
+) -> None:
     for ask in (
         lambda: topic.add(1, id=name),
         lambda: topic.add_many([0, NewJob(1, id=name)]),
@@ -144,7 +146,7 @@ async def test_an_invalid_id_is_refused(face: Face, topic: Any, nothing_written:
         assert isinstance(told.value, TarryError)
 
 
-async def test_an_int_as_id_is_refused_with_a_hint(face: Face, topic: Any, nothing_written: None) -> None:
+async def test_an_int_as_id_is_refused_with_a_hint(adapter: Adapter, topic: Any, nothing_written: None) -> None:
     with pytest.raises(BadInput, match=r"7 is a number, not text; write str\(id\)"):
         await topic.add(1, id=7)
     with pytest.raises(BadInput, match=r"str\(id\)"):
@@ -153,21 +155,23 @@ async def test_an_int_as_id_is_refused_with_a_hint(face: Face, topic: Any, nothi
 
 @pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
 async def test_an_invalid_topic_name_is_refused(
-    face: Face, topic: Any, nothing_written: None, name: Any, why: str
+    adapter: Adapter, topic: Any, nothing_written: None, name: Any, why: str
 ) -> None:
     with pytest.raises(BadInput, match=f"topic: .*{why}"):
-        face.client.topic(name)
+        adapter.client.topic(name)
     with pytest.raises(BadInput):
-        type(face.client)("redis://nowhere", namespace=name)
+        type(adapter.client)("redis://nowhere", namespace=name)
 
 
-async def test_a_namespace_with_a_slash_is_refused(face: Face) -> None:
+async def test_a_namespace_with_a_slash_is_refused(adapter: Adapter) -> None:
     with pytest.raises(BadInput, match=r"namespace: .*'/'"):
-        type(face.client)("redis://nowhere", namespace="a/b")
+        type(adapter.client)("redis://nowhere", namespace="a/b")
 
 
 @pytest.mark.parametrize(("delay", "why"), DELAYS.values(), ids=DELAYS)
-async def test_an_invalid_delay_is_refused(face: Face, topic: Any, nothing_written: None, delay: Any, why: str) -> None:
+async def test_an_invalid_delay_is_refused(
+    adapter: Adapter, topic: Any, nothing_written: None, delay: Any, why: str
+) -> None:
     for ask in (
         lambda: topic.add(1, delay=delay),
         lambda: topic.add_many([1, 2], delay=delay),
@@ -181,13 +185,13 @@ async def test_an_invalid_delay_is_refused(face: Face, topic: Any, nothing_writt
 
 @pytest.mark.parametrize(("ask", "why"), CALLS.values(), ids=CALLS)
 async def test_a_meaningless_call_is_refused(
-    face: Face, topic: Any, nothing_written: None, ask: Verb, why: str
+    adapter: Adapter, topic: Any, nothing_written: None, ask: Verb, why: str
 ) -> None:
     with pytest.raises(BadInput, match=why):
         await ask(topic)
 
 
-async def test_an_unknown_keyword_is_a_type_error(face: Face, topic: Any, nothing_written: None) -> None:
+async def test_an_unknown_keyword_is_a_type_error(adapter: Adapter, topic: Any, nothing_written: None) -> None:
     for ask in (
         lambda: topic.add(1, dealy=5),
         lambda: topic.add_many([1], id="7"),
@@ -199,16 +203,16 @@ async def test_an_unknown_keyword_is_a_type_error(face: Face, topic: Any, nothin
             await ask()
 
 
-async def test_names_and_ids_of_maximum_length_work(face: Face, clock: Clock) -> None:
-    topic = face.topic("测" * 66 + "ab")
+async def test_names_and_ids_of_maximum_length_work(adapter: Adapter, clock: Clock) -> None:
+    topic = adapter.topic("测" * 66 + "ab")
     assert (await topic.add(1, id="x" * 200)).created
     assert (await topic.pop()).id == "x" * 200
     await topic.add(1, id="a b/c:d'\"\\%*?[]€")
     assert (await topic.pop()).id == "a b/c:d'\"\\%*?[]€"
 
 
-async def test_bad_input_creates_no_topic(face: Face, written: Snapshot) -> None:
-    topic = face.topic("never added to")
+async def test_bad_input_creates_no_topic(adapter: Adapter, written: Snapshot) -> None:
+    topic = adapter.topic("never added to")
     with pytest.raises(BadInput):
         await topic.add(1, delay=-1)
     with pytest.raises(BadInput):

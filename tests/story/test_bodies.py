@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
-from story.faces import Face
+from story.adapters import Adapter
 from tarry import BadInput, BodyError
 from tarry.clients.testing import Clock
 
@@ -53,7 +53,7 @@ async def there_and_back(topic: Any, body: Any) -> Any:
     [None, True, 0, -1, 2**63, 1.5, "", "tea 测试 \x00\n", [], {}, {"a": [1, {"b": None}]}, b"", b"\x00\xff\xfe"],
     ids=repr,
 )
-async def test_json_and_bytes_round_trip(face: Face, topic: Any, body: Any) -> None:
+async def test_json_and_bytes_round_trip(adapter: Adapter, topic: Any, body: Any) -> None:
     back = await there_and_back(topic, body)
     assert back == body
     assert type(back) is type(body)
@@ -74,8 +74,8 @@ async def test_json_and_bytes_round_trip(face: Face, topic: Any, body: Any) -> N
     ],
     ids=["Struct", "dataclass", "TypedDict", "list[int]", "int|str", "bytes", "str", "float", "codec"],
 )
-async def test_a_typed_topic_round_trips_its_type(face: Face, kind: Any, body: Any) -> None:
-    back = await there_and_back(face.topic("typed", type=kind), body)
+async def test_a_typed_topic_round_trips_its_type(adapter: Adapter, kind: Any, body: Any) -> None:
+    back = await there_and_back(adapter.topic("typed", type=kind), body)
     assert back == body
     assert type(back) is type(body)
 
@@ -85,8 +85,8 @@ async def test_a_typed_topic_round_trips_its_type(face: Face, kind: Any, body: A
     [(Order, {"id": 7}), (bytes, "text"), (str, 7), (None, object()), (Address, Order(7))],
     ids=["Struct", "bytes", "str", "object", "other"],
 )
-async def test_a_body_that_is_not_of_the_type_is_refused(face: Face, kind: Any, body: Any) -> None:
-    topic = face.topic("typed", type=kind)
+async def test_a_body_that_is_not_of_the_type_is_refused(adapter: Adapter, kind: Any, body: Any) -> None:
+    topic = adapter.topic("typed", type=kind)
     with pytest.raises(BadInput, match="body"):
         await topic.add(body)
     with pytest.raises(BadInput, match="job 1: body"):
@@ -100,10 +100,10 @@ def good(kind: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"id":"seven"}', b"\xff", b"[]"])
-async def test_a_pop_never_fails_because_of_a_body(face: Face, raw: bytes) -> None:
-    await face.topic("typed").add(raw, id="7")
-    await face.topic("typed").add({"id": 8}, id="8")
-    topic = face.topic("typed", type=Order)
+async def test_a_pop_never_fails_because_of_a_body(adapter: Adapter, raw: bytes) -> None:
+    await adapter.topic("typed").add(raw, id="7")
+    await adapter.topic("typed").add({"id": 8}, id="8")
+    topic = adapter.topic("typed", type=Order)
     bad, good = await topic.pop_many(2)
     with pytest.raises(BodyError, match=r"job\.raw"):
         _ = bad.body
@@ -114,14 +114,14 @@ async def test_a_pop_never_fails_because_of_a_body(face: Face, raw: bytes) -> No
     assert (await topic.get("7")).raw == raw
 
 
-async def test_a_failing_custom_codec_raises_body_error(face: Face) -> None:
-    await face.topic("own").add("no pickle")
-    job = await face.topic("own", type=Pickled()).pop()
+async def test_a_failing_custom_codec_raises_body_error(adapter: Adapter) -> None:
+    await adapter.topic("own").add("no pickle")
+    job = await adapter.topic("own", type=Pickled()).pop()
     with pytest.raises(BodyError):
         _ = job.body
 
 
-async def test_a_body_may_have_one_mebibyte_at_most(face: Face, topic: Any) -> None:
+async def test_a_body_may_have_one_mebibyte_at_most(adapter: Adapter, topic: Any) -> None:
     assert len(await there_and_back(topic, b"x" * (1 << 20))) == 1 << 20
     with pytest.raises(BadInput, match="1048577 bytes; the limit is 1048576"):
         await topic.add(b"x" * ((1 << 20) + 1))
@@ -129,10 +129,10 @@ async def test_a_body_may_have_one_mebibyte_at_most(face: Face, topic: Any) -> N
         await topic.add("x" * (1 << 20))
 
 
-async def test_the_body_limit_is_configurable(valkey_url: str, face: Face, clock: Clock, namespace: str) -> None:
-    from story import faces
+async def test_the_body_limit_is_configurable(valkey_url: str, adapter: Adapter, clock: Clock, namespace: str) -> None:
+    from story import adapters
 
-    small = faces.imaginary("sync", valkey_url, clock, namespace, max_body=10)
+    small = adapters.imaginary("sync", valkey_url, clock, namespace, max_body=10)
     topic = small.topic("small")
     await topic.add(b"x" * 10)
     with pytest.raises(BadInput, match="limit is 10"):

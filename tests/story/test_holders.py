@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from story.faces import Face
+from story.adapters import Adapter
 from tarry import BadInput, NewJob, StaleReceipt
 from tarry.clients.testing import Clock
 
@@ -18,7 +18,9 @@ async def popped(topic: Any, holder: str, n: int, **options: Any) -> list[Any]:
     return jobs
 
 
-async def test_release_holder_makes_jobs_ready_uncounted_and_in_order(face: Face, topic: Any, clock: Clock) -> None:
+async def test_release_holder_makes_jobs_ready_uncounted_and_in_order(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
     await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
     dead = await popped(topic, "dead", 3)
     other = await popped(topic, "alive", 2)
@@ -33,7 +35,7 @@ async def test_release_holder_makes_jobs_ready_uncounted_and_in_order(face: Face
     assert await topic.release_holder("dead") == 0
 
 
-async def test_a_job_that_kills_its_workers_becomes_dead(face: Face, topic: Any) -> None:
+async def test_a_job_that_kills_its_workers_becomes_dead(adapter: Adapter, topic: Any) -> None:
     await topic.add("poison", id="7", max_attempts=2)
     for n in (1, 2):
         [job] = await popped(topic, f"victim {n}", 1)
@@ -44,7 +46,7 @@ async def test_a_job_that_kills_its_workers_becomes_dead(face: Face, topic: Any)
     assert (await topic.stats()).died == 1
 
 
-async def test_many_jobs_of_a_holder_are_released_in_steps(face: Face, topic: Any) -> None:
+async def test_many_jobs_of_a_holder_are_released_in_steps(adapter: Adapter, topic: Any) -> None:
     await topic.add_many(range(1700))
     await popped(topic, "dead", 1000)
     await popped(topic, "alive", 300)
@@ -53,7 +55,7 @@ async def test_many_jobs_of_a_holder_are_released_in_steps(face: Face, topic: An
     assert (stats.ready, stats.reserved) == (1400, 300)
 
 
-async def test_release_holder_respects_its_limit(face: Face, topic: Any) -> None:
+async def test_release_holder_respects_its_limit(adapter: Adapter, topic: Any) -> None:
     await topic.add_many(range(900))
     await popped(topic, "dead", 600)
     await popped(topic, "alive", 300)
@@ -64,7 +66,7 @@ async def test_release_holder_respects_its_limit(face: Face, topic: Any) -> None
         await topic.release_holder("dead", limit=0)
 
 
-async def test_touch_holder_renews_only_the_jobs_of_that_holder(face: Face, topic: Any, clock: Clock) -> None:
+async def test_touch_holder_renews_only_the_jobs_of_that_holder(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n), ttr=ttr) for n, ttr in enumerate([10, 100])])
     mine = await popped(topic, "mute", 2)
     await topic.add("other", id="other")
@@ -80,7 +82,7 @@ async def test_touch_holder_renews_only_the_jobs_of_that_holder(face: Face, topi
 
 
 @pytest.mark.parametrize("holder", ["", "x" * 256, 7])
-async def test_an_invalid_holder_is_refused(face: Face, topic: Any, holder: Any) -> None:
+async def test_an_invalid_holder_is_refused(adapter: Adapter, topic: Any, holder: Any) -> None:
     with pytest.raises(BadInput, match="holder"):
         await topic.release_holder(holder)
     with pytest.raises(BadInput, match="holder"):
@@ -88,7 +90,7 @@ async def test_an_invalid_holder_is_refused(face: Face, topic: Any, holder: Any)
 
 
 @pytest.mark.slow
-async def test_very_many_jobs_are_settled_in_steps(face: Face, topic: Any, clock: Clock) -> None:
+async def test_very_many_jobs_are_settled_in_steps(adapter: Adapter, topic: Any, clock: Clock) -> None:
     """Lua unpacks some 8,000 values at most."""
     jobs: list[Any] = []
     await topic.add_many(range(9000))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import redis
 
-from story.draining import MINUTE, drain
-from story.faces import Face
-from story.test_putting_in import US, now
+from story.adapters import Adapter
+from story.drain import MINUTE, drain
+from story.test_add import US, now
 from tarry import BadInput, Limited, NewJob, Rate
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import SECOND
@@ -25,7 +25,7 @@ def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> b
     return all((j - i + 1 - burst) * span <= (b - a) * count for (i, a), (j, b) in combinations(enumerate(moments), 2))
 
 
-async def test_a_rate_spreads_jobs_evenly(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_rate_spreads_jobs_evenly(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="10/m")
     await topic.add_many(range(30))
     moments = await drain(topic, clock, 2 * MINUTE)
@@ -33,7 +33,7 @@ async def test_a_rate_spreads_jobs_evenly(face: Face, topic: Any, clock: Clock) 
     assert len(moments) in (19, 20)
 
 
-async def test_a_burst_is_handed_out_at_once_after_a_quiet_time(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_burst_is_handed_out_at_once_after_a_quiet_time(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate=(60, "1m"), burst=5)
     clock.advance("1h")
     await topic.add_many(range(30))
@@ -52,7 +52,7 @@ async def test_a_burst_is_handed_out_at_once_after_a_quiet_time(face: Face, topi
     ("rate", "burst"), [("1/s", None), ("7/s", 3), ("1000/s", None), ("100/m", 1), ("999/37s", 10), ("3/1m", None)]
 )
 async def test_a_rate_is_never_exceeded_and_almost_reached(
-    face: Face, topic: Any, clock: Clock, rate: str, burst: int | None
+    adapter: Adapter, topic: Any, clock: Clock, rate: str, burst: int | None
 ) -> None:
     """Consumers come with batches of any size, now and then a little late; there is always work."""
     defaults = await topic.configure(rate=rate, burst=burst)
@@ -72,7 +72,7 @@ async def test_a_rate_is_never_exceeded_and_almost_reached(
 
 
 async def test_a_consumer_waiting_for_a_rate_does_not_poll(
-    face: Face, topic: Any, namespace: str, valkey_url: str
+    adapter: Adapter, topic: Any, namespace: str, valkey_url: str
 ) -> None:
     """No look in between: the moment is known."""
     await topic.configure(rate="1/500ms")
@@ -86,7 +86,7 @@ async def test_a_consumer_waiting_for_a_rate_does_not_poll(
     assert 3 <= len(looks) <= 6
 
 
-async def test_changing_the_rate_never_lets_more_through(face: Face, topic: Any, clock: Clock) -> None:
+async def test_changing_the_rate_never_lets_more_through(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(200))
     await topic.configure(rate="1/s", burst=1)
     clock.advance("1h")
@@ -102,7 +102,7 @@ async def test_changing_the_rate_never_lets_more_through(face: Face, topic: Any,
     assert len(await topic.pop_many(9)) == 9
 
 
-async def test_a_changed_concurrency_limit_holds_at_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_changed_concurrency_limit_holds_at_once(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(10))
     assert len(await topic.pop_many(4)) == 4
     await topic.configure(concurrency=2)
@@ -113,7 +113,7 @@ async def test_a_changed_concurrency_limit_holds_at_once(face: Face, topic: Any,
     assert len(await topic.pop_many(9)) == 4
 
 
-async def test_rate_and_concurrency_limits_hold_together(face: Face, topic: Any, clock: Clock) -> None:
+async def test_rate_and_concurrency_limits_hold_together(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="10/s", burst=10, concurrency=4)
     clock.advance(60)
     await topic.add_many(range(50))
@@ -126,7 +126,9 @@ async def test_rate_and_concurrency_limits_hold_together(face: Face, topic: Any,
     assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(milliseconds=100))
 
 
-async def test_jobs_waiting_for_a_limit_keep_their_order_and_attempts(face: Face, topic: Any, clock: Clock) -> None:
+async def test_jobs_waiting_for_a_limit_keep_their_order_and_attempts(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
     await topic.configure(rate="1/s", concurrency=2)
     await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
     seen = []
@@ -137,7 +139,7 @@ async def test_jobs_waiting_for_a_limit_keep_their_order_and_attempts(face: Face
     assert seen == [(n, 1) for n in range(6)]
 
 
-async def test_stats_show_why_ready_jobs_wait(face: Face, topic: Any, clock: Clock) -> None:
+async def test_stats_show_why_ready_jobs_wait(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/10s")
     assert (await topic.stats()).limited is None, "nothing waits"
     await topic.add_many(range(3))
@@ -155,7 +157,7 @@ async def test_stats_show_why_ready_jobs_wait(face: Face, topic: Any, clock: Clo
     assert (await topic.stats()).limited is None
 
 
-async def test_waiting_for_a_limit_is_not_lateness(face: Face, topic: Any, clock: Clock) -> None:
+async def test_waiting_for_a_limit_is_not_lateness(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/10s")
     await topic.add_many(range(4))
     await drain(topic, clock, timedelta(seconds=45))
@@ -178,7 +180,7 @@ async def test_waiting_for_a_limit_is_not_lateness(face: Face, topic: Any, clock
     assert (await topic.stats()).lateness.max > timedelta(seconds=5)
 
 
-async def test_configure_returns_the_options_in_force(face: Face, topic: Any) -> None:
+async def test_configure_returns_the_options_in_force(adapter: Adapter, topic: Any) -> None:
     usual = await topic.configure()
     assert (usual.rate, usual.burst, usual.concurrency, usual.max_lateness) == (None, None, None, None)
     own = await topic.configure(rate="100/1m", concurrency=7, max_lateness="1h")
@@ -206,7 +208,7 @@ async def test_configure_returns_the_options_in_force(face: Face, topic: Any) ->
         ({"max_lateness": 0}, "too short"),
     ],
 )
-async def test_nonsensical_options_are_refused(face: Face, topic: Any, named: Any, said: str) -> None:
+async def test_nonsensical_options_are_refused(adapter: Adapter, topic: Any, named: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         await topic.configure(**named)
     assert (await topic.configure()).rate is None
@@ -239,41 +241,43 @@ def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, 
 # ── what nobody saw ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def give_back(face: Face, topic: Any, jobs: list[Any]) -> None:
+async def give_back(adapter: Adapter, topic: Any, jobs: list[Any]) -> None:
     """As who waits in several places does with what another one was faster for."""
     due = [b"@%d" % round(job.due.timestamp() * SECOND) for job in jobs]
-    await face.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
+    await adapter.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
 
 
-async def test_undelivered_jobs_return_their_share_of_the_rate(face: Face, topic: Any, clock: Clock) -> None:
+async def test_undelivered_jobs_return_their_share_of_the_rate(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/s", burst=3)
     clock.advance("1h")
     await topic.add_many(range(9))
     jobs = await topic.pop_many(9)
     assert len(jobs) == 3
-    await give_back(face, topic, jobs[:2])
+    await give_back(adapter, topic, jobs[:2])
     assert [job.body for job in await topic.pop_many(9)] == [0, 1]
     assert await topic.pop() is None
     await topic.release(jobs[2], 0, count=False)
     assert await topic.pop() is None, "that one was in somebody's hands"
 
 
-async def test_a_replenished_share_of_the_rate_is_not_returned_twice(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_replenished_share_of_the_rate_is_not_returned_twice(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
     await topic.configure(rate="1/s", burst=2)
     clock.advance("1h")
     await topic.add_many(range(9))
     first = await topic.pop_many(9, ttr="1h")
     clock.advance(2)
     assert len(await topic.pop_many(9)) == 2
-    await give_back(face, topic, first)
+    await give_back(adapter, topic, first)
     assert await topic.pop() is None
     last = await topic.pop(wait="1h")
     await topic.configure(rate="1/h", burst=1)
-    await give_back(face, topic, [last])
+    await give_back(adapter, topic, [last])
     assert await topic.pop() is None, "nor across another rate"
 
 
-async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(adapter: Adapter, topic: Any, clock: Clock) -> None:
     defaults = await topic.configure(rate="7/s", burst=3)
     rng, moments = random.Random(7), list[int]()
     await topic.add_many(range(200))
@@ -282,7 +286,7 @@ async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(face: Face, top
         handed, back = clock.us, [job for job in jobs if rng.random() < 0.5]
         if rng.random() < 0.3:
             clock.advance(f"{rng.choice([1, 50, 140, 400])}ms")
-        await give_back(face, topic, back)
+        await give_back(adapter, topic, back)
         kept = [job for job in jobs if job not in back]
         moments += [handed] * len(kept)
         await topic.finish_many(kept)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from story.adapters import Adapter
 from story.conftest import Snapshot
-from story.faces import Face
-from story.test_putting_in import US, now
+from story.test_add import US, now
 from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock
 
@@ -26,7 +26,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("delay", LONG.values(), ids=LONG)
-async def test_a_long_delay_is_exact(face: Face, topic: Any, clock: Clock, delay: timedelta) -> None:
+async def test_a_long_delay_is_exact(adapter: Adapter, topic: Any, clock: Clock, delay: timedelta) -> None:
     added = await topic.add("tea", delay=delay, id="7")
     assert added.due == now(clock) + delay == (await topic.get("7")).due
     assert (await topic.stats()).next_due == added.due
@@ -41,7 +41,7 @@ async def test_a_long_delay_is_exact(face: Face, topic: Any, clock: Clock, delay
 
 @pytest.mark.parametrize("delay", LONG.values(), ids=LONG)
 async def test_a_long_delay_can_be_written_in_several_ways(
-    face: Face, topic: Any, clock: Clock, delay: timedelta
+    adapter: Adapter, topic: Any, clock: Clock, delay: timedelta
 ) -> None:
     us = delay // US
     assert (await topic.add(1, delay=f"{us}us")).due == now(clock) + delay
@@ -54,7 +54,7 @@ async def test_a_long_delay_can_be_written_in_several_ways(
 
 @pytest.mark.parametrize("offset_us", [1, 31, 32, 33, 63, 64, 999_999])
 async def test_due_times_in_9999_are_exact_to_32_microseconds(
-    face: Face, topic: Any, clock: Clock, offset_us: int
+    adapter: Adapter, topic: Any, clock: Clock, offset_us: int
 ) -> None:
     moment = LAST - timedelta(days=1, microseconds=offset_us)
     added = await topic.add("tea", at=moment, id="7")
@@ -62,7 +62,7 @@ async def test_due_times_in_9999_are_exact_to_32_microseconds(
     assert added.state == "delayed"
 
 
-async def test_the_last_second_of_the_year_9999_is_accepted(face: Face, topic: Any) -> None:
+async def test_the_last_second_of_the_year_9999_is_accepted(adapter: Adapter, topic: Any) -> None:
     moment = LAST.replace(microsecond=0)
     assert (await topic.add("tea", at=moment)).due == moment
 
@@ -73,7 +73,7 @@ REFUSED = ["reschedule", "add", "add_many", "atomic"]
 @pytest.mark.parametrize("verb", REFUSED)
 @pytest.mark.parametrize("delay", ["beyond", "far beyond", "never"])
 async def test_times_beyond_the_year_9999_are_refused_before_anything_is_written(
-    face: Face, topic: Any, clock: Clock, written: Snapshot, verb: str, delay: str
+    adapter: Adapter, topic: Any, clock: Clock, written: Snapshot, verb: str, delay: str
 ) -> None:
     await topic.add("there", id="7", delay=5)
     before = written()
@@ -97,7 +97,7 @@ async def _ask(topic: Any, verb: str, late: Any) -> None:
 
 
 async def test_a_release_beyond_the_year_9999_is_refused_too(
-    face: Face, topic: Any, clock: Clock, written: Snapshot
+    adapter: Adapter, topic: Any, clock: Clock, written: Snapshot
 ) -> None:
     await topic.add("tea")
     job = await topic.pop()

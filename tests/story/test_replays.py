@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from story.faces import Face
-from story.test_putting_in import now
+from story.adapters import Adapter
+from story.test_add import now
 from tarry import JobExists, NewJob
 from tarry.clients.testing import Clock
 from tarry.verbs.jobs import add, options, settle
@@ -38,13 +38,13 @@ def told(outcomes: list[Any]) -> str | None:
 
 
 @VERBS
-async def test_settling_twice_settles_once(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_settling_twice_settles_once(adapter: Adapter, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     call = SETTLE[verb](topic, job)
-    assert told(await face.run(call)) is None
+    assert told(await adapter.run(call)) is None
     seen = await topic.get("7")
     for _ in range(3):
-        assert told(await face.run(call.as_replay())) is None
+        assert told(await adapter.run(call.as_replay())) is None
         assert await state_of(topic) == AFTER[verb]
     if seen:
         again = await topic.get("7")
@@ -55,65 +55,67 @@ async def test_settling_twice_settles_once(face: Face, topic: Any, clock: Clock,
 
 
 @VERBS
-async def test_a_repetition_does_what_the_lost_first_call_did_not(face: Face, topic: Any, verb: str) -> None:
+async def test_a_repetition_does_what_the_lost_first_call_did_not(adapter: Adapter, topic: Any, verb: str) -> None:
     job = await reserved(topic)
-    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
 @VERBS
-async def test_a_repetition_settles_even_after_the_ttr(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_a_repetition_settles_even_after_the_ttr(adapter: Adapter, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     clock.advance(31)
-    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
 @pytest.mark.parametrize("verb", ["finish", "bury"])
-async def test_a_repetition_settles_a_job_that_was_put_back(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+async def test_a_repetition_settles_a_job_that_was_put_back(
+    adapter: Adapter, topic: Any, clock: Clock, verb: str
+) -> None:
     job = await reserved(topic)
     clock.advance(31)
     await topic.pause("1h")
     await topic.pop()  # puts it back, hands out nothing
-    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
 @VERBS
 async def test_a_repetition_is_refused_once_another_holder_has_the_job(
-    face: Face, topic: Any, clock: Clock, verb: str
+    adapter: Adapter, topic: Any, clock: Clock, verb: str
 ) -> None:
     job = await reserved(topic)
     clock.advance(31)
     other = await topic.pop()
-    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) == "again"
+    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) == "again"
     await topic.finish(other)
 
 
 @VERBS
-async def test_only_a_repeated_finish_of_a_missing_job_succeeds(face: Face, topic: Any, verb: str) -> None:
+async def test_only_a_repeated_finish_of_a_missing_job_succeeds(adapter: Adapter, topic: Any, verb: str) -> None:
     job = await reserved(topic)
     await topic.delete("7")
     expected = None if verb == "finish" else "gone"
-    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) == expected
+    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) == expected
 
 
 @VERBS
-async def test_a_repetition_leaves_a_new_job_with_the_same_id_alone(face: Face, topic: Any, verb: str) -> None:
+async def test_a_repetition_leaves_a_new_job_with_the_same_id_alone(adapter: Adapter, topic: Any, verb: str) -> None:
     job = await reserved(topic)
     await topic.delete("7")
     await topic.add("new", id="7")
-    await face.run(SETTLE[verb](topic, job).as_replay())
+    await adapter.run(SETTLE[verb](topic, job).as_replay())
     info = await topic.get("7")
     assert (info.state, info.body, info.attempts) == ("ready", "new", 0)
 
 
-async def test_each_job_of_a_repeated_batch_is_judged_by_itself(face: Face, topic: Any) -> None:
+async def test_each_job_of_a_repeated_batch_is_judged_by_itself(adapter: Adapter, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abc"])
     jobs = await topic.pop_many(3)
     await topic.finish(jobs[0])
     await topic.release(jobs[1], delay=0)
-    assert await face.run(settle.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
+    assert await adapter.run(settle.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
     assert await topic.get_many(list("abc")) == [None] * 3
 
 
@@ -127,69 +129,73 @@ def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
 @pytest.mark.parametrize("id", ["7", None])
 async def test_a_repeated_add_adds_once_and_returns_the_same(
-    face: Face, topic: Any, clock: Clock, if_exists: Any, id: str | None
+    adapter: Adapter, topic: Any, clock: Clock, if_exists: Any, id: str | None
 ) -> None:
     call = adding(topic, id, delay=10, if_exists=if_exists)
-    first = await face.run(call)
+    first = await adapter.run(call)
     clock.advance(3)
-    assert await face.run(call.as_replay()) == first
+    assert await adapter.run(call.as_replay()) == first
     stats = await topic.stats()
     assert (stats.delayed, stats.added, stats.repeated) == (1, 1, 1)
     assert (await topic.get(first.id)).due == first.due
 
 
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
-async def test_a_repeated_add_finds_its_job_in_any_state(face: Face, topic: Any, clock: Clock, if_exists: Any) -> None:
+async def test_a_repeated_add_finds_its_job_in_any_state(
+    adapter: Adapter, topic: Any, clock: Clock, if_exists: Any
+) -> None:
     call = adding(topic, if_exists=if_exists)
-    first = await face.run(call)
+    first = await adapter.run(call)
     job = await topic.pop()
-    second = await face.run(call.as_replay())
+    second = await adapter.run(call.as_replay())
     assert (second.id, second.created, second.due) == (first.id, True, first.due)
     assert await state_of(topic) == "reserved"
     await topic.bury(job)
-    await face.run(call.as_replay())
+    await adapter.run(call.as_replay())
     assert await state_of(topic) == "dead"
     await topic.kick("7")
     await topic.reschedule("7", delay=50)
-    await face.run(call.as_replay())
+    await adapter.run(call.as_replay())
     assert (await topic.get("7")).due == now(clock) + timedelta(seconds=50)
 
 
-async def test_a_repeated_add_never_replaces_another_job(face: Face, topic: Any) -> None:
+async def test_a_repeated_add_never_replaces_another_job(adapter: Adapter, topic: Any) -> None:
     call = adding(topic)
-    await face.run(call)
+    await adapter.run(call)
     await topic.delete("7")
     await topic.add("another", id="7")
     with pytest.raises(JobExists):
-        await face.run(call.as_replay())
+        await adapter.run(call.as_replay())
     assert (await topic.get("7")).body == "another"
 
 
 @pytest.mark.parametrize("id", ["7", None])
-async def test_a_repeated_add_of_a_finished_job_runs_it_again(face: Face, topic: Any, id: str | None) -> None:
+async def test_a_repeated_add_of_a_finished_job_runs_it_again(adapter: Adapter, topic: Any, id: str | None) -> None:
     call = adding(topic, id)
-    first = await face.run(call)
+    first = await adapter.run(call)
     await topic.finish(await topic.pop())
-    assert (await face.run(call.as_replay())).id == first.id
+    assert (await adapter.run(call.as_replay())).id == first.id
     assert (await topic.pop()).id == first.id
 
 
-async def test_a_repeated_batch_is_added_once(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_repeated_batch_is_added_once(adapter: Adapter, topic: Any, clock: Clock) -> None:
     context = topic.verbs.context
     (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.ENCODED_DEFAULTS)
     call = add._add_call(context, chunk)
-    first = await face.run(call)
+    first = await adapter.run(call)
     assert [one.created for one in first] == [True] * 3
-    assert await face.run(call.as_replay()) == first
+    assert await adapter.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):
-        await face.run(add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0]))
+        await adapter.run(
+            add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0])
+        )
 
 
-async def test_kick_delete_and_reschedule_are_idempotent(face: Face, topic: Any, clock: Clock) -> None:
+async def test_kick_delete_and_reschedule_are_idempotent(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.bury(await reserved(topic))
     for call in (topic.verbs.kick(["7"]), topic.verbs.reschedule(["7"], 5, None), topic.verbs.delete(["7"])):
-        await face.run(call)
+        await adapter.run(call)
         state = await state_of(topic)
-        await face.run(call.as_replay())
+        await adapter.run(call.as_replay())
         assert await state_of(topic) == state

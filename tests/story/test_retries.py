@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from story.faces import Face
-from story.test_putting_in import US, now
+from story.adapters import Adapter
+from story.test_add import US, now
 from tarry.clients.testing import Clock
 from tarry.values.durations import HOUR, SECOND
 
 
-async def test_the_default_back_off_doubles_up_to_an_hour(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_default_back_off_doubles_up_to_an_hour(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=None)
     for n in range(16):
         job = await topic.pop()
@@ -25,7 +25,7 @@ async def test_the_default_back_off_doubles_up_to_an_hour(face: Face, topic: Any
         clock.advance("1h")
 
 
-async def test_release_with_a_delay_waits_exactly_that_long(face: Face, topic: Any, clock: Clock) -> None:
+async def test_release_with_a_delay_waits_exactly_that_long(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.release(job, delay="90s")
@@ -33,7 +33,7 @@ async def test_release_with_a_delay_waits_exactly_that_long(face: Face, topic: A
     assert (info.state, info.due, info.attempts) == ("delayed", now(clock) + timedelta(seconds=90), 1)
 
 
-async def test_an_uncounted_release_takes_the_attempt_back(face: Face, topic: Any) -> None:
+async def test_an_uncounted_release_takes_the_attempt_back(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", max_attempts=1)
     for _ in range(5):
         job = await topic.pop()
@@ -42,7 +42,7 @@ async def test_an_uncounted_release_takes_the_attempt_back(face: Face, topic: An
     assert (await topic.stats()).dead == 0
 
 
-async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clock) -> None:
+async def test_released_jobs_keep_their_order(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many(list("abcd"))
     jobs = await topic.pop_many(4)
     await topic.release_many(jobs, delay=5)
@@ -50,7 +50,7 @@ async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clo
     assert "".join([job.body for job in await topic.pop_many(4)]) == "abcd"
 
 
-async def test_a_job_without_attempts_left_is_dead_with_a_reason(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_job_without_attempts_left_is_dead_with_a_reason(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=3)
     for _ in range(3):
         assert (await topic.get("7")).state == "ready"
@@ -61,7 +61,7 @@ async def test_a_job_without_attempts_left_is_dead_with_a_reason(face: Face, top
     assert await topic.pop() is None
 
 
-async def test_expired_reservations_use_up_attempts_too(face: Face, topic: Any, clock: Clock) -> None:
+async def test_expired_reservations_use_up_attempts_too(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7", max_attempts=2)
     for attempt in (1, 2):
         assert (await topic.pop(ttr=10)).attempt == attempt
@@ -72,7 +72,7 @@ async def test_expired_reservations_use_up_attempts_too(face: Face, topic: Any, 
     assert info.first_failure is not None
 
 
-async def test_the_default_is_twenty_attempts(face: Face, topic: Any, clock: Clock) -> None:
+async def test_the_default_is_twenty_attempts(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     attempts = 0
     while job := await topic.pop():
@@ -83,7 +83,7 @@ async def test_the_default_is_twenty_attempts(face: Face, topic: Any, clock: Clo
 
 
 @pytest.mark.parametrize("where", ["job", "topic"])
-async def test_max_attempts_none_is_unlimited(face: Face, topic: Any, clock: Clock, where: str) -> None:
+async def test_max_attempts_none_is_unlimited(adapter: Adapter, topic: Any, clock: Clock, where: str) -> None:
     if where == "topic":
         assert (await topic.configure(max_attempts=None)).max_attempts is None
     await topic.add("tea", **({"max_attempts": None} if where == "job" else {}))
@@ -94,7 +94,7 @@ async def test_max_attempts_none_is_unlimited(face: Face, topic: Any, clock: Clo
         clock.advance(US)
 
 
-async def test_a_buried_job_is_dead_with_its_reason_in_one_line(face: Face, topic: Any, clock: Clock) -> None:
+async def test_a_buried_job_is_dead_with_its_reason_in_one_line(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     await topic.bury(await topic.pop(), "no such\n order\t 测试")
     info = await topic.get("7")
@@ -104,8 +104,8 @@ async def test_a_buried_job_is_dead_with_its_reason_in_one_line(face: Face, topi
     assert await topic.pop() is None
 
 
-async def test_the_reason_of_a_release_is_shown(face: Face, topic: Any) -> None:
+async def test_the_reason_of_a_release_is_shown(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
-    await face.of(await topic.pop(), "release", "5m", reason="no water")
+    await adapter.of(await topic.pop(), "release", "5m", reason="no water")
     info = await topic.get("7")
     assert (info.reason, info.state) == ("no water", "delayed")

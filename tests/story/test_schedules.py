@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from story.faces import Awaited, Face, Seen, SyncFace
-from story.test_putting_in import US, now
+from story.adapters import Adapter, Awaited, BlockingAdapter, Seen
+from story.test_add import US, now
 from tarry import BadInput
 from tarry.clients.testing import Clock
 from tarry.values.durations import SECOND
@@ -18,8 +18,10 @@ UTC = timezone.utc
 
 
 @pytest.fixture
-def schedules(face: Face) -> Any:
-    return ScheduleHandle(Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules)
+def schedules(adapter: Adapter) -> Any:
+    return ScheduleHandle(
+        Awaited(adapter.client.schedules) if isinstance(adapter, BlockingAdapter) else adapter.client.schedules
+    )
 
 
 class ScheduleHandle:
@@ -44,7 +46,9 @@ async def work(topic: Any, clock: Clock, span: timedelta) -> list[tuple[datetime
     return seen
 
 
-async def test_an_interval_schedule_fires_without_drift(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_an_interval_schedule_fires_without_drift(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
     began = now(clock)
     made = await schedules.put(topic, "tidy", {"what": "attic"}, every="5m")
     assert (made.next, made.every, made.fired) == (began + 5 * MINUTE, 5 * MINUTE, 0)
@@ -56,7 +60,7 @@ async def test_an_interval_schedule_fires_without_drift(face: Face, topic: Any, 
 
 
 async def test_a_cron_schedule_follows_local_time_through_a_dst_change(
-    face: Face, topic: Any, schedules: Any, clock: Clock
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     clock.us = round(datetime(2026, 3, 20, tzinfo=UTC).timestamp()) * SECOND
     clock.advance(0)
@@ -74,7 +78,7 @@ async def test_a_cron_schedule_follows_local_time_through_a_dst_change(
 
 
 async def test_a_pop_takes_older_jobs_before_scheduled_ones(
-    face: Face, topic: Any, schedules: Any, clock: Clock
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     await schedules.put(topic, "s", "scheduled", every="10s", missed="all")
     await topic.add("before", delay="9s")
@@ -86,7 +90,7 @@ async def test_a_pop_takes_older_jobs_before_scheduled_ones(
 
 @pytest.mark.parametrize(("missed", "jobs", "skipped"), [("skip", 0, 10), ("once", 1, 9), ("all", 10, 0)])
 async def test_missed_occurrences_are_handled_as_configured(
-    face: Face, topic: Any, schedules: Any, clock: Clock, missed: Any, jobs: int, skipped: int
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock, missed: Any, jobs: int, skipped: int
 ) -> None:
     await schedules.put(topic, "s", every="1h", missed=missed)
     clock.advance("10h2m")
@@ -100,7 +104,9 @@ async def test_missed_occurrences_are_handled_as_configured(
     assert len(await topic.pop_many(100)) == 1
 
 
-async def test_years_of_missed_occurrences_are_bounded(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_years_of_missed_occurrences_are_bounded(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
     await schedules.put(topic, "s", every="1m", missed="all")
     clock.advance("1000d")
     assert len(await topic.pop_many(1000)) == 1000
@@ -109,7 +115,9 @@ async def test_years_of_missed_occurrences_are_bounded(face: Face, topic: Any, s
     assert (found.fired, found.skipped) == (1000, 1_439_000)
 
 
-async def test_a_resumed_schedule_keeps_its_interval(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_resumed_schedule_keeps_its_interval(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
     began = now(clock)
     await schedules.put(topic, "s", every="1h", missed="all")
     assert await schedules.pause(topic, "s") is True
@@ -125,7 +133,7 @@ async def test_a_resumed_schedule_keeps_its_interval(face: Face, topic: Any, sch
     assert now(clock) == began + timedelta(hours=6)
 
 
-async def test_a_paused_topic_fires_no_schedule(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_paused_topic_fires_no_schedule(adapter: Adapter, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1h")
     await topic.pause("3h30m")
     assert await topic.pop(wait="3h") is None
@@ -134,7 +142,7 @@ async def test_a_paused_topic_fires_no_schedule(face: Face, topic: Any, schedule
     assert (await schedules.get(topic, "s")).skipped == 2
 
 
-async def test_putting_a_schedule_again_changes_it(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_putting_a_schedule_again_changes_it(adapter: Adapter, topic: Any, schedules: Any, clock: Clock) -> None:
     first = await schedules.put(topic, "s", 1, every="1h")
     clock.advance("10m")
     same = await schedules.put(topic, "s", 2, every="1h")
@@ -146,7 +154,7 @@ async def test_putting_a_schedule_again_changes_it(face: Face, topic: Any, sched
     assert late.next == now(clock) + timedelta(hours=2)
 
 
-async def test_deleting_a_schedule_keeps_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_deleting_a_schedule_keeps_its_jobs(adapter: Adapter, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1m")
     job = await topic.pop(wait="2m")
     await topic.release(job, 0)
@@ -160,7 +168,7 @@ async def test_deleting_a_schedule_keeps_its_jobs(face: Face, topic: Any, schedu
     assert await topic.pop(wait="1h") is None
 
 
-async def test_all_schedules_are_listed(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_all_schedules_are_listed(adapter: Adapter, topic: Any, schedules: Any, clock: Clock) -> None:
     for n in range(450):
         await schedules.put(topic, f"s{n:03}", n, every=3600 + n)
     await schedules.put("other", "o", every=60)
@@ -172,7 +180,9 @@ async def test_all_schedules_are_listed(face: Face, topic: Any, schedules: Any, 
     assert await schedules.list("nothing") == []
 
 
-async def test_a_schedule_sets_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_schedule_sets_the_options_of_its_jobs(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
     made = await schedules.put(
         topic, "s", b"raw", every=60, ttr=5, max_attempts=1, headers={"k": "v"}, max_lateness="1h"
     )
@@ -183,7 +193,9 @@ async def test_a_schedule_sets_the_options_of_its_jobs(face: Face, topic: Any, s
     assert (await topic.get(job.id)).state == "dead"
 
 
-async def test_a_lost_reply_adds_no_second_scheduled_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+async def test_a_lost_reply_adds_no_second_scheduled_job(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
     from tarry.core.requests import ScriptCall
     from tarry.values.keys import schedule_keys
     from tarry.verbs.schedules.occurrences import DUE, FIRE, _item
@@ -191,15 +203,15 @@ async def test_a_lost_reply_adds_no_second_scheduled_job(face: Face, topic: Any,
     keys = schedule_keys(topic.verbs.keys)
     await schedules.put(topic, "s", every=60)
     clock.advance(60)
-    moment, found = await face.run(ScriptCall(DUE, keys, (b"9",), list))
+    moment, found = await adapter.run(ScriptCall(DUE, keys, (b"9",), list))
     items, _ = _item(*found, moment)
-    assert await face.run(ScriptCall(FIRE, keys, (), list, items=items)) == [1]
-    assert await face.run(ScriptCall(FIRE, keys, (), list, items=items)) == [-1]
+    assert await adapter.run(ScriptCall(FIRE, keys, (), list, items=items)) == [1]
+    assert await adapter.run(ScriptCall(FIRE, keys, (), list, items=items)) == [-1]
     assert len(await topic.pop_many(9)) == 1
 
 
 async def test_an_unreadable_schedule_does_not_block_others(
-    face: Face, topic: Any, schedules: Any, clock: Clock, valkey_url: str
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock, valkey_url: str
 ) -> None:
     import redis
 
@@ -238,7 +250,7 @@ async def test_an_unreadable_schedule_does_not_block_others(
     ],
 )
 async def test_nonsensical_options_are_refused(
-    face: Face, topic: Any, schedules: Any, written: Any, id: str, named: Any, said: str
+    adapter: Adapter, topic: Any, schedules: Any, written: Any, id: str, named: Any, said: str
 ) -> None:
     with pytest.raises(BadInput, match=said):
         await schedules.put(topic, id, **named)

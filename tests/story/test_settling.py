@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from story.faces import Face
-from story.test_putting_in import now
+from story.adapters import Adapter
+from story.test_add import now
 from tarry import NewJob, Reservation, StaleReceipt
 from tarry.clients.testing import Clock
 
 VERBS = pytest.mark.parametrize("verb", ["finish", "touch", "release", "bury"])
 
 
-async def refused(face: Face, topic: Any, verb: str, job: Any) -> StaleReceipt:
+async def refused(adapter: Adapter, topic: Any, verb: str, job: Any) -> StaleReceipt:
     """The verb is refused, and nothing but the count of refusals has changed."""
     before, stats = await topic.list(limit=1000), await topic.stats()
     with pytest.raises(StaleReceipt) as told:
@@ -31,7 +31,7 @@ async def refused(face: Face, topic: Any, verb: str, job: Any) -> StaleReceipt:
     return told.value
 
 
-async def test_a_finished_job_is_gone(face: Face, topic: Any) -> None:
+async def test_a_finished_job_is_gone(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
     await topic.finish(await topic.pop())
     stats = await topic.stats()
@@ -39,7 +39,7 @@ async def test_a_finished_job_is_gone(face: Face, topic: Any) -> None:
     assert (stats.delayed, stats.ready, stats.reserved, stats.dead, stats.finished) == (0, 0, 0, 0, 1)
 
 
-async def test_id_and_receipt_are_enough_to_settle_from_elsewhere(face: Face, topic: Any) -> None:
+async def test_id_and_receipt_are_enough_to_settle_from_elsewhere(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     held = Reservation("7", job.receipt)
@@ -50,7 +50,7 @@ async def test_id_and_receipt_are_enough_to_settle_from_elsewhere(face: Face, to
     assert await topic.get("7") is None
 
 
-async def test_touch_restarts_the_ttr(face: Face, topic: Any, clock: Clock) -> None:
+async def test_touch_restarts_the_ttr(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop(ttr=30)
     clock.advance(20)
@@ -59,12 +59,12 @@ async def test_touch_restarts_the_ttr(face: Face, topic: Any, clock: Clock) -> N
     await topic.touch(job, ttr=100)
     assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=100)
     clock.advance(99)
-    await face.of(job, "keep", 1)
+    await adapter.of(job, "keep", 1)
     clock.advance(1)
     assert (await topic.pop()).attempt == 2
 
 
-async def test_batches_are_settled_together(face: Face, topic: Any, clock: Clock) -> None:
+async def test_batches_are_settled_together(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n)) for n in range(8)])
     jobs = await topic.pop_many(8)
     await topic.touch_many(jobs, ttr=100)
@@ -75,7 +75,7 @@ async def test_batches_are_settled_together(face: Face, topic: Any, clock: Clock
     assert states == [None, None, "delayed", "delayed", "dead", "dead", "reserved", "reserved"]
 
 
-async def test_valid_receipts_of_a_batch_are_settled(face: Face, topic: Any) -> None:
+async def test_valid_receipts_of_a_batch_are_settled(adapter: Adapter, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abc"])
     jobs = await topic.pop_many(3)
     await topic.delete("b")
@@ -86,7 +86,7 @@ async def test_valid_receipts_of_a_batch_are_settled(face: Face, topic: Any) -> 
 
 
 async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
-    face: Face, topic: Any, clock: Clock
+    adapter: Adapter, topic: Any, clock: Clock
 ) -> None:
     await topic.add("tea", id="tea")
     old = await topic.pop(ttr=1)
@@ -101,77 +101,81 @@ async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
 
 @VERBS
 async def test_settling_too_late_is_refused_and_changes_nothing(
-    face: Face, topic: Any, clock: Clock, verb: str
+    adapter: Adapter, topic: Any, clock: Clock, verb: str
 ) -> None:
     await topic.add("tea", id="7")
     slow = await topic.pop(ttr=10)
     clock.advance(11)
-    told = await refused(face, topic, verb, slow)
+    told = await refused(adapter, topic, verb, slow)
     assert told.reason == "timed out"
     quick = await topic.pop()
-    told = await refused(face, topic, verb, slow)
+    told = await refused(adapter, topic, verb, slow)
     assert (told.reason, told.attempt) == ("again", 2)
     await topic.finish(quick)
-    assert (await refused(face, topic, verb, slow)).reason == "gone"
+    assert (await refused(adapter, topic, verb, slow)).reason == "gone"
 
 
 @VERBS
-async def test_a_released_job_cannot_be_settled_again(face: Face, topic: Any, verb: str) -> None:
+async def test_a_released_job_cannot_be_settled_again(adapter: Adapter, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.release(job, delay=5)
-    assert (await refused(face, topic, verb, job)).reason == "released"
+    assert (await refused(adapter, topic, verb, job)).reason == "released"
 
 
 @VERBS
-async def test_a_buried_job_cannot_be_settled_again(face: Face, topic: Any, verb: str) -> None:
+async def test_a_buried_job_cannot_be_settled_again(adapter: Adapter, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     await topic.bury(job, "no")
-    assert (await refused(face, topic, verb, job)).reason == "dead"
+    assert (await refused(adapter, topic, verb, job)).reason == "dead"
     await topic.kick("7")
-    await refused(face, topic, verb, job)
+    await refused(adapter, topic, verb, job)
 
 
 @VERBS
-async def test_deleting_a_reserved_job_is_final_and_its_holder_is_refused(face: Face, topic: Any, verb: str) -> None:
+async def test_deleting_a_reserved_job_is_final_and_its_holder_is_refused(
+    adapter: Adapter, topic: Any, verb: str
+) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
     assert await topic.delete("7") == "reserved"
-    assert (await refused(face, topic, verb, job)).reason == "gone"
+    assert (await refused(adapter, topic, verb, job)).reason == "gone"
     assert await topic.get("7") is None
 
 
 @VERBS
-async def test_an_old_receipt_is_refused_for_a_new_job_with_the_same_id(face: Face, topic: Any, verb: str) -> None:
+async def test_an_old_receipt_is_refused_for_a_new_job_with_the_same_id(
+    adapter: Adapter, topic: Any, verb: str
+) -> None:
     await topic.add("old", id="7")
     old = await topic.pop()
     await topic.delete("7")
     await topic.add("new", id="7")
-    await refused(face, topic, verb, old)
+    await refused(adapter, topic, verb, old)
     new = await topic.pop()
-    await refused(face, topic, verb, old)
+    await refused(adapter, topic, verb, old)
     assert (new.body, new.attempt) == ("new", 1)
     await topic.finish(new)
 
 
 @VERBS
-async def test_the_holder_of_a_replaced_job_is_refused(face: Face, topic: Any, verb: str) -> None:
+async def test_the_holder_of_a_replaced_job_is_refused(adapter: Adapter, topic: Any, verb: str) -> None:
     await topic.add("old", id="7")
     old = await topic.pop()
     await topic.add("new", id="7", if_exists="replace")
-    await refused(face, topic, verb, old)
+    await refused(adapter, topic, verb, old)
     assert (await topic.pop()).body == "new"
 
 
 @VERBS
-async def test_a_receipt_of_an_unknown_job_is_refused(face: Face, topic: Any, verb: str) -> None:
+async def test_a_receipt_of_an_unknown_job_is_refused(adapter: Adapter, topic: Any, verb: str) -> None:
     given = {"ttr": 5} if verb == "touch" else {"delay": 5} if verb == "release" else {}
     with pytest.raises(StaleReceipt):
         await getattr(topic, verb)(Reservation("unknown", 12345), **given)
 
 
-async def test_receipts_always_increase(face: Face, topic: Any, clock: Clock) -> None:
+async def test_receipts_always_increase(adapter: Adapter, topic: Any, clock: Clock) -> None:
     seen = []
     for n in range(20):
         await topic.add(n, id="7")
@@ -195,11 +199,11 @@ async def test_receipts_always_increase(face: Face, topic: Any, clock: Clock) ->
     ],
 )
 async def test_a_job_object_has_the_settling_verbs(
-    face: Face, topic: Any, verb: str, given: dict[str, Any], state: str | None
+    adapter: Adapter, topic: Any, verb: str, given: dict[str, Any], state: str | None
 ) -> None:
     await topic.add("tea", id="7")
-    async with face.inside(await topic.pop()) as job:
-        await face.of(job, verb, **given)
+    async with adapter.inside(await topic.pop()) as job:
+        await adapter.of(job, verb, **given)
         assert job.settled
     info = await topic.get("7")
     assert (info and info.state) == state, "leaving the block did nothing more"
@@ -208,4 +212,4 @@ async def test_a_job_object_has_the_settling_verbs(
     if given.get("count") is False:
         assert info.attempts == 0
     with pytest.raises(StaleReceipt):
-        await face.of(job, verb, **given)
+        await adapter.of(job, verb, **given)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from story.faces import Face
+from story.adapters import Adapter
 from tarry.clients.testing import Clock
 from tarry.values.durations import as_datetime
 from tarry.values.keys import worker_keys
@@ -22,24 +22,24 @@ def said(pid: int = 7, **more: Any) -> WorkerReport:
     return WorkerReport("host", pid, "0.1.0", **{**usual, **more})
 
 
-async def report(face: Face, name: str, since: int | None = None, *, what: WorkerReport | None = None) -> int:
-    call = workers.report_worker(face.client.namespace, name.encode(), since, what or said())
-    answer: int = await face.run(call)
+async def report(adapter: Adapter, name: str, since: int | None = None, *, what: WorkerReport | None = None) -> int:
+    call = workers.report_worker(adapter.client.namespace, name.encode(), since, what or said())
+    answer: int = await adapter.run(call)
     return answer
 
 
-async def names(face: Face) -> list[str]:
-    return [info.name for info in await face.workers()]
+async def names(adapter: Adapter) -> list[str]:
+    return [info.name for info in await adapter.workers()]
 
 
-async def test_a_worker_is_listed_with_its_last_report(face: Face, clock: Clock) -> None:
+async def test_a_worker_is_listed_with_its_last_report(adapter: Adapter, clock: Clock) -> None:
     began = clock.us
-    since = await report(face, "host:7:abc")
+    since = await report(adapter, "host:7:abc")
     clock.advance(10)
     held = ReportedJob("orders", "id", 3, began)
-    await report(face, "host:7:abc", since, what=said(jobs=[held]))
+    await report(adapter, "host:7:abc", since, what=said(jobs=[held]))
     clock.advance(5)
-    [info] = await face.workers()
+    [info] = await adapter.workers()
     assert (info.name, info.host, info.pid, info.version) == ("host:7:abc", "host", 7, "0.1.0")
     assert (info.slots, info.busy, info.free, info.stopping) == (70, 2, 68, False)
     assert info.topics == tuple(said().topics)
@@ -49,71 +49,75 @@ async def test_a_worker_is_listed_with_its_last_report(face: Face, clock: Clock)
     )  # fmt: skip
 
 
-async def test_a_worker_silent_for_half_a_minute_is_not_listed(face: Face, clock: Clock) -> None:
-    await report(face, "dead")
+async def test_a_worker_silent_for_half_a_minute_is_not_listed(adapter: Adapter, clock: Clock) -> None:
+    await report(adapter, "dead")
     clock.advance(20)
-    await report(face, "alive")
-    assert await names(face) == ["alive", "dead"]
+    await report(adapter, "alive")
+    assert await names(adapter) == ["alive", "dead"]
     clock.advance("9.999999s")
-    assert await names(face) == ["alive", "dead"]
+    assert await names(adapter) == ["alive", "dead"]
     clock.advance("0.000001s")
-    assert await names(face) == ["alive"]
+    assert await names(adapter) == ["alive"]
 
 
-async def test_a_worker_that_reports_again_keeps_its_start_time(face: Face, clock: Clock, valkey_url: str) -> None:
+async def test_a_worker_that_reports_again_keeps_its_start_time(
+    adapter: Adapter, clock: Clock, valkey_url: str
+) -> None:
     began = clock.us
-    since = await report(face, "slow")
+    since = await report(adapter, "slow")
     clock.advance("1h")
-    await report(face, "other")
+    await report(adapter, "other")
     with redis.Redis.from_url(valkey_url) as server:
-        assert server.hkeys(worker_keys(face.client.namespace).workers) == [b"other"], "the silent one was swept"
-    await report(face, "slow", since)
-    assert [info.since for info in await face.workers() if info.name == "slow"] == [as_datetime(began)]
+        assert server.hkeys(worker_keys(adapter.client.namespace).workers) == [b"other"], "the silent one was swept"
+    await report(adapter, "slow", since)
+    assert [info.since for info in await adapter.workers() if info.name == "slow"] == [as_datetime(began)]
 
 
-async def test_a_repeated_first_report_keeps_its_start_time(face: Face, clock: Clock) -> None:
-    since = await report(face, "w")
+async def test_a_repeated_first_report_keeps_its_start_time(adapter: Adapter, clock: Clock) -> None:
+    since = await report(adapter, "w")
     clock.advance(1)
-    assert await report(face, "w") == since
+    assert await report(adapter, "w") == since
 
 
-async def test_a_stopped_worker_is_forgotten_at_once(face: Face) -> None:
-    await report(face, "w")
-    assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is True
-    assert await names(face) == []
-    assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is False
+async def test_a_stopped_worker_is_forgotten_at_once(adapter: Adapter) -> None:
+    await report(adapter, "w")
+    assert await adapter.run(workers.forget_worker(adapter.client.namespace, b"w")) is True
+    assert await names(adapter) == []
+    assert await adapter.run(workers.forget_worker(adapter.client.namespace, b"w")) is False
 
 
-async def test_namespaces_do_not_see_workers_of_others(face: Face) -> None:
-    await report(face, "w")
-    assert await face.run(workers.list_workers(face.client.namespace + "2")) == []
+async def test_namespaces_do_not_see_workers_of_others(adapter: Adapter) -> None:
+    await report(adapter, "w")
+    assert await adapter.run(workers.list_workers(adapter.client.namespace + "2")) == []
 
 
-async def test_many_workers_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey_url: str) -> None:
+async def test_many_workers_are_read_and_swept_in_steps(adapter: Adapter, clock: Clock, valkey_url: str) -> None:
     for number in range(450):
-        await report(face, f"{number:03}")
-    assert await names(face) == [f"{number:03}" for number in range(450)]
+        await report(adapter, f"{number:03}")
+    assert await names(adapter) == [f"{number:03}" for number in range(450)]
     clock.advance(31)
-    keys = worker_keys(face.client.namespace)
+    keys = worker_keys(adapter.client.namespace)
     with redis.Redis.from_url(valkey_url) as server:
         for left in (351, 251):
-            await report(face, "new")
+            await report(adapter, "new")
             assert (server.hlen(keys.workers), server.zcard(keys.heard)) == (left, left)
-        assert await names(face) == ["new"]
+        assert await names(adapter) == ["new"]
 
 
-async def test_worker_keys_expire_without_reports(face: Face, valkey_url: str) -> None:
-    await report(face, "w")
+async def test_worker_keys_expire_without_reports(adapter: Adapter, valkey_url: str) -> None:
+    await report(adapter, "w")
     with redis.Redis.from_url(valkey_url) as server:
-        assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(face.client.namespace))
+        assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(adapter.client.namespace))
 
 
 @pytest.mark.parametrize("wrote", [b"", b"no json", b"x {}", b'1 {"host": 7}', b"\xff\xfe", b"1 " + b"[" * 5000])
-async def test_unreadable_worker_reports_are_skipped(face: Face, clock: Clock, valkey_url: str, wrote: bytes) -> None:
-    await report(face, "w")
-    keys = worker_keys(face.client.namespace)
+async def test_unreadable_worker_reports_are_skipped(
+    adapter: Adapter, clock: Clock, valkey_url: str, wrote: bytes
+) -> None:
+    await report(adapter, "w")
+    keys = worker_keys(adapter.client.namespace)
     with redis.Redis.from_url(valkey_url) as server:
         server.hset(keys.workers, "strange", wrote)
         server.zadd(keys.heard, {"strange": clock.us})
         server.hset(keys.workers, "never heard", b"1 {}")
-    assert await names(face) == ["w"]
+    assert await names(adapter) == ["w"]

@@ -35,7 +35,7 @@ class Deploy:
         """``older-worker-1``: the version, the role, and a number."""
         for name in names:
             version, role, _ = name.split("-")
-            words = [sys.executable, str(HERE / "crew.py"), role, *self._words, name, str(self._diary)]
+            words = [sys.executable, str(HERE / "version_process.py"), role, *self._words, name, str(self._diary)]
             self.crew[name] = subprocess.Popen(words, env=environment(self._places[version]), stderr=subprocess.PIPE)
 
     def end(self, name: str, number: int) -> None:

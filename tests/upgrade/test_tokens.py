@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from connections.roles import rules
-from service.served import serve
+from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings

@@ -1,0 +1,26 @@
+"""Adds a job, and one more for each line of standard input, and says their ids; or a child of it says all but the first.
+
+Run by test_failover.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+from faults.any_client import AnyClient
+
+logging.disable()
+any_client = AnyClient(sys.argv[1], sys.argv[2], None)
+topic = any_client.topic("orders")
+print(any_client.call(topic, "add", "tea").id, flush=True)
+if "fork" in sys.argv and (child := os.fork()):
+    os.waitpid(child, 0)
+    sys.exit()
+if "fork" in sys.argv and any_client.loop is not None:
+    any_client.loop = asyncio.Runner()  # the other one is the parent's
+for _ in sys.stdin:
+    print(any_client.call(topic, "add", "tea").id, flush=True)
+any_client.close()

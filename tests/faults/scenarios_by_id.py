@@ -1,0 +1,144 @@
+"""Verbs on a line that breaks: jobs by their ids, looks at a topic, and ruling it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faults.scenarios import Scenario, counts, held, verb
+
+# ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@verb
+def kick(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    scenario.at.bury(job)
+    yield
+    assert scenario.say("kick", job.id) == ("ready" if scenario.done else "dead")
+    assert counts(scenario) == (0, 1, 0, 0)
+
+
+@verb
+def kick_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    scenario.at.bury_many(jobs)
+    yield
+    assert len(scenario.say("kick_many", [job.id for job in jobs])) == 3
+    assert (counts(scenario), scenario.at.stats().kicked) == ((0, 3, 0, 0), 3)
+
+
+@verb
+def delete(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
+    yield
+    assert scenario.say("delete", "a") == (None if scenario.done else "ready")
+    assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)
+
+
+@verb
+def delete_many(scenario: Scenario) -> Iterator[None]:
+    ids = [added.id for added in scenario.at.add_many([1, 2, 3])]
+    yield
+    scenario.say("delete_many", ids)
+    assert counts(scenario) == (0, 0, 0, 0)
+
+
+@verb
+def reschedule(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
+    yield
+    assert scenario.say("reschedule", "a", delay="1h") == ("delayed" if scenario.done else "ready")
+    assert counts(scenario) == (1, 0, 0, 0)
+
+
+@verb
+def reschedule_many(scenario: Scenario) -> Iterator[None]:
+    ids = [added.id for added in scenario.at.add_many([1, 2, 3], delay="1h")]
+    yield
+    assert scenario.say("reschedule_many", ids, delay=0) == (["ready"] * 3 if scenario.done else ["delayed"] * 3)
+    assert counts(scenario) == (0, 3, 0, 0)
+
+
+# ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@verb
+def get(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
+    yield
+    assert scenario.say("get", "a").body == "tea"
+
+
+@verb
+def get_many(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a")
+    yield
+    assert [info and info.body for info in scenario.say("get_many", ["a", "b"])] == ["tea", None]
+
+
+@verb
+def list_(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3], delay="1h")
+    yield
+    assert [info.body for info in scenario.say("list")] == [1, 2, 3]
+
+
+@verb
+def stats(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    yield
+    assert scenario.say("stats").ready == 1
+
+
+@verb
+def histogram(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", delay="1m")
+    yield
+    assert sum(scenario.say("histogram").counts) == 1
+
+
+@verb
+def check(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    yield
+    assert scenario.say("check").ok
+
+
+@verb
+def pause(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    yield
+    scenario.say("pause", "1h")
+    assert scenario.at.pop() is None
+
+
+@verb
+def resume(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    scenario.at.pause()
+    yield
+    scenario.say("resume")
+    assert scenario.at.pop().body == "tea"
+
+
+@verb
+def configure(scenario: Scenario) -> Iterator[None]:
+    yield
+    assert scenario.say("configure", max_attempts=3).max_attempts == 3
+
+
+@verb
+def purge(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3])
+    yield
+    assert scenario.say("purge") == (0 if scenario.done else 3)
+    assert counts(scenario) == (0, 0, 0, 0)
+
+
+@verb
+def purge_of_a_state(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many([1, 2, 3])
+    scenario.at.add("tea", delay="1h")
+    yield
+    scenario.say("purge", "ready")
+    assert counts(scenario) == (1, 0, 0, 0)

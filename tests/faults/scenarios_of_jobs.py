@@ -1,0 +1,198 @@
+"""Verbs on a line that breaks: jobs go in, come out, and are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faults.scenarios import TTR, Scenario, counts, held, verb
+from tarry import NewJob
+
+# ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@verb
+def add(scenario: Scenario) -> Iterator[None]:
+    yield
+    added = scenario.say("add", "tea")
+    assert (added.created, added.state, counts(scenario)) == (True, "ready", (0, 1, 0, 0))
+    assert scenario.at.pop().id == added.id
+
+
+@verb
+def add_late(scenario: Scenario) -> Iterator[None]:
+    yield
+    added = scenario.say("add", "tea", delay="1h", id="a", headers={"x": "y"})
+    assert (added.id, added.created, added.state, counts(scenario)) == ("a", True, "delayed", (1, 0, 0, 0))
+    assert scenario.at.get("a").due == added.due
+
+
+@verb
+def add_with_an_id(scenario: Scenario) -> Iterator[None]:
+    yield
+    assert scenario.say("add", "tea", id="a", if_exists="error").created
+    assert counts(scenario) == (0, 1, 0, 0)
+
+
+@verb
+def add_keep(scenario: Scenario) -> Iterator[None]:
+    yield
+    assert scenario.say("add", "tea", id="a", if_exists="keep").created
+    assert counts(scenario) == (0, 1, 0, 0)
+
+
+@verb
+def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("old", id="a")
+    yield
+    assert not scenario.say("add", "new", id="a", if_exists="keep").created
+    assert scenario.at.get("a").body == "old"
+
+
+@verb
+def add_replace(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("old", id="a", delay="1h")
+    yield
+    assert scenario.say("add", "new", id="a", if_exists="replace").created
+    assert (scenario.at.get("a").body, counts(scenario)) == ("new", (0, 1, 0, 0))
+
+
+@verb
+def add_many(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("old", id="a")
+    yield
+    jobs = ["tea", NewJob("milk", id="b", delay="1h"), NewJob("new", id="a")]
+    added = scenario.say("add_many", jobs, if_exists="replace")
+    assert [a.created for a in added] == [True, True, True]
+    assert counts(scenario) == (1, 2, 0, 0)
+
+
+# ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@verb
+def pop(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    yield
+    job = scenario.say("pop", ttr=TTR)
+    if scenario.done:
+        assert job is None
+        scenario.clock.advance("61s")
+        job = scenario.say("pop")
+    assert (job.body, job.attempt) == ("tea", 2 if scenario.done else 1)
+    scenario.say("finish", job)
+
+
+@verb
+def pop_many(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add_many(list(range(7)))
+    yield
+    jobs = scenario.say("pop_many", 4, ttr=TTR)
+    assert [job.body for job in jobs] == ([4, 5, 6] if scenario.done else [0, 1, 2, 3])
+    scenario.say("finish_many", jobs)
+    scenario.clock.advance("61s")
+    assert sorted(job.body for job in scenario.say("pop_many", 9)) == ([0, 1, 2, 3] if scenario.done else [4, 5, 6])
+
+
+@verb
+def pop_that_waits(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", delay="5s", ttr="10s")
+    yield
+    job = scenario.say("pop", wait="1m")
+    assert (job.body, job.attempt, job.lateness.total_seconds()) == ("tea", 1, 0)
+
+
+# ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@verb
+def finish(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    scenario.say("finish", job)
+    assert (counts(scenario), scenario.at.stats().stale) == ((0, 0, 0, 0), 0)
+
+
+@verb
+def finish_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    yield
+    scenario.say("finish_many", jobs)
+    assert (counts(scenario), scenario.at.stats().finished) == ((0, 0, 0, 0), 3)
+
+
+@verb
+def touch(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    scenario.clock.advance("50s")
+    yield
+    scenario.say("touch", job)
+    scenario.clock.advance("50s")
+    assert counts(scenario) == (0, 0, 1, 0)
+
+
+@verb
+def touch_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    yield
+    scenario.say("touch_many", jobs, "5m")
+    scenario.clock.advance("4m")
+    assert counts(scenario) == (0, 0, 3, 0)
+
+
+@verb
+def release(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    scenario.say("release", job, "10s")
+    assert (counts(scenario), scenario.at.stats().stale) == ((1, 0, 0, 0), 0)
+    assert scenario.at.get(job.id).attempts == 1
+
+
+@verb
+def release_uncounted(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    scenario.say("release", job, count=False)
+    assert (counts(scenario), scenario.at.get(job.id).attempts) == ((0, 1, 0, 0), 0)
+
+
+@verb
+def release_of_the_last_attempt(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", max_attempts=1)
+    job = scenario.say("pop")
+    yield
+    scenario.say("release", job)
+    assert counts(scenario) == (0, 0, 0, 1)
+
+
+@verb
+def release_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    yield
+    scenario.say("release_many", jobs, 0)
+    scenario.clock.advance("1ms")  # one after the other, a microsecond apart
+    assert counts(scenario) == (0, 3, 0, 0)
+
+
+@verb
+def bury(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    scenario.say("bury", job, "cold")
+    assert (counts(scenario), scenario.at.get(job.id).reason) == ((0, 0, 0, 1), "cold")
+
+
+@verb
+def bury_many(scenario: Scenario) -> Iterator[None]:
+    jobs = held(scenario, 3)
+    yield
+    scenario.say("bury_many", jobs, "cold")
+    assert (counts(scenario), scenario.at.stats().died) == ((0, 0, 0, 3), 3)
+
+
+@verb
+def a_failed_block(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    scenario.say("release", job, None)
+    assert counts(scenario) == (1, 0, 0, 0)

@@ -1,0 +1,157 @@
+"""Any number of processes with the same schedule, killed wherever: exactly as many jobs as a model says."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.testing import Clock, TestClient
+from tarry.values.durations import SECOND
+from tarry.verbs.jobs import pop
+from tarry.verbs.schedules.occurrences import fire_due, occurrence_stamp
+from tarry.verbs.schedules.recurrences import make_recurrence, next_occurrence
+
+pytestmark = pytest.mark.slow
+
+HOUR = 3600 * SECOND
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+class SimulatedProcesses:
+    """Processes in imaginary time. Each pops, request by request, in any order with the others; any may die between two."""
+
+    def __init__(self, client: TestClient, size: int, rng: random.Random) -> None:
+        self.client = client
+        self.topic = client.topic("t")
+        self.rng = rng
+        self.killed = 0
+        self.flows: list[tuple[Any, Any]] = [(self._begin(), None) for _ in range(size)]
+
+    def _begin(self) -> Any:
+        ttr = pop.ttr_of(timedelta(days=900))
+        return pop.pop_now(self.topic.verbs.keys, self.rng.choice([1, 10]), ttr=ttr, holder=b"crew")
+
+    def step(self) -> None:
+        """One of them sends one request; the killed one has sent it, or not, and reads no answer."""
+        at = self.rng.randrange(len(self.flows))
+        flow, answer = self.flows[at]
+        try:
+            request = next(flow) if answer is None else flow.send(answer)
+            dies = self.rng.random() < 0.15
+            if not dies or self.rng.random() < 0.5:
+                self.flows[at] = flow, self.client.engine.run(request)
+            if dies:
+                self.killed += 1
+                flow.close()
+                self.flows[at] = self._begin(), None
+        except StopIteration:
+            self.flows[at] = self._begin(), None
+
+    def jobs(self) -> list[str]:
+        found, cursor = [], None
+        while True:
+            page = self.topic.list(limit=1000, cursor=cursor)
+            found += [job.id for job in page]
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+
+@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("missed", ["all", pytest.param("once", marks=pytest.mark.slow)])
+def test_processes_killed_at_random_add_exactly_the_expected_jobs(
+    valkey_url: str, namespace: str, size: int, missed: Any
+) -> None:
+    """Two weeks, five schedules; at least one process looks now and then, and time goes on in leaps of up to two hours."""
+    clock, rng = Clock(), random.Random(size)
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        rhythms = {
+            "hourly": make_recurrence("1h", None, "UTC"),
+            "odd": make_recurrence("7777s", None, "UTC"),
+            "morning": make_recurrence(None, "0 9 * * 1-5", "Europe/Berlin"),
+            "often": make_recurrence(None, "*/30 * * * *", "America/New_York"),
+            "night": make_recurrence(None, "30 2 * * *", "Europe/Berlin"),
+        }
+        for id, made in rhythms.items():
+            if made.every_us:
+                client.schedules.put("t", id, every=made.every_us / SECOND, missed=missed)
+            else:
+                client.schedules.put("t", id, cron=made.cron, tz=made.tz, missed=missed)
+        crew, began, attended = SimulatedProcesses(client, size, rng), clock.us, dict.fromkeys(rhythms, clock.us)
+        expected: set[str] = set()
+        while clock.us < began + 14 * 24 * HOUR:
+            clock.advance(rng.choice([0.5, 60, 1800, 3600, 7200]))
+            for _ in range(rng.choice([1, 3, 20]) * min(size, 8)):
+                crew.step()
+            crew.flows = [(crew._begin(), None) for _ in crew.flows]  # whoever was in the middle of something dies, too
+            client.engine.run(fire_due(crew.topic.verbs.keys))
+            for id, made in rhythms.items():
+                due = []
+                while (at := next_occurrence(made, attended[id]) or clock.us + 1) <= clock.us:
+                    attended[id] = at
+                    due.append(f"{id}@{occurrence_stamp(at)}")
+                expected |= set(due if missed == "all" else due[-1:])
+        found = crew.jobs()
+        assert sorted(found) == sorted(expected)
+        assert crew.killed > 20
+        assert sum(one.fired for one in client.schedules.list("t")) == len(expected)
+        assert crew.topic.check().ok
+
+
+@pytest.fixture
+def crowd(valkey_url: str, namespace: str) -> Iterator[Any]:
+    running: list[subprocess.Popen[str]] = []
+
+    def hire() -> subprocess.Popen[str]:
+        words = [sys.executable, str(Path(__file__).with_name("consumer_process.py")), valkey_url, namespace]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield hire
+    for process in running:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.mark.slow
+def test_real_processes_killed_at_random_add_each_job_once(valkey_url: str, namespace: str, crowd: Any) -> None:
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        first = client.schedules.put("t", "s", every="100ms", missed="all").next
+        assert first is not None
+        crew, rng = [crowd() for _ in range(5)], random.Random(8)
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            time.sleep(rng.random() / 5)
+            victim = crew.pop(rng.randrange(len(crew)))
+            victim.kill()
+            victim.wait()
+            crew.append(crowd())
+        client.schedules.pause("t", "s")
+        fired = client.schedules.get("t", "s").fired
+        page = client.topic("t").list(limit=1000)
+        period = timedelta(milliseconds=100)
+        moments = [first + k * period for k in range(fired)]
+        epoch = first.fromtimestamp(0, first.tzinfo)
+        assert {job.id for job in page} == {
+            f"s@{occurrence_stamp((at - epoch) // timedelta(microseconds=1))}" for at in moments
+        }
+        assert fired >= 20

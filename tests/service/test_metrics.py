@@ -1,0 +1,160 @@
+"""What Prometheus reads, what Grafana shows, and what is told of health."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.running_service import Api, Served, serve
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "examples" / "grafana-dashboard.json"
+RULES = ROOT / "examples" / "deploy" / "prometheus-rules.yml"
+
+
+def scraped(served: Served) -> dict[str, Any]:
+    answer = httpx.get(f"{served.url}/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
+
+
+def value(family: Any, namespace: str, **labels: str) -> float:
+    found = [
+        sample.value
+        for sample in family.samples
+        if sample.labels.get("namespace") == namespace and labels.items() <= sample.labels.items()
+    ]
+    assert len(found) == 1, family.samples
+    return float(found[0])
+
+
+def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: Clock) -> None:
+    jobs = "/v1/topics/orders/jobs"
+    for delay in (0, 0, 50, 90):
+        api.post(jobs, {"body": 1, "delay": delay}, 201)
+    clock.advance("5s")
+    job = api.post("/v1/topics/orders/pop", {})
+    api.post(f"{jobs}/{job['id']}/finish", {"receipt": job["receipt"]}, 204)
+    api.refused("POST", f"{jobs}/{job['id']}/touch", {"receipt": 7, "ttr": 9})
+    api.post("/v1/topics/orders/pause", {})
+    seen, name = scraped(served), api.namespace
+    states = {state: value(seen["tarry_jobs"], name, state=state) for state in ("delayed", "ready", "reserved", "dead")}
+    assert states == {"delayed": 2, "ready": 1, "reserved": 0, "dead": 0}
+    totals = ["added", "popped", "finished", "stale"]
+    assert [value(seen[f"tarry_{total}"], name) for total in totals] == [4, 1, 1, 1]
+    assert 5 <= value(seen["tarry_oldest_overdue_seconds"], name) < 5.001
+    assert 45 <= value(seen["tarry_next_due_seconds"], name) < 45.001
+    assert value(seen["tarry_paused"], name) == 1
+    assert value(seen["tarry_overrun_jobs"], name) == 0
+    late = [sample for sample in seen["tarry_lateness_seconds"].samples if sample.labels.get("namespace") == name]
+    buckets = {sample.labels["le"]: sample.value for sample in late if sample.name.endswith("_bucket")}
+    assert [n for le, n in buckets.items() if le != "+Inf" and float(le) < 4] == [0] * 8
+    assert buckets["16.7772"] == buckets["+Inf"] == 1
+    assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
+
+
+def test_requests_are_measured_by_route_and_status(served: Served, api: Api) -> None:
+    api.refused("GET", "/v1/topics/orders/jobs/7")
+    api.refused("GET", "/nowhere")
+    seen = scraped(served)["tarry_http_request_seconds"]
+    counted = {
+        (sample.labels["route"], sample.labels["status"]): sample.value
+        for sample in seen.samples
+        if sample.name.endswith("_count")
+    }
+    assert counted["jobs_get", "404"] >= 1
+    assert counted["none", "404"] >= 1
+    assert not [route for route, _ in counted if "/" in route or "7" in route], "a path would be a label without end"
+
+
+def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(served: Served, api: Api) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
+    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    expressions = [
+        target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]
+    ]
+    used = {name for text in expressions for name in re.findall(r"tarry_\w+", text)}
+    assert used <= known, used - known
+    assert len(expressions) >= 12
+
+
+def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_helps(served: Served, api: Api) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
+    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    [group] = yaml.safe_load(RULES.read_text())["groups"]
+    used = {name for rule in group["rules"] for name in re.findall(r"tarry_\w+", rule["expr"])}
+    assert used <= known, used - known
+    page = (ROOT / "docs/production/alerts.md").read_text()
+    for rule in group["rules"]:
+        assert f"`{rule['alert']}`" in page
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        file, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"^## (.*)$", (ROOT / file).read_text(), re.M)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_grafana_dashboard_has_a_valid_structure() -> None:
+    board = json.loads(DASHBOARD.read_text())
+    assert isinstance(board["title"], str)
+    assert isinstance(board["uid"], str)
+    assert board["schemaVersion"] >= 36
+    assert board.get("id") is None, "a number would replace somebody's dashboard"
+    assert {"from", "to"} <= board["time"].keys()
+    names = {variable["name"] for variable in board["templating"]["list"]}
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken, "panels overlap"
+        taken |= cells
+        assert {"id", "type", "title", "fieldConfig", "datasource"} <= panel.keys()
+        refs = [target["refId"] for target in panel["targets"]]
+        assert len(set(refs)) == len(refs) > 0
+        for target in panel["targets"]:
+            variables = set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval"}
+            assert variables <= names
+            assert target["expr"].count("(") == target["expr"].count(")")
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+@pytest.mark.slow
+def test_a_service_without_its_server_is_alive_but_not_ready(own_server: Any) -> None:
+    running = own_server()
+    with serve(lambda name: AsyncClient(running.url, namespace=name, patience=3)) as alone:
+        assert httpx.get(f"{alone.url}/readyz").status_code == 200
+        running.stop()
+        answer = httpx.get(f"{alone.url}/readyz")
+        assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "unavailable", "1")
+        assert httpx.get(f"{alone.url}/healthz").status_code == 200
+
+
+def test_health_readiness_and_version_are_answered(served: Served) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = httpx.get(served.url + path)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    import tarry
+
+    assert httpx.get(f"{served.url}/version").json() == {"version": tarry.__version__}
+
+
+def test_overrunning_runs_are_exported_as_a_metric(served: Served, api: Api, clock: Clock, valkey_url: str) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 0}, 201)
+    report = WorkerReport("ada", 7, "1", 5, 2, False, [WorkerTopic("orders", ("close",), 5, 2, 2)], [])
+    with TestClient(valkey_url, clock, namespace=api.namespace) as client:
+        client.engine.run(report_worker(api.namespace, b"ada", None, report))
+    assert value(scraped(served)["tarry_overrun_jobs"], api.namespace) == 2

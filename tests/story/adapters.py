@@ -1,0 +1,214 @@
+"""One interface for all clients of tarry, so that a test is written once, as a coroutine, and runs on each of them.
+
+    story             async def …(topic): await topic.add(…)        one text
+    BlockingAdapter   a blocking client: its verbs answer at once, so the story never suspends
+    AwaitedAdapter    an awaited client, on a loop of its own
+    HTTP…             the same two as clients of a service, whose own client has the imaginary clock
+
+An adapter gives topics, ``pop`` over several of them, ``inside(job)`` (what ``with job:`` is there) and ``perform(story)``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import tarry
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+
+
+class Awaited:
+    """An object whose blocking methods may be awaited."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.plain, name)
+        if not callable(found) or name == "verbs":
+            return found
+
+        async def awaited(*given: Any, **named: Any) -> Any:
+            return found(*given, **named)
+
+        return awaited
+
+
+class BlockingAdapter:
+    def __init__(self, client: tarry.Client) -> None:
+        self.client = client
+        self.topics_made: list[Any] = []
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Awaited(self.client.topic(name, **options))
+        self.topics_made.append(made)
+        return made
+
+    async def pop(self, *names: str, **options: Any) -> Any:
+        return self.client.pop(*names, **options)
+
+    async def topics(self) -> list[str]:
+        return self.client.topics()
+
+    async def workers(self) -> list[tarry.WorkerInfo]:
+        return self.client.workers()
+
+    async def run(self, operation: Any) -> Any:
+        return self.client.engine.run(operation)
+
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+        """A verb of the job itself."""
+        getattr(job, verb)(*given, **named)
+
+    @asynccontextmanager
+    async def inside(self, job: Any) -> AsyncIterator[Any]:
+        with job:
+            yield job
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            story.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("a story on a blocking client has nothing to wait for")
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class Seen:
+    """A topic of a service, and what a story must see of its inside: the keys and the scripts, by a client of its own."""
+
+    def __init__(self, outside: Any, inside: Any) -> None:
+        self._outside = outside
+        self._inside = inside
+
+    @property
+    def outside(self) -> Any:
+        """The topic as the service's client knows it."""
+        return self._outside
+
+    @property
+    def verbs(self) -> Any:
+        self._inside.get_many(["-"])  # so that it knows its partitions, as one that was used does
+        return self._inside.verbs
+
+    def __getattr__(self, name: str) -> Any:
+        self._outside.verbs.holder = self._inside.verbs.holder  # a story may say in whose name it takes
+        return getattr(self._outside, name)
+
+
+class AwaitedAdapter:
+    def __init__(self, client: tarry.AsyncClient) -> None:
+        self.client = client
+        self.topics_made: list[Any] = []
+        self._loop = asyncio.Runner()
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = self.client.topic(name, **options)
+        self.topics_made.append(made)
+        return made
+
+    async def pop(self, *names: str, **options: Any) -> Any:
+        return await self.client.pop(*names, **options)
+
+    async def topics(self) -> list[str]:
+        return await self.client.topics()
+
+    async def workers(self) -> list[tarry.WorkerInfo]:
+        return await self.client.workers()
+
+    async def run(self, operation: Any) -> Any:
+        return await self.client.engine.run(operation)
+
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+        """A verb of the job itself."""
+        await getattr(job, verb)(*given, **named)
+
+    @asynccontextmanager
+    async def inside(self, job: Any) -> AsyncIterator[Any]:
+        async with job:
+            yield job
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run(story)
+
+    def close(self) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+
+class HTTPAdapter(BlockingAdapter):
+    """A blocking client of a service; ``inside`` looks at what lies on the server."""
+
+    def __init__(self, client: tarry.HTTPClient, inside: tarry.Client) -> None:
+        super().__init__(client)  # type: ignore[arg-type]
+        self.inner = inside
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
+        self.topics_made[-1] = made
+        return made
+
+    async def run(self, operation: Any) -> Any:
+        return self.inner.engine.run(operation)
+
+    def close(self) -> None:
+        super().close()
+        self.inner.close()
+
+
+class AwaitedHTTPAdapter(AwaitedAdapter):
+    """An awaited one."""
+
+    def __init__(self, client: tarry.AsyncHTTPClient, inside: tarry.Client) -> None:
+        super().__init__(client)  # type: ignore[arg-type]
+        self.inner = inside
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
+        self.topics_made[-1] = made
+        return made
+
+    async def run(self, operation: Any) -> Any:
+        return self.inner.engine.run(operation)
+
+    def close(self) -> None:
+        super().close()
+        self.inner.close()
+
+
+Adapter = BlockingAdapter | AwaitedAdapter
+
+
+def imaginary(kind: str, url: str, clock: Clock, namespace: str = "default", **options: Any) -> Adapter:
+    """A client by an imaginary clock, on a server that was started for tests."""
+    if kind == "sync":
+        return BlockingAdapter(TestClient(url, clock, namespace=namespace, **options))
+    return AwaitedAdapter(TestAsyncClient(url, clock, namespace=namespace, **options))
+
+
+@contextmanager
+def over_http(kind: str, served: Any, url: str, clock: Clock, namespace: str) -> Iterator[Adapter]:
+    """A client that reaches the server through a service only; there the clock is imaginary."""
+    served.call(served.app.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
+    inside = TestClient(url, clock, namespace=namespace)
+    try:
+        if kind == "http":
+            yield HTTPAdapter(tarry.HTTPClient(served.url, namespace=namespace), inside)
+        else:
+            yield AwaitedHTTPAdapter(tarry.AsyncHTTPClient(served.url, namespace=namespace), inside)
+    finally:
+        served.run(served.app.clients.drop(namespace))
+
+
+def end(adapter: Adapter) -> None:
+    """After every story: all is in its place in every topic that it touched."""
+    try:
+        for topic in adapter.topics_made:
+            found = adapter.perform(topic.check())
+            assert found.ok, found.faults
+    finally:
+        adapter.close()
