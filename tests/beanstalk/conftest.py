@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from beanstalk.beans import Bean, beanstalkd
-from service.served import Served, serve
+from service.running_service import Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkServer, BeanstalkSettings

@@ -207,6 +207,6 @@ def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namesp
     for server in (valkey_url, tarry.Client(valkey_url), tarry.AsyncClient(valkey_url)):
         worker = tarry.Worker(server, namespace="default")
         assert worker.client.namespace == worker.blocking.namespace == "default"
-        assert worker.client.engine.origin.address.url == worker.blocking.engine.origin.address.url == valkey_url
+        assert worker.client.engine.config.address.url == worker.blocking.engine.config.address.url == valkey_url
     with tarry.Client(valkey_url, namespace=namespace) as mine:
         assert tarry.Worker(mine).client.namespace == namespace
