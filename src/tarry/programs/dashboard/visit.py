@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.namespaces import NamespaceLink
 
+T = TypeVar("T")
 FORM_TIMEOUT_S = 30.0
 """A form must arrive within this time."""
 STATES: tuple[State, ...] = get_args(State)
@@ -65,12 +66,6 @@ class Visit:
         """The topic of the query. Raises ``BadInput``."""
         return self.client.topic(self.query.get("topic", ""))
 
-    async def known_topic(self) -> AsyncTopic[Any]:
-        """The topic of the query. Raises ``BadInput``, and ``NotFound`` where nothing was ever there or configured."""
-        topic = self.topic()
-        await refuse_unknown(topic)
-        return topic
-
     def state(self) -> State | None:
         return parse_state(self.parameter("state"))
 
@@ -85,7 +80,14 @@ class Visit:
         return self.url(path, **{**kept, **changes})
 
 
-async def refuse_unknown(topic: AsyncTopic[Any]) -> None:
+async def view_known(topic: AsyncTopic[Any], view: Awaitable[T]) -> T:
+    """A view of a topic, asked together with whether the topic is known: both are in one pipeline. Raises ``NotFound``."""
+    found: T
+    found, _ = await asyncio.gather(view, _refuse_unknown(topic))
+    return found
+
+
+async def _refuse_unknown(topic: AsyncTopic[Any]) -> None:
     """Raises ``NotFound`` where the topic's own keys prove that nothing was ever there or configured."""
     known = views.is_known(topic.verbs.context.keys)
     if not (await topic.engine.run_view(known) or await topic.engine.run(known)):  # a replica may not have it yet

@@ -16,7 +16,7 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.action_handler import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
-from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, refuse_unknown
+from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo, Reservation, State
 from tarry.verbs.jobs.stats import Stats
@@ -237,8 +237,7 @@ async def _resume(visit: Visit, form: Form) -> str:
 
 async def _plan_purge(visit: Visit, form: Form) -> ActionPlan:
     topic = _topic(visit, form)
-    await refuse_unknown(topic)
-    stats = await topic.stats()
+    stats = await view_known(topic, topic.stats())
     n = sum(getattr(stats, state) for state in STATES)
     parts = ", ".join(f"{getattr(stats, state):,} {state}" for state in STATES if getattr(stats, state))
     says = (

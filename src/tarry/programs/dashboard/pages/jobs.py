@@ -8,7 +8,7 @@ from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
 from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import STATES, Visit, parse_moment
+from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
 
@@ -17,9 +17,9 @@ PREVIEW = 120
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    topic, state = await visit.known_topic(), visit.state()
+    topic, state = visit.topic(), visit.state()
     states = (state,) if state else STATES
-    stats = await topic.stats()
+    stats = await view_known(topic, topic.stats())
     after, before = (
         parse_moment(visit.parameter("after"), stats.now, "after"),
         parse_moment(visit.parameter("before"), stats.now, "before"),

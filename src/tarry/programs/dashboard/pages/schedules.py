@@ -15,7 +15,7 @@ from tarry.programs.dashboard.action_handler import ActionPlan, Form
 from tarry.programs.dashboard.pages.job import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import NotFound, Visit
+from tarry.programs.dashboard.visit import NotFound, Visit, view_known
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.occurrences import occurrence_stamp
@@ -52,8 +52,10 @@ class ScheduleRow:
 async def view(visit: Visit) -> dict[str, Any]:
     """All schedules, or those of a topic, by their next occurrence, damaged ones included."""
     topic_name = visit.query.get("topic", "")
-    names = [(await visit.known_topic()).name] if topic_name else await visit.client.topics()
-    listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
+    topic = visit.topic() if topic_name else None
+    names = [topic_name] if topic else await visit.client.topics()
+    lists = asyncio.gather(*[visit.client.schedules.list(name) for name in names])
+    listed = await (view_known(topic, lists) if topic else lists)
     found = sorted((one for some in listed for one in some), key=_order)
     first = max(min(_number(visit.parameter("from")), len(found) - 1), 0)
     shown = found[first : first + SHOWN]

@@ -18,7 +18,7 @@ from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import Visit, parse_moment
+from tarry.programs.dashboard.visit import Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.aggregates import Causes
 from tarry.verbs.jobs.stats import Stats
@@ -52,8 +52,8 @@ class DeadCauses:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    topic = await visit.known_topic()
-    stats, defaults, workers, hour, schedules, parts = await asyncio.gather(
+    topic = visit.topic()
+    views = asyncio.gather(
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
@@ -61,6 +61,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.engine.run(schedule_verbs.count_schedules(topic.verbs)),
         visit.client.engine.run(topic.verbs.partitions()),
     )
+    stats, defaults, workers, hour, schedules, parts = await view_known(topic, views)
     causes = await visit.dashboard.shared_part(DeadCauses).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.parameter("heat") == "day" else "hour"
