@@ -53,7 +53,8 @@ class JobExists(TarryError):
 class UnknownTopic(TarryError):
     """Nothing was ever added to this topic, and nothing is configured for it: look for a typing error, or another namespace.
 
-    Raised by the command line, answered by services and the dashboard. A client's ``stats`` counts zero jobs instead."""
+    The command line ends with it, and services and the dashboard answer it, where a topic is shown or emptied. The verbs of a client
+    never raise it: to them an unknown topic is an empty one."""
 
     code = "unknown_topic"
 

@@ -234,21 +234,21 @@ class AsyncTopic(Generic[T]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[T]:
-        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death). Empty for an unknown topic.
 
         Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return await self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     async def stats(self) -> Stats:
-        """Counts by state, next due, oldest ready, totals and lateness."""
+        """Counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
         """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
-        before now."""
+        before now. Zeros for an unknown topic."""
         return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
     async def check(self) -> Check:
@@ -291,7 +291,7 @@ class AsyncTopic(Generic[T]):
         )
 
     async def purge(self, state: State | None = None) -> int:
-        """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
+        """Deletes all jobs, or all of a state. Answers how many: 0 for an unknown topic. Receipts go on rising."""
         return await self.engine.run(self.verbs.purge(state))
 
     async def _settle(self, jobs: Sequence[Any], flow: Any) -> None:

@@ -233,21 +233,21 @@ class Topic(Generic[T]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[T]:
-        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death). Empty for an unknown topic.
 
         Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     def stats(self) -> Stats:
-        """Counts by state, next due, oldest ready, totals and lateness."""
+        """Counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.stats())
 
     def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
         """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
-        before now."""
+        before now. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
     def check(self) -> Check:
@@ -288,7 +288,7 @@ class Topic(Generic[T]):
         return self.engine.run(self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness))
 
     def purge(self, state: State | None = None) -> int:
-        """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
+        """Deletes all jobs, or all of a state. Answers how many: 0 for an unknown topic. Receipts go on rising."""
         return self.engine.run(self.verbs.purge(state))
 
     def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
