@@ -41,6 +41,19 @@ def test_a_topic_that_ran_empty_has_a_page_without_the_button(http: httpx.Client
     assert "Delete everything" not in answer.text
 
 
+def test_a_list_of_jobs_has_errors_and_bodies(http: httpx.Client, client: tarry.Client) -> None:
+    shop = client.topic("shop")
+    shop.add({"order": 7}, max_attempts=1)
+    assert ">Error<" not in http.get("/jobs?topic=shop").text
+    job = shop.pop()
+    assert job is not None
+    shop.release(job, reason="ConnectionError: refused")
+    shown = http.get("/jobs?topic=shop&state=dead").text
+    assert '<th scope="col">Error</th><th scope="col">Body</th>' in shown
+    assert '<td class="mono fault">ConnectionError: refused</td>' in shown
+    assert '<td class="mono body">{&#34;order&#34;:7}</td>' in shown
+
+
 def test_it_is_not_emptied(http: httpx.Client, client: tarry.Client) -> None:
     purge = {"action": "purge", "topic": "typo", "back": "/"}
     assert http.post("/act", data=purge).status_code == 404

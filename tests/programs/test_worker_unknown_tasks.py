@@ -11,6 +11,7 @@ import pytest
 
 import tarry
 from programs.test_worker_undecodable import World
+from tarry.programs.cli.job_table import error_line
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.pages import topic as topic_part
 from tarry.programs.dashboard.visit import Visit
@@ -175,7 +176,22 @@ def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
             visit = Visit(Dashboard(client), "", {"topic": "tasks"}, "viewer")
             return visit.dashboard.view(visit, "topic.html", await topic_part.view(visit))
 
-    assert "nobody here knows task &#39;charge&#39;; last seen in ada (process 4711)" in asyncio.run(page())
+    shown = asyncio.run(page())
+    assert (
+        '<p class="warning">Nobody here knows task &#39;charge&#39;; last seen in ada (process 4711). '
+        "Its jobs are put back, and their attempts do not count.</p>" in shown
+    )
+    assert shown.index('class="warning"') < shown.index('class="tiles"'), "at the top"
+
+
+def test_the_list_of_an_unknown_tasks_job_names_the_fault_once(world: World) -> None:
+    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.run(other(world))
+    job = world.only_job("tasks")
+    assert str(job.error).startswith("unknown since ")
+    assert (
+        error_line(job) == job.reason == "BodyError: nobody here knows task 'charge'; no worker that knows it was seen"
+    )
 
 
 def test_two_applications_share_a_topic_and_run_their_own_tasks(

@@ -77,9 +77,12 @@ def job_data(job: JobInfo[Any]) -> dict[str, Any]:
 
 
 def last_error_line(job: JobInfo[Any]) -> str:
-    """The last line of a job's error, ``ConnectionError: refused``; nothing if the job's reason contains it."""
+    """The last line of a job's error, ``ConnectionError: refused``; nothing if the job's reason contains it, or its error is only the
+    note of a worker that does not know the task."""
     lines = [line.strip() for line in (job.error or "").splitlines() if line.strip()]
-    return lines[-1] if lines and lines[-1] not in (job.reason or "") else ""
+    if not lines or lines[-1] in (job.reason or "") or lines[-1].startswith("unknown since "):
+        return ""
+    return lines[-1]
 
 
 def stats_data(now: Stats) -> dict[str, Any]:

@@ -50,6 +50,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "jobs": page.jobs,
         "preview": preview,
         "fault": fault,
+        "has_faults": any(job.reason for job in page.jobs),
         "cursor": page.cursor,
         "bulk": bulk,
     }
