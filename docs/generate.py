@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tarry
+from life_cycle import life_cycle
 from routes import http_page
 from tarry import errors
 from tarry.values import keys
@@ -146,6 +147,7 @@ def _prose(text: str) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
+    "images/life-cycle.svg": life_cycle,
     "reference/errors.md": errors_page,
     "reference/http.md": http_page,
     "reference/keys.md": keys_page,

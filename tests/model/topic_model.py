@@ -5,10 +5,44 @@ A job is in one place; its state is that place and the clock. Times are microsec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from tarry.verbs.jobs.lifecycle import STEPS
+
+P = ParamSpec("P")
+R = TypeVar("R")
 KEEP, SWEEP = 30 * 86_400_000_000, 16
+
+
+def by_the_table(
+    cause: str,
+) -> Callable[[Callable[Concatenate[Topic, P], R]], Callable[Concatenate[Topic, P], R]]:
+    """Each change of state that the method makes is a step of the life cycle; ``settle`` is told its verb."""
+
+    def decorate(method: Callable[Concatenate[Topic, P], R]) -> Callable[Concatenate[Topic, P], R]:
+        @wraps(method)
+        def checked(self: Topic, *args: P.args, **kwargs: P.kwargs) -> R:
+            verb = str(args[0]) if cause == "settle" else cause
+            # A repeated call also settles what timed out meanwhile, or died of it: nobody else has had the job.
+            repeated = args[1] if cause == "settle" and args[3] else None
+            before = {id: (self.state(id), job.place == "reserved" or id == repeated) for id, job in self.jobs.items()}
+            answer = method(self, *args, **kwargs)
+            for id in before.keys() | self.jobs.keys():
+                old, held = before.get(id, ("new", False))
+                new = self.state(id) or "gone"
+                steps = {(verb, old, new), (verb, "reserved", new) if held else None}
+                assert old == new or steps & TABLE, (verb, old, new)
+            return answer
+
+        return checked
+
+    return decorate
+
+
+TABLE: set[Any] = {step[:3] for step in STEPS}
 
 
 @dataclass
@@ -46,6 +80,7 @@ class Topic:
         found = [(id, job) for id, job in self.jobs.items() if job.place == place and job.at <= until]
         return sorted(found, key=lambda pair: (pair[1].at, pair[0].encode()))
 
+    @by_the_table("add")
     def add(self, id: str, new: Job, if_exists: str) -> tuple[bool, str]:
         """Created or not, and the state that answers."""
         if id in self.jobs and if_exists != "replace":
@@ -59,6 +94,7 @@ class Topic:
             over = job.limit is not None and job.attempt >= job.limit
             job.place, job.at = ("dead", self.now) if over else ("due", job.at)
 
+    @by_the_table("pop")
     def pop(self, n: int, ttr: int, holder: str = "") -> list[str]:
         self.put_back()
         for id, _ in self.in_place("dead", self.now - KEEP)[:SWEEP]:
@@ -92,6 +128,7 @@ class Topic:
             return "replay"
         return {"reserved": "timed out", "dead": "dead", "due": "released"}[job.place]
 
+    @by_the_table("settle")
     def settle(self, verb: str, id: str, receipt: int, again: bool, wait: int, counts: bool) -> str | None:
         """Does it, or answers why not."""
         job = self.jobs.get(id)
@@ -116,6 +153,7 @@ class Topic:
         """What one process has in its hands, in the order in which it was handed out or touched."""
         return [job for _, job in self.in_place("reserved", 10**18) if job.holder == holder]
 
+    @by_the_table("release")
     def release_holder(self, holder: str, counts: bool) -> int:
         held = self.of_holder(holder)
         for k, job in enumerate(held):
@@ -130,11 +168,13 @@ class Topic:
             job.at = self.now + ttr + k
         return len(held)
 
+    @by_the_table("kick")
     def kick(self, id: str, at: int) -> None:
         if self.state(id) == "dead":
             job = self.jobs[id]
             job.place, job.at, job.attempt, job.receipt = "due", at, 0, None
 
+    @by_the_table("reschedule")
     def reschedule(self, id: str, at: int) -> None:
         if self.state(id) in ("delayed", "ready"):
             self.jobs[id].place, self.jobs[id].at = "due", at

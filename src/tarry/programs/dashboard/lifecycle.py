@@ -1,20 +1,26 @@
-"""The actions that are allowed on a job in each state. All buttons are made from this table.
-
-delayed ──time──▶ ready ──pop──▶ reserved ──finish──▶ gone
-   ▲ ▲              ▲               │ │
-   │ └── reschedule ┘   release ────┘ └── bury, last attempt ──▶ dead
-   └──────────────────── kick (ready at once) ───────────────────┘
-"""
+"""The actions that are allowed on a job in each state: those of the job's life cycle that need no receipt of the caller's."""
 
 from __future__ import annotations
 
+from tarry.verbs.jobs.lifecycle import STATES, STEPS
 from tarry.verbs.jobs.models import State
 
+VERBS_OF_ACTIONS = {
+    "run-now": "reschedule",
+    "reschedule": "reschedule",
+    "bury": "bury",
+    "kick": "kick",
+    "delete": "delete",
+}
+
+
+def _changes_anything(action: str, state: State) -> bool:
+    steps = [step for step in STEPS if step.cause == VERBS_OF_ACTIONS[action] and step.before == state]
+    return any(step.after == "ready" != state for step in steps) if action == "run-now" else bool(steps)
+
+
 ACTIONS_BY_STATE: dict[State, tuple[str, ...]] = {
-    "delayed": ("run-now", "reschedule", "delete"),
-    "ready": ("reschedule", "delete"),
-    "reserved": ("bury", "delete"),
-    "dead": ("kick", "delete"),
+    state: tuple(action for action in VERBS_OF_ACTIONS if _changes_anything(action, state)) for state in STATES
 }
 
 

@@ -53,7 +53,7 @@ def _column(second: float, story: Story) -> int:
 def _worker_line(worker: DemoWorker) -> Text:
     line = Text(f"worker {worker.number}  pid {worker.process.pid:<8}")
     if worker.killed:
-        line.append(f"✗ kill -9 with {worker.held} orders in its hands", "red")
+        line.append(f"✗ kill -9 with {worker.held} orders reserved", "red")
     elif not worker.work_log.is_ready:
         line.append("starting", "dim")
     else:
@@ -92,7 +92,7 @@ def summary_table(found: Summary) -> RenderableType:
         ("lost", str(found.lost), not found.lost),
         ("early", str(found.early), not found.early),
         ("closed after being paid", str(found.closed_after_paid), not found.closed_after_paid),
-        ("redelivered", f"{found.redelivered} (worker 1 was killed with {found.killed_holding} in its hands)", True),
+        ("redelivered", f"{found.redelivered} (worker 1 was killed while it held {found.killed_holding})", True),
         ("lateness p50 / p99 / max", " / ".join(map(_ms, _lateness(found))), True),
     ]
     for name, value, good in rows:

@@ -1,0 +1,84 @@
+"""The table of a job's life cycle says what a server does: each step is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
+from tarry.verbs.jobs.lifecycle import STATES, STEPS, Step
+
+_names = count()
+
+
+@pytest.fixture
+def topic(valkey_url: str) -> Iterator[Any]:
+    with TestClient(valkey_url, Clock(), namespace=f"lifecycle{next(_names)}") as client:
+        topic: Any = client.topic("t")
+        topic.clock = client.clock
+        yield topic
+
+
+def lead_to(topic: Any, place: str, **options: Any) -> Any:
+    """A job in this state; the job with its receipt, if it was popped."""
+    if place == "new":
+        return None
+    topic.add("tea", id="7", delay=60 if place == "delayed" else 0, **options)
+    job = topic.pop(ttr=30) if place in ("reserved", "dead") else None
+    if place == "dead":
+        job.bury()
+    return job
+
+
+def state(topic: Any) -> str:
+    found = topic.get("7")
+    return "gone" if found is None else found.state
+
+
+CAUSES: dict[str, Callable[[Any, Any, Step], object]] = {
+    "add": lambda topic, _, step: topic.add("cake", id="7", delay=60 * (step.after == "delayed"), if_exists="replace"),
+    "time": lambda topic, _, step: topic.clock.advance(60),
+    "reschedule": lambda topic, _, step: topic.reschedule("7", delay=60 * (step.after == "delayed")),
+    "touch": lambda topic, job, _: topic.touch(job),
+    "finish": lambda topic, job, _: job.finish(),
+    "release": lambda topic, job, step: job.release(60 * (step.after == "delayed")),
+    "bury": lambda topic, job, _: job.bury(),
+    "kick": lambda topic, _, step: topic.kick("7"),
+    "delete": lambda topic, _, step: topic.delete("7"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.cause}-{step.before}-{step.after}")
+def test_each_step_happens_on_a_server(topic: Any, step: Step) -> None:
+    if step.cause == "pop":
+        lead_to(topic, step.before, max_lateness="1s" if step.after == "dead" else None)
+        topic.clock.advance("31d" if step.after == "gone" else "1m" if step.after == "dead" else 0)
+        popped = topic.pop()
+        assert (popped is not None) == (step.after == "reserved")
+    else:
+        job = lead_to(topic, step.before, max_attempts=1 if step.condition == "last attempt" else 3)
+        CAUSES[step.cause](topic, job, step)
+    assert state(topic) == step.after
+
+
+def test_a_verb_that_needs_another_state_changes_nothing(topic: Any) -> None:
+    for verb in ("reschedule", "kick"):
+        for place in STATES:
+            if not any(step.cause == verb and step.before == place for step in STEPS):
+                lead_to(topic, place)
+                CAUSES[verb](topic, None, Step(verb, place, "ready"))
+                assert state(topic) == place, f"{verb} of a job that is {place}"
+                topic.delete("7")
+
+
+def test_the_dashboard_has_a_button_for_what_may_be_done_without_a_receipt() -> None:
+    assert ACTIONS_BY_STATE == {
+        "delayed": ("run-now", "reschedule", "delete"),
+        "ready": ("reschedule", "delete"),
+        "reserved": ("bury", "delete"),
+        "dead": ("kick", "delete"),
+    }
