@@ -20,8 +20,18 @@ class Bean:
     """A connection."""
 
     def __init__(self, port: int, timeout: float = 20) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
-        self._file = self.socket.makefile("rb")
+        self._take(socket.create_connection(("127.0.0.1", port), timeout))
+
+    @classmethod
+    def of(cls, connected: socket.socket) -> Bean:
+        """One on a socket that is connected."""
+        made = cls.__new__(cls)
+        made._take(connected)
+        return made
+
+    def _take(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self._file = connected.makefile("rb")
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tarry.connections.faults import MEMORY_FULL
 from tarry.errors import TarryError
@@ -50,8 +50,7 @@ class Connection(asyncio.Protocol):
     # ── what the loop calls ──────────────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's has another base
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:

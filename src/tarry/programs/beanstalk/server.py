@@ -21,7 +21,7 @@ from prometheus_client import Gauge
 from tarry.errors import BadInput, ServerUnfit, TarryError
 from tarry.programs.beanstalk.commands import Command
 from tarry.programs.beanstalk.connection import Connection
-from tarry.programs.beanstalk.session import CLOSE, Session
+from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
 from tarry.programs.beanstalk.tubes import Tubes
 from tarry.programs.service import http_server
 from tarry.programs.service.authorization import Credential, TokenBucket
@@ -116,7 +116,7 @@ class BeanstalkServer:
             self._listening.close()
         for connection in list(self._connections):
             if connection.session is not None:
-                connection.session.interrupt(b"DRAINING\r\n")
+                connection.session.interrupt(DRAINING)
 
     async def close(self) -> None:
         """Lets connections settle their jobs for some seconds, then closes them and gives back what they have left."""

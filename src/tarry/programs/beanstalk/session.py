@@ -70,6 +70,8 @@ class Session:
         self.watched: dict[str, None] = {DEFAULT: None}
         self.reserved: dict[int, TubeJob] = {}
         self.waiting = self.is_producer = self.is_worker = False
+        self.half_closed = False
+        """The client sends no more, so it waits for nothing."""
         self._server = server
         self._tubes = tubes
         self._loop = asyncio.get_running_loop()
@@ -137,6 +139,8 @@ class Session:
         self.is_worker = True
         if self._server.draining:
             return CLOSE if seconds is None else TIMED_OUT
+        if self.half_closed:
+            seconds = 0
         until = None if seconds is None else self._loop.time() + min(seconds, LONGEST_WAIT_S)
         margin = self._next_deadline() - MARGIN_S
         while True:
@@ -153,7 +157,7 @@ class Session:
                 if self._interrupted is None:
                     raise
                 answer, self._interrupted = self._interrupted, None
-                return CLOSE if answer is DRAINING and seconds is None else TIMED_OUT
+                return CLOSE if answer == DRAINING and seconds is None else TIMED_OUT
             if jobs:
                 return await self._reserved(jobs[0], self._tubes.tube(jobs[0].topic))
             if self._loop.time() >= margin:
@@ -173,6 +177,7 @@ class Session:
 
     def interrupt(self, reason: bytes) -> None:
         """Ends a wait: the client sends no more (``TIMED_OUT``), or the server drains (``DRAINING``)."""
+        self.half_closed = self.half_closed or reason == TIMED_OUT
         if self._pop is not None and self.waiting:
             self._interrupted = reason
             if not self._pop.cancel():

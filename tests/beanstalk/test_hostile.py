@@ -1,0 +1,130 @@
+"""What no client sends: tarry answers as beanstalkd does, holds no more memory for it, and goes on serving the others."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from beanstalk.beans import Bean
+from beanstalk.conftest import Beanstalk
+from until import until
+
+Connect = Callable[[], Bean]
+AFTER = b"list-tube-used\r\n"
+SENT = [
+    b"put 0 0 1 5 \r\nhello\r\n", b"put 0 0 1 5 x\r\nhello\r\n", b"put 0 -1 1 5\r\nhello\r\n",
+    b"put 4294967296 0 1 1\r\na\r\n", b"put -1 0 1 1\r\na\r\n", b"put 0 0 4294967296 1\r\na\r\n",
+    b"put 0 4294967296 1 1\r\na\r\n", b"put 0 0 1 -1\r\n", b"put 0 0 1 1\r\naXY\r\n",
+    b"put 0 0 1 65536\r\n" + b"x" * 65536 + b"\r\n", b"put 0 0 1 200000\r\n" + b"\r\n" * 100001,
+    b"put\r\n", b"put \r\n", b"put 0 0 1\r\n", b"putt 1\r\n", b"PUT 0 0 1 1\r\n",
+    b"reserve \r\n", b"reservex\r\n", b"reserve-with-timeout\r\n",
+    b"reserve-with-timeout 99999999999999999999\r\n", b"reserve-job x\r\n", b"reserve-job 999\r\n", b"reserve-job\r\n",
+    b"delete\r\n", b"delete abc\r\n", b"delete -1\r\n", b"delete 1x\r\n", b"delete 18446744073709551616\r\n",
+    b"delete 18446744073709551615\r\n", b"delete 0\r\n", b"delete 999 \r\n", b"release 1\r\n", b"release 1 0\r\n",
+    b"release 999 0 0\r\n", b"release 999 0 0 \r\n", b"release 1 4294967296 0\r\n", b"bury 999 0\r\n", b"bury 999\r\n",
+    b"touch 999\r\n", b"touch\r\n", b"touch x\r\n", b"use \r\n", b"use\r\n", b"use -a\r\n", b"use a b\r\n",
+    b"use " + b"a" * 200 + b"\r\nuse default\r\n", b"use " + b"a" * 201 + b"\r\n", b"use a,b\r\n", b"use \xc3\xa4\r\n",
+    b"use a_b()$;.+-/\r\nuse default\r\n", b"watch\r\n", b"watch " + b"b" * 201 + b"\r\n", b"ignore\r\n", b"ignore a,b\r\n",
+    b"peek\r\n", b"peek x\r\n", b"peek 999\r\n", b"peek-ready x\r\n", b"peek-foo\r\n", b"kick\r\n", b"kick x\r\n",
+    b"kick 1\r\n", b"kick-job\r\n", b"kick-job x\r\n", b"kick-job 999\r\n", b"pause-tube nope 1\r\n",
+    b"pause-tube default\r\n", b"pause-tube default x\r\n", b"pause-tube default 1 x\r\n", b"pause-tube\r\n", b"stats x\r\n",
+    b"stats-job x\r\n", b"stats-job\r\n", b"stats-job 999\r\n", b"stats-tube nope\r\n", b"stats-tube\r\n", b"stats-tube a,b\r\n",
+    b"list-tubes x\r\n", b"list-tube-used x\r\n", b"\r\n", b"foo\r\n", b"stats\x00\r\n", b"\x00\r\n", b"a\nb\r\n",
+    b"x" * 222 + b"\r\n", b"x" * 223 + b"\r\n", b"x" * 224 + b"\r\n", b"x" * 1000 + b"\r\n", b"x" * 100_000 + b"\r\n",
+    b"quit x\r\n", b"quitx\r\n", b"quit\r\n",
+]  # fmt: skip
+
+
+def replies(port: int, data: bytes) -> bytes:
+    """All that a server answers to these bytes and a command after them."""
+    with Bean(port) as client:
+        client.send(data + AFTER)
+        client.socket.shutdown(socket.SHUT_WR)
+        found = bytearray()
+        while reply := client.reply():
+            found += reply
+        return bytes(found)
+
+
+def test_the_same_bytes_get_the_same_replies(service: Beanstalk, real_beanstalkd: int) -> None:
+    different = []
+    for data in SENT:
+        found, expected = replies(service.port, data), replies(real_beanstalkd, data)
+        if len(data) == 225 and data.startswith(b"xx"):
+            expected = b"BAD_FORMAT\r\nUSING default\r\n"  # beanstalkd loses the next line, too
+        if found != expected:
+            different.append((data[:40], found, expected))
+    assert different == []
+
+
+def test_a_command_may_arrive_byte_by_byte(connect: Connect) -> None:
+    client = connect()
+    for byte in b"use mails\r\nput 0 0 60 4\r\n\r\n\r\n\r\nlist-tube-used\r\n":
+        client.send(bytes([byte]))
+    assert client.reply() == b"USING mails\r\n"
+    assert client.reply().startswith(b"INSERTED")
+    assert client.reply() == b"USING mails\r\n"
+
+
+@pytest.mark.parametrize(
+    "data", [b"x" * 5_000_000, b"put 0 0 60 65535\r\nx", b"put 0 0 60 4294967295\r\n" + b"x" * 5_000_000]
+)
+def test_what_never_ends_takes_no_memory(service: Beanstalk, connect: Connect, data: bytes) -> None:
+    client, other = connect(), connect()
+    client.send(data)
+    assert other(b"use a") == b"USING a"
+    sizes = [len(one._buffer) for one in service.server._connections]
+    assert max(sizes) < 200_000
+
+
+def test_a_client_that_reads_no_replies_is_read_no_further(service: Beanstalk, connect: Connect) -> None:
+    greedy, other = connect(), connect()
+    other.put(b"x" * 60_000)
+    greedy.socket.setblocking(False)
+    with suppress(BlockingIOError):
+        for _ in range(10_000):
+            greedy.socket.send(b"peek-ready\r\n" * 1000)
+        pytest.fail("it was read to the end")
+    assert other(b"use a") == b"USING a"
+    assert max(len(one._buffer) for one in service.server._connections) < 500_000
+    greedy.close()
+    until(lambda: len(service.server._connections) == 1)
+
+
+def test_a_web_page_is_no_client(connect: Connect) -> None:
+    client = connect()
+    client.send(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nput 0 0 60 4\r\nevil\r\n")
+    with suppress(ConnectionResetError):
+        assert client.reply() == b""
+    assert connect()(b"reserve-with-timeout 0") == b"TIMED_OUT"
+
+
+def test_a_connection_watches_a_thousand_tubes_at_most(connect: Connect) -> None:
+    client = connect()
+    client.send(b"".join(b"watch t%d\r\n" % n for n in range(1000)))
+    assert [client.reply() for _ in range(1000)][-2:] == [b"WATCHING 1000\r\n", b"OUT_OF_MEMORY\r\n"]
+
+
+@pytest.mark.slow
+def test_ten_thousand_idle_connections(service: Beanstalk) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 10_000 if hard == resource.RLIM_INFINITY or hard >= 21_000 else (hard - 1000) // 2
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted + 1000), hard))
+    service.server._most_files = 2 * wanted + 1000
+    idle: list[socket.socket] = []
+    try:
+        idle.extend(socket.create_connection(("127.0.0.1", service.port)) for _ in range(wanted))
+        until(lambda: len(service.server._connections) == wanted)
+        with Bean.of(idle[0]) as first, Bean.of(idle[-1]) as last:
+            first.send(b"reserve\r\n")
+            number = last.put(b"tea")
+            assert first.reply() == b"RESERVED %d 3\r\ntea\r\n" % number
+    finally:
+        for one in idle:
+            one.close()
+        until(lambda: not service.server._connections)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
