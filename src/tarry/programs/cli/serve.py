@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,6 +81,10 @@ def serve(
     ] = 65_535,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
     dialects: Annotated[bool, typer.Option(help="Serve the dialects of other delay queues.")] = True,
+    dialect: Annotated[
+        list[str] | None,
+        typer.Option("--dialect", help="One more dialect: sqs (Amazon SQS at /sqs).", show_default=False),
+    ] = None,
     delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
     delay_queue: Annotated[str, typer.Option(help="The namespace of /push, /pop and their like.")] = "delay-queue",
     delayed_message: Annotated[str, typer.Option(help="The queue of /delayed/message.")] = "DelayMessage",
@@ -103,10 +108,14 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
-    enabled_dialects = (
+    for one in dialect or ():
+        if one != "sqs":
+            raise BadInput(f"dialect: {one!r} is unknown; it is sqs.")
+    enabled_dialects = replace(
         Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
         if dialects
-        else NO_DIALECTS
+        else NO_DIALECTS,
+        sqs=bool(dialect),
     )
     settings = ServiceSettings(
         host=host,

@@ -25,7 +25,7 @@ from tarry.verbs import tokens
 
 if TYPE_CHECKING:
     from tarry.programs.service.clients import NamespaceClients
-    from tarry.programs.service.router import Route
+    from tarry.programs.service.router import Route, Scope
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")
@@ -98,17 +98,23 @@ class Authorizer:
             return namespace or self.settings.namespaces[0], None
         if route.scopes:
             found = await self._authenticate_header(headers.get(b"authorization", b""))
-            if route.scopes.isdisjoint(found.token.record.scopes):
-                has, needs = (
-                    ", ".join(found.token.record.scopes),
-                    " or ".join(one for one in tokens.SCOPES if one in route.scopes),
-                )
-                raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
+            self.check_scopes(found, route.scopes)
             if namespace is not None and namespace != found.namespace:
                 raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {namespace!r}.")
-            _take_tokens(found.calls, 1, "calls")
+            self.count_call(found)
             return found.namespace, found
         return "", None
+
+    def check_scopes(self, credential: Credential, scopes: frozenset[Scope]) -> None:
+        """Raises ``Forbidden`` unless the token has one of these scopes."""
+        own = credential.token.record.scopes
+        if scopes.isdisjoint(own):
+            has, needs = ", ".join(own), " or ".join(one for one in tokens.SCOPES if one in scopes)
+            raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
+
+    def count_call(self, credential: Credential) -> None:
+        """Counts a call against the token's limit. Raises ``TooMany``."""
+        _take_tokens(credential.calls, 1, "calls")
 
     def count_jobs(self, credential: Credential | None, jobs: int) -> None:
         """Counts the jobs of a request against its token's limit. Raises ``TooMany``."""
@@ -131,12 +137,17 @@ class Authorizer:
                 "This is not a token of tarry: a token begins with tarry_ and is shown once, by `tarry token create`."
             )
         id, secret = parts
-        found = None
-        for table in await self._tables():
-            found = found or table.credentials.get(id)
+        found = await self.find_credential(id)
         hashed = tokens.hash_of(secret)
         if not compare_digest(hashed, found.token.record.hash if found else _NOBODY) or found is None:
             raise NoToken("This token is not known: it was revoked, or is of another server or namespace.")
+        return found
+
+    async def find_credential(self, id: str) -> Credential | None:
+        """The credential of the token with this id. Whether the caller has its secret is not checked."""
+        found = None
+        for table in await self._tables():
+            found = found or table.credentials.get(id)
         return found
 
     async def detect_first_token(self) -> None:

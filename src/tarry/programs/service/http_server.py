@@ -212,6 +212,8 @@ def banner(app: ServiceApp, shown: str, address: str) -> str:
     ):
         if where is not None:
             lines.append(f"  dialect  {path} in {where}")
+    if dialects.sqs:
+        lines.append(f"  dialect  /sqs: Amazon SQS, queue URLs {address}/sqs/NAMESPACE/QUEUE")
     if settings.moved_queues:
         lines.append(f"  moves    {', '.join(settings.moved_queues)}")
     lines.append(f"  {address}/ is the dashboard" if settings.dashboard else "  no dashboard")

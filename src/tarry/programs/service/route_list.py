@@ -37,4 +37,8 @@ def _dialects(settings: ServiceSettings) -> list[RouteTable]:
     if spoken.delayed_message is not None:
         payload = (spoken.delayed_message, spoken.message_codec, spoken.message_format)
         found.append(delayed_message.routes_of(settings.namespaces[0], *payload))
+    if spoken.sqs:
+        from tarry.programs.service.dialects.sqs import routes as sqs  # not imported unless it is asked for
+
+        found.append(sqs.routes_of())
     return found

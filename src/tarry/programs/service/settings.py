@@ -23,6 +23,8 @@ class Dialects:
     message_codec: str = "river"
     message_format: str | None = None
     """The Redisson format of that queue; ``None``: ``TARRY_QUEUE_FORMAT``, or the one that is stored for the queue."""
+    sqs: bool = False
+    """Whether ``/sqs`` speaks the protocol of Amazon SQS, for the namespaces that are served."""
 
     def namespaces(self) -> tuple[str, ...]:
         return tuple(name for name in (self.delay_controller, self.delay_queue) if name is not None)

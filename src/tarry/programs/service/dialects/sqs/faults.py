@@ -1,0 +1,83 @@
+"""Errors, with AWS's names, codes and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarry import errors
+from tarry.programs.service import problems
+
+_PREFIX = "AWS.SimpleQueueService."
+_CODES = {
+    "QueueDoesNotExist": _PREFIX + "NonExistentQueue",
+    "QueueNameExists": "QueueAlreadyExists",
+    **{
+        name: _PREFIX + name
+        for name in (
+            "BatchEntryIdsNotDistinct",
+            "BatchRequestTooLong",
+            "EmptyBatchRequest",
+            "InvalidBatchEntryId",
+            "MessageNotInflight",
+            "TooManyEntriesInBatchRequest",
+            "UnsupportedOperation",
+        )
+    },
+}
+"""The codes of the query protocol; the others are the names."""
+
+
+class SqsError(Exception):
+    """An error as AWS names it."""
+
+    def __init__(self, name: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.name = name
+        self.message = message
+        self.status = status
+
+    @property
+    def code(self) -> str:
+        """The code in the query protocol, which the SDKs show in both."""
+        return _CODES.get(self.name, self.name)
+
+    @property
+    def kind(self) -> str:
+        return "Sender" if self.status < 500 else "Receiver"
+
+    def entry(self, id: str) -> dict[str, Any]:
+        """The error of one entry of a batch."""
+        return {"Id": id, "SenderFault": self.status < 500, "Code": self.code, "Message": self.message}
+
+
+def invalid(parameter: str, value: object, reason: str) -> SqsError:
+    return SqsError(
+        "InvalidParameterValue", f"Value {str(value)[:200]} for parameter {parameter} is invalid. Reason: {reason}"
+    )
+
+
+def bad_handle(handle: str) -> SqsError:
+    return SqsError(
+        "ReceiptHandleIsInvalid", f'The input receipt handle "{handle[:200]}" is not a valid receipt handle.'
+    )
+
+
+def unknown_queue() -> SqsError:
+    return SqsError("QueueDoesNotExist", "The specified queue does not exist.")
+
+
+def fault_of(raised: Exception) -> SqsError:
+    """Any exception as an error of AWS."""
+    if isinstance(raised, SqsError):
+        return raised
+    problem, _ = problems.problem_of(raised)
+    if isinstance(raised, problems.TooMany):
+        return SqsError("RequestThrottled", problem.detail)
+    if isinstance(raised, (problems.Forbidden, problems.NoToken)):
+        return SqsError("AccessDenied", problem.detail, 403)
+    if problem.status >= 500:
+        name = "ServiceUnavailable" if problem.status == 503 else "InternalFailure"
+        return SqsError(name, problem.detail, problem.status)
+    if isinstance(raised, errors.BodyError):
+        return SqsError("InternalFailure", problem.detail, 500)
+    return SqsError("InvalidParameterValue", problem.detail, problem.status)

@@ -1,0 +1,531 @@
+"""The operations of SQS, each as a few calls of a topic's verbs."""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+from uuid import UUID, uuid4
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tarry.clients.awaited.topic import pop_first
+from tarry.errors import BadInput, StaleReceipt
+from tarry.programs.service.dialects.sqs import messages
+from tarry.programs.service.dialects.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
+from tarry.programs.service.dialects.sqs.messages import AttributeValue
+from tarry.programs.service.dialects.sqs.queues import (
+    LONGEST_DELAY_S,
+    MOST_BYTES,
+    Queue,
+    Queues,
+    checked_attributes,
+    checked_tags,
+)
+from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
+from tarry.verbs.jobs.options import NewJob
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.job import AsyncJob
+    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.http.wire.bodies import Body
+    from tarry.programs.service.request import ServiceRequest
+
+ROOT = "/sqs"
+MOST_ENTRIES = 10
+MOST_LISTED = 1000
+SHORTEST_TTR = "1ms"
+"""A visibility timeout of 0."""
+INVOCATION = b"amz-sdk-invocation-id"
+"""The header that names a call of an SDK: the same in each of its tries."""
+_LATE = ("timed out", "released")
+"""Reasons why a receipt is stale while no other receiver has the message."""
+T = TypeVar("T")
+Answer = dict[str, Any]
+Delay = Annotated[int, Meta(ge=0, le=LONGEST_DELAY_S)]
+Timeout = Annotated[int, Meta(ge=0, le=43_200)]
+EntryId = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,80}$")]
+
+
+class Params(Struct, rename="pascal", kw_only=True):
+    """Parameters; unknown ones are ignored."""
+
+    queue_url: str = ""
+
+
+class NewQueue(Params):
+    queue_name: str
+    attributes: dict[str, str] = {}
+    tags: dict[str, str] = msgspec.field(default_factory=dict, name="tags")
+
+
+class QueueName(Params):
+    queue_name: str
+    queue_owner_account: str | None = msgspec.field(default=None, name="QueueOwnerAWSAccountId")
+
+
+class PageOfQueues(Params):
+    queue_name_prefix: str = ""
+    next_token: str | None = None
+    max_results: Annotated[int, Meta(ge=1, le=MOST_LISTED)] | None = None
+
+
+class NewAttributes(Params):
+    attributes: dict[str, str]
+
+
+class AttributeNames(Params):
+    attribute_names: list[str] = []
+
+
+class NewTags(Params):
+    tags: dict[str, str]
+
+
+class TagKeys(Params):
+    tag_keys: list[str]
+
+
+class Message(Params):
+    message_body: str
+    delay_seconds: Delay | None = None
+    message_attributes: dict[str, AttributeValue] = {}
+    message_system_attributes: dict[str, AttributeValue] = {}
+    message_deduplication_id: str | None = None
+    message_group_id: str | None = None
+
+
+class MessageEntry(Message):
+    id: str = ""
+
+
+class Receive(Params):
+    attribute_names: list[str] = []
+    message_system_attribute_names: list[str] = []
+    message_attribute_names: list[str] = []
+    max_number_of_messages: Annotated[int, Meta(ge=1, le=10)] = 1
+    visibility_timeout: Timeout | None = None
+    wait_time_seconds: Annotated[int, Meta(ge=0, le=20)] | None = None
+
+
+class Handle(Params):
+    receipt_handle: str
+
+
+class HandleEntry(Handle):
+    id: str = ""
+
+
+class Visibility(Handle):
+    visibility_timeout: Timeout
+
+
+class VisibilityEntry(Visibility):
+    id: str = ""
+
+
+class Entries(Params):
+    """Entries are checked one by one: a bad one fails alone."""
+
+    entries: list[dict[str, Any]] = []
+
+
+class Call:
+    """One call: the request, and what it says of its queue."""
+
+    def __init__(self, request: ServiceRequest, region: str, *, texts: bool) -> None:
+        self.request = request
+        self.region = region
+        self.texts = texts
+        """All values are text, as in the query protocol."""
+        self.queues = Queues(request)
+
+    def parse(self, model: type[T], given: Any) -> T:
+        try:
+            return msgspec.convert(given, model, strict=not self.texts)
+        except msgspec.ValidationError as fault:
+            text = str(fault)
+            if text.startswith("Object missing required field"):
+                raise SqsError(
+                    "MissingParameter", f"The request must contain the parameter {text.split('`')[1]}."
+                ) from None
+            name = text.rpartition("$.")[2].strip("`") if "$." in text else "request"
+            raise SqsError(
+                "InvalidParameterValue", f"Invalid value for the parameter {name}. Reason: {text}."
+            ) from None
+
+    def url(self, queue: Queue) -> str:
+        host = self.request.headers.get(b"host", b"localhost").decode("latin-1")
+        scope = self.request.scope
+        return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}{ROOT}/{quote(queue.account, safe='')}/{queue.name}"
+
+    async def queue(self, params: Params) -> Queue:
+        """The queue that the parameters name, or the path. Raises ``SqsError``."""
+        if not params.queue_url:
+            raise SqsError("MissingParameter", "The request must contain the parameter QueueUrl.")
+        try:
+            parts = urlsplit(params.queue_url).path.rstrip("/").split("/")
+        except ValueError:
+            raise unknown_queue() from None
+        if len(parts) > 1 and unquote(parts[-2]) != self.request.namespace:
+            raise unknown_queue()
+        return await self.queues.get(parts[-1])
+
+    def topic(self, queue: Queue) -> AsyncTopic[Body]:
+        return self.request.topic_named(queue.name)
+
+    def count(self, jobs: int) -> None:
+        self.request.app.authorizer.count_jobs(self.request.credential, jobs)
+
+    def message_id(self, queue: Queue, index: int, body: bytes) -> str:
+        """A message's id: the same when an SDK repeats its call, so that the message is not added twice."""
+        invocation = self.request.headers.get(INVOCATION)
+        if not invocation:
+            return str(uuid4())
+        made = sha256(b"%s\0%s\0%d\0%s" % (invocation, queue.name.encode(), index, body)).digest()
+        return str(UUID(bytes=made[:16], version=4))
+
+
+# ── queues ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def create_queue(call: Call, params: NewQueue) -> Answer:
+    queue = await call.queues.create(params.queue_name, params.attributes, params.tags)
+    return {"QueueUrl": call.url(queue)}
+
+
+async def get_queue_url(call: Call, params: QueueName) -> Answer:
+    if params.queue_owner_account not in (None, call.request.namespace):
+        raise unknown_queue()
+    return {"QueueUrl": call.url(await call.queues.get(params.queue_name))}
+
+
+async def list_queues(call: Call, params: PageOfQueues) -> Answer:
+    found = [queue for queue in await call.queues.all() if queue.name.startswith(params.queue_name_prefix)]
+    return _page(call, found, params, "QueueUrls")
+
+
+async def list_dead_letter_source_queues(call: Call, params: PageOfQueues) -> Answer:
+    target = (await call.queue(params)).name
+    found = [queue for queue in await call.queues.all() if queue.redrive is not None and queue.redrive.name == target]
+    return {"queueUrls": [], **_page(call, found, params, "queueUrls")}
+
+
+def _page(call: Call, queues: Sequence[Queue], params: PageOfQueues, name: str) -> Answer:
+    try:
+        after = urlsafe_b64decode(params.next_token.encode("ascii")).decode() if params.next_token else ""
+    except ValueError:
+        raise invalid("NextToken", params.next_token, "It is not one that was answered.") from None
+    rest = [queue for queue in queues if queue.name > after]
+    page = rest[: params.max_results or MOST_LISTED]
+    answer: Answer = {name: [call.url(queue) for queue in page]} if page else {}
+    if params.max_results and len(rest) > len(page):
+        answer["NextToken"] = urlsafe_b64encode(page[-1].name.encode()).decode()
+    return answer
+
+
+async def delete_queue(call: Call, params: Params) -> Answer:
+    await call.queues.delete((await call.queue(params)).name)
+    return {}
+
+
+async def purge_queue(call: Call, params: Params) -> Answer:
+    await call.topic(await call.queue(params)).purge()
+    return {}
+
+
+async def get_queue_attributes(call: Call, params: AttributeNames) -> Answer:
+    queue = await call.queue(params)
+    names = params.attribute_names
+    counts = {}
+    if any(name == "All" or name.startswith("ApproximateNumber") for name in names):
+        stats = await call.topic(queue).engine.run(call.topic(queue).verbs.stats())
+        counts = {
+            "ApproximateNumberOfMessages": str(stats.ready),
+            "ApproximateNumberOfMessagesNotVisible": str(stats.reserved),
+            "ApproximateNumberOfMessagesDelayed": str(stats.delayed),
+        }
+    found = {**queue.shown(call.region), **counts}
+    for name in names:
+        if name != "All" and name not in KNOWN_ATTRIBUTES:
+            raise SqsError("InvalidAttributeName", f"Unknown Attribute {name[:80]}.")
+    wanted = {name: value for name, value in found.items() if value and ("All" in names or name in names)}
+    return {"Attributes": wanted} if wanted else {}
+
+
+async def set_queue_attributes(call: Call, params: NewAttributes) -> Answer:
+    given = checked_attributes(params.attributes)
+
+    def change(queue: Queue) -> None:
+        queue.attributes = {name: value for name, value in {**queue.attributes, **given}.items() if value}
+
+    await call.queues.change((await call.queue(params)).name, change)
+    return {}
+
+
+async def tag_queue(call: Call, params: NewTags) -> Answer:
+    def change(queue: Queue) -> None:
+        queue.tags = checked_tags({**queue.tags, **params.tags})
+
+    await call.queues.change((await call.queue(params)).name, change)
+    return {}
+
+
+async def untag_queue(call: Call, params: TagKeys) -> Answer:
+    def change(queue: Queue) -> None:
+        queue.tags = {key: value for key, value in queue.tags.items() if key not in params.tag_keys}
+
+    await call.queues.change((await call.queue(params)).name, change)
+    return {}
+
+
+async def list_queue_tags(call: Call, params: Params) -> Answer:
+    tags = (await call.queue(params)).tags
+    return {"Tags": tags} if tags else {}
+
+
+# ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A checked message: its job, its answer, its size."""
+
+    job: NewJob[Body]
+    answer: Answer
+    size: int
+
+
+def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoing:
+    text, attributes, others = message.message_body, message.message_attributes, dict[str, str]()
+    messages.check_text(text)
+    size = len(text.encode()) + messages.check_attributes(attributes)
+    if size > queue.number("MaximumMessageSize"):
+        most = queue.number("MaximumMessageSize")
+        told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
+        raise SqsError("InvalidParameterValue", told)
+    if message.message_deduplication_id is not None:
+        told = "The request include parameter that is not valid for this queue type"
+        raise invalid("MessageDeduplicationId", message.message_deduplication_id, told)
+    if message.message_group_id is not None:
+        others[messages.GROUP] = messages.check_group(message.message_group_id)
+    answer: Answer = {"MD5OfMessageBody": messages.digest_of_body(text)}
+    if attributes:
+        answer["MD5OfMessageAttributes"] = messages.digest_of_attributes(attributes)
+    if system := message.message_system_attributes:
+        trace = system.get("AWSTraceHeader")
+        if len(system) > 1 or trace is None or not trace.string_value or len(trace.string_value) > 1000:
+            raise SqsError(
+                "InvalidParameterValue", "The only message system attribute that can be sent is AWSTraceHeader."
+            )
+        messages.check_attributes({"AWSTraceHeader": trace} if trace.data_type != "String" else {})
+        others[messages.TRACE] = trace.string_value
+        answer["MD5OfMessageSystemAttributes"] = messages.digest_of_attributes(system)
+    body, headers = messages.encoded(text, attributes, others)
+    delay = queue.number("DelaySeconds") if message.delay_seconds is None else message.delay_seconds
+    id = call.message_id(queue, index, body[0])
+    answer["MessageId"] = id
+    return Outgoing(NewJob(body, id=id, delay=delay, headers=headers or None), answer, size)
+
+
+async def _add(call: Call, queue: Queue, outgoing: Sequence[Outgoing]) -> None:
+    call.count(len(outgoing))
+    topic, jobs = call.topic(queue), [one.job for one in outgoing]
+    await topic.add_many(jobs, if_exists="keep", max_attempts=None)
+
+
+async def send_message(call: Call, params: Message) -> Answer:
+    queue = await call.queue(params)
+    outgoing = _outgoing(call, queue, params, 0)
+    await _add(call, queue, [outgoing])
+    return outgoing.answer
+
+
+async def send_message_batch(call: Call, params: Entries) -> Answer:
+    queue = await call.queue(params)
+    outgoing, failed = list[tuple[str, Outgoing]](), list[Answer]()
+    for index, (id, given) in enumerate(_entries(params)):
+        try:
+            outgoing.append((id, _outgoing(call, queue, call.parse(MessageEntry, given), index)))
+        except SqsError as fault:
+            failed.append(fault.entry(id))
+    size = sum(one.size for _, one in outgoing)
+    if size > MOST_BYTES:
+        told = f"Batch requests cannot be longer than {MOST_BYTES} bytes. You have sent {size} bytes."
+        raise SqsError("BatchRequestTooLong", told)
+    if outgoing:
+        await _add(call, queue, [one for _, one in outgoing])
+    return {"Successful": [{"Id": id, **one.answer} for id, one in outgoing], "Failed": failed}
+
+
+def _entries(params: Entries) -> list[tuple[str, dict[str, Any]]]:
+    """The entries of a batch with their ids. Raises ``SqsError`` for a batch that is refused as a whole."""
+    entries = params.entries
+    if not entries:
+        raise SqsError("EmptyBatchRequest", "There should be at least one entry in the request.")
+    if len(entries) > MOST_ENTRIES:
+        told = f"Maximum number of entries per request are {MOST_ENTRIES}. You have sent {len(entries)}."
+        raise SqsError("TooManyEntriesInBatchRequest", told)
+    found = dict[str, dict[str, Any]]()
+    for entry in entries:
+        id = entry.get("Id")
+        try:
+            checked = msgspec.convert(id, EntryId)
+        except msgspec.ValidationError:
+            told = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most 80 letters long."
+            raise SqsError("InvalidBatchEntryId", told) from None
+        if checked in found:
+            raise SqsError("BatchEntryIdsNotDistinct", f"Id {checked} repeated.")
+        found[checked] = entry
+    return list(found.items())
+
+
+# ── receiving ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def receive_message(call: Call, params: Receive) -> Answer:
+    queue = await call.queue(params)
+    call.count(params.max_number_of_messages)
+    topic, timeout, wait = call.topic(queue), params.visibility_timeout, params.wait_time_seconds
+    ttr = (queue.number("VisibilityTimeout") if timeout is None else timeout) or SHORTEST_TTR
+    until = time.monotonic() + (queue.number("ReceiveMessageWaitTimeSeconds") if wait is None else wait)
+    while True:
+        left = max(until - time.monotonic(), 0)
+        work = pop_first(topic.engine, [topic], params.max_number_of_messages, left, ttr)
+        jobs = await call.request.pop_or_give_back(work, waits=bool(left))
+        kept = await _redrive(call, queue, jobs)
+        if kept or not jobs:
+            break
+    system = [*params.attribute_names, *params.message_system_attribute_names]
+    names = params.message_attribute_names
+    shown = [messages.shown(job, messages.handle_of(queue.name, job), system, names) for job in kept]
+    return {"Messages": shown} if shown else {}
+
+
+async def _redrive(call: Call, queue: Queue, jobs: Sequence[AsyncJob[Body]]) -> list[AsyncJob[Body]]:
+    """Moves messages that were received too often to the dead-letter queue; returns the others.
+
+    Each is added there first, and then finished here: one that is interrupted in between is moved again, under the same id.
+    """
+    redrive = queue.redrive
+    over = [job for job in jobs if redrive is not None and job.attempt > redrive.most]
+    if redrive is None or not over or await call.queues.find(redrive.name) is None:
+        return list(jobs)
+    moved = list[NewJob[Any]]()
+    for job in over:
+        headers = messages.headers_of(job)
+        sent = headers.get(messages.SENT) or str(int(job.created.timestamp() * 1000))
+        marks = {messages.SENT: sent, messages.SOURCE: queue.arn(redrive.arn.split(":")[3])}
+        moved.append(NewJob(job.body, id=job.id, headers={**headers, **marks}))
+    await call.request.topic_named(redrive.name).add_many(moved, if_exists="keep", max_attempts=None)
+    for job in over:
+        await _finish(call.topic(queue), job)
+    return [job for job in jobs if job not in over]
+
+
+async def _finish(topic: AsyncTopic[Body], held: Any) -> None:
+    """Finishes a job. A late receipt deletes it too, unless another receiver has the message by now."""
+    try:
+        await topic.finish(held)
+    except StaleReceipt as fault:
+        if fault.reason in _LATE:
+            await topic.delete(held.id)
+        elif fault.reason == "never":
+            raise bad_handle("") from None
+
+
+async def delete_message(call: Call, params: Handle) -> Answer:
+    queue = await call.queue(params)
+    await _finish(call.topic(queue), messages.reservation_of(queue.name, params.receipt_handle))
+    return {}
+
+
+async def delete_message_batch(call: Call, params: Entries) -> Answer:
+    queue = await call.queue(params)
+
+    async def delete(given: Any) -> None:
+        entry = call.parse(HandleEntry, given)
+        await _finish(call.topic(queue), messages.reservation_of(queue.name, entry.receipt_handle))
+
+    return await _each(params, delete)
+
+
+async def change_message_visibility(call: Call, params: Visibility) -> Answer:
+    await _change(call, await call.queue(params), params)
+    return {}
+
+
+async def change_message_visibility_batch(call: Call, params: Entries) -> Answer:
+    queue = await call.queue(params)
+
+    async def change(given: Any) -> None:
+        await _change(call, queue, call.parse(VisibilityEntry, given))
+
+    return await _each(params, change)
+
+
+async def _change(call: Call, queue: Queue, params: Visibility) -> None:
+    held, topic = messages.reservation_of(queue.name, params.receipt_handle), call.topic(queue)
+    try:
+        if params.visibility_timeout:
+            await topic.touch(held, params.visibility_timeout)
+        else:
+            await topic.release(held, 0)
+    except StaleReceipt as fault:
+        if fault.reason == "gone":
+            told = "Message does not exist or is not available for visibility timeout change."
+            raise invalid("ReceiptHandle", params.receipt_handle, told) from None
+        raise SqsError("MessageNotInflight", "The specified message isn't in flight.") from None
+
+
+async def _each(params: Entries, act: Callable[[Any], Awaitable[None]]) -> Answer:
+    """Performs the entries of a batch one after the other; one that fails stops no other."""
+    done, failed = list[Answer](), list[Answer]()
+    for id, given in _entries(params):
+        try:
+            await act(given)
+            done.append({"Id": id})
+        except (SqsError, BadInput) as fault:
+            failed.append(fault_of(fault).entry(id))
+    return {"Successful": done, "Failed": failed}
+
+
+KNOWN_ATTRIBUTES = frozenset(
+    {
+        "Policy", "VisibilityTimeout", "MaximumMessageSize", "MessageRetentionPeriod", "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesNotVisible", "CreatedTimestamp", "LastModifiedTimestamp", "QueueArn",
+        "ApproximateNumberOfMessagesDelayed", "DelaySeconds", "ReceiveMessageWaitTimeSeconds", "RedrivePolicy", "FifoQueue",
+        "ContentBasedDeduplication", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "DeduplicationScope",
+        "FifoThroughputLimit", "RedriveAllowPolicy", "SqsManagedSseEnabled",
+    }
+)  # fmt: skip
+"""Attributes that may be asked for."""
+Operation = tuple[Callable[[Call, Any], Awaitable[Answer]], type[Params], frozenset[Scope]]
+OPERATIONS: dict[str, Operation] = {
+    "CreateQueue": (create_queue, NewQueue, ADMIN),
+    "GetQueueUrl": (get_queue_url, QueueName, ANY_SCOPE),
+    "ListQueues": (list_queues, PageOfQueues, ANY_SCOPE),
+    "ListDeadLetterSourceQueues": (list_dead_letter_source_queues, PageOfQueues, ANY_SCOPE),
+    "DeleteQueue": (delete_queue, Params, ADMIN),
+    "PurgeQueue": (purge_queue, Params, ADMIN),
+    "GetQueueAttributes": (get_queue_attributes, AttributeNames, ANY_SCOPE),
+    "SetQueueAttributes": (set_queue_attributes, NewAttributes, ADMIN),
+    "TagQueue": (tag_queue, NewTags, ADMIN),
+    "UntagQueue": (untag_queue, TagKeys, ADMIN),
+    "ListQueueTags": (list_queue_tags, Params, ANY_SCOPE),
+    "SendMessage": (send_message, Message, PRODUCE),
+    "SendMessageBatch": (send_message_batch, Entries, PRODUCE),
+    "ReceiveMessage": (receive_message, Receive, CONSUME),
+    "DeleteMessage": (delete_message, Handle, CONSUME),
+    "DeleteMessageBatch": (delete_message_batch, Entries, CONSUME),
+    "ChangeMessageVisibility": (change_message_visibility, Visibility, CONSUME),
+    "ChangeMessageVisibilityBatch": (change_message_visibility_batch, Entries, CONSUME),
+}
+UNSUPPORTED = frozenset(
+    {"AddPermission", "RemovePermission", "StartMessageMoveTask", "CancelMessageMoveTask", "ListMessageMoveTasks"}
+)

@@ -1,0 +1,252 @@
+"""Queues: their attributes and tags. Each is a job of the topic ``sqs.queues`` that is never due, its id the queue's name.
+
+A queue's messages are the jobs of the topic that has its name; ``sqs.queues`` is no name that a queue can have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tarry.errors import BodyError, JobExists
+from tarry.programs.service.dialects.sqs.faults import SqsError, invalid, unknown_queue
+from tarry.verbs.codecs import JSON
+from tarry.verbs.jobs.options import JobOptions
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.http.wire.bodies import Body
+    from tarry.programs.service.request import ServiceRequest
+    from tarry.verbs.jobs.models import JobInfo
+
+REGISTRY = "sqs.queues"
+NEVER = datetime(9999, 1, 1, tzinfo=timezone.utc)
+MOST_TRIES = 20
+"""How often a change is tried again because another one came between."""
+MOST_TAGS = 50
+LONGEST_DELAY_S = 2**31 - 1
+MOST_BYTES = 1 << 20
+_NAME = re.compile("[A-Za-z0-9_-]{1,80}")
+_NUMBERS = {
+    "DelaySeconds": (0, LONGEST_DELAY_S, 0),
+    "MaximumMessageSize": (1024, MOST_BYTES, 262_144),
+    "MessageRetentionPeriod": (60, LONGEST_DELAY_S, 345_600),
+    "ReceiveMessageWaitTimeSeconds": (0, 20, 0),
+    "VisibilityTimeout": (0, 43_200, 30),
+}
+"""Lowest, highest, default."""
+_KEPT = frozenset(
+    {"Policy", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "SqsManagedSseEnabled", "RedriveAllowPolicy"}
+)
+"""Attributes that are kept and answered, and change nothing."""
+
+
+class StoredQueue(msgspec.Struct):
+    """A queue as it is stored."""
+
+    attributes: dict[str, str]
+    tags: dict[str, str] = {}
+    created: int = 0
+    """In seconds since 1970; 0: when the job was added."""
+
+
+@dataclass(slots=True)
+class Redrive:
+    """Where a message goes that was received too often."""
+
+    arn: str
+    most: int
+
+    @property
+    def name(self) -> str:
+        return self.arn.rpartition(":")[2]
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue."""
+
+    name: str
+    account: str
+    """Its namespace."""
+    attributes: dict[str, str]
+    tags: dict[str, str] = field(default_factory=dict)
+    created: int = 0
+    modified: int = 0
+    nonce: bytes = b""
+
+    def number(self, name: str) -> int:
+        return int(self.attributes.get(name, _NUMBERS[name][2]))
+
+    def arn(self, region: str) -> str:
+        return f"arn:aws:sqs:{region}:{self.account}:{self.name}"
+
+    @property
+    def redrive(self) -> Redrive | None:
+        text = self.attributes.get("RedrivePolicy")
+        return _redrive(text) if text else None
+
+    def shown(self, region: str) -> dict[str, str]:
+        """Its attributes, but for the numbers of messages."""
+        return {
+            **{name: str(self.number(name)) for name in _NUMBERS},
+            **self.attributes,
+            "QueueArn": self.arn(region),
+            "CreatedTimestamp": str(self.created),
+            "LastModifiedTimestamp": str(self.modified),
+        }
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SqsError(
+            "InvalidParameterValue",
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
+        )
+    return name
+
+
+class Queues:
+    """The queues of a request's namespace."""
+
+    def __init__(self, request: ServiceRequest) -> None:
+        self._request = request
+        self._topic: AsyncTopic[Body] = request.topic_named(REGISTRY)
+
+    async def find(self, name: str) -> Queue | None:
+        """A queue by its name, never from a replica."""
+        if not _NAME.fullmatch(name):
+            return None
+        (job,) = await self._topic.engine.run(self._topic.verbs.get([name]))
+        return None if job is None else self._queue_of(job)
+
+    async def get(self, name: str) -> Queue:
+        queue = await self.find(name)
+        if queue is None:
+            raise unknown_queue()
+        return queue
+
+    async def all(self) -> list[Queue]:
+        """All queues, by name."""
+        found, cursor = list[Queue](), None
+        while True:
+            page = await self._topic.engine.run(self._topic.verbs.list("delayed", None, None, 1000, cursor))
+            found += [queue for job in page.jobs if (queue := self._queue_of(job)) is not None]
+            cursor = page.cursor
+            if cursor is None:
+                return sorted(found, key=lambda queue: queue.name)
+
+    async def create(self, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> Queue:
+        """Creates a queue, or finds the one that has these attributes. Raises ``SqsError``."""
+        checked_name(name)
+        new = Queue(name, self._request.namespace, checked_attributes(attributes), checked_tags(tags))
+        await self._check_redrive(new)
+        for _ in range(MOST_TRIES):
+            found = await self.find(name)
+            if found is not None:
+                differing = [one for one in new.attributes if new.shown("")[one] != found.shown("").get(one)]
+                if differing:
+                    told = (
+                        f"A queue already exists with the same name and a different value for attribute {differing[0]}"
+                    )
+                    raise SqsError("QueueNameExists", told)
+                return found
+            await self._topic.engine.register_topic(REGISTRY)
+            if await self._store(new):
+                return new
+        raise _busy()
+
+    async def change(self, name: str, change: Callable[[Queue], None]) -> None:
+        """Changes a queue: ``change`` is called again if another change came between."""
+        for _ in range(MOST_TRIES):
+            queue = await self.get(name)
+            change(queue)
+            await self._check_redrive(queue)
+            if await self._store(queue):
+                return
+        raise _busy()
+
+    async def delete(self, name: str) -> None:
+        """Deletes a queue and its messages. If it is interrupted the queue is left, empty."""
+        await self.get(name)
+        await self._request.topic_named(name).purge()
+        await self._topic.delete(name)
+
+    async def _check_redrive(self, queue: Queue) -> None:
+        redrive = queue.redrive
+        if redrive is not None and await self.find(redrive.name) is None:
+            raise invalid("RedrivePolicy", queue.attributes["RedrivePolicy"], "Dead letter target does not exist.")
+
+    async def _store(self, queue: Queue) -> bool:
+        """Stores it in the place of the record that it was read from; ``False`` if another one is there now."""
+        options = JobOptions(at=NEVER, max_attempts=None).encode()
+        if queue.nonce:
+            options = options.replacing_nonce(queue.nonce)
+        record = StoredQueue(queue.attributes, queue.tags, queue.created)
+        body = msgspec.json.encode(record), JSON
+        try:
+            await self._topic.engine.run(self._topic.verbs.add_with(body, options, queue.name))
+        except JobExists:
+            return False
+        return True
+
+    def _queue_of(self, job: JobInfo[Body]) -> Queue | None:
+        try:
+            stored = msgspec.json.decode(job.body[0], type=StoredQueue)
+            seconds = int(job.created.timestamp())
+            nonce = job.head.nonce
+        except (msgspec.MsgspecError, UnicodeDecodeError, BodyError):
+            return None
+        created = stored.created or seconds
+        return Queue(job.id, self._request.namespace, stored.attributes, stored.tags, created, seconds, nonce)
+
+
+def _busy() -> SqsError:
+    return SqsError("ServiceUnavailable", "The queue is being changed by many at the same time; try again.", 503)
+
+
+def checked_attributes(given: Mapping[str, str]) -> dict[str, str]:
+    """Attributes that can be set, as they are stored. Raises ``SqsError``."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _NUMBERS:
+            low, high, _ = _NUMBERS[name]
+            if not (value.isascii() and value.isdigit() and len(value) < 12 and low <= int(value) <= high):
+                raise SqsError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
+            found[name] = str(int(value))
+        elif name == "RedrivePolicy":
+            if value:
+                _redrive(value)
+            found[name] = value
+        elif name in _KEPT:
+            found[name] = value
+        else:
+            raise SqsError("InvalidAttributeName", f"Unknown Attribute {name[:80]}.")
+    return found
+
+
+def _redrive(text: str) -> Redrive:
+    try:
+        given: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+        arn, most = given["deadLetterTargetArn"], int(given["maxReceiveCount"])
+    except (msgspec.MsgspecError, KeyError, ValueError, TypeError, UnicodeEncodeError, RecursionError):
+        raise invalid("RedrivePolicy", text, "Redrive policy is not a valid JSON map.") from None
+    if not isinstance(arn, str) or arn.count(":") != 5 or not _NAME.fullmatch(arn.rpartition(":")[2]):
+        raise invalid("RedrivePolicy", text, "Dead-letter target is not a valid ARN.")
+    if not 1 <= most <= 1000:
+        raise invalid("RedrivePolicy", text, "Invalid value for maxReceiveCount: it must be from 1 to 1000.")
+    return Redrive(arn, most)
+
+
+def checked_tags(given: Mapping[str, str]) -> dict[str, str]:
+    if len(given) > MOST_TAGS:
+        raise SqsError("InvalidParameterValue", f"Too many tags added for queue: at most {MOST_TAGS}.")
+    for key, value in given.items():
+        if not 1 <= len(key) <= 128 or len(value) > 256:
+            raise invalid("Tags", key, "A key has 1 to 128 characters, a value at most 256.")
+    return dict(given)

@@ -1,0 +1,59 @@
+"""A service with the dialect, and boto3 unchanged but for its endpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from service.served import Served, serve
+from tarry.clients.awaited.client import AsyncClient
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture
+def served(valkey_url: str, namespace: str) -> Iterator[Served]:
+    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
+        yield running
+
+
+def boto(url: str, key: str = "anybody", secret: str = "anything") -> Any:
+    return boto3.client(
+        "sqs",
+        region_name="eu-central-1",
+        endpoint_url=f"{url}/sqs",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        config=Config(retries={"total_max_attempts": 2}, connect_timeout=5, read_timeout=40),
+    )
+
+
+@pytest.fixture
+def sqs(served: Served) -> Iterator[Any]:
+    client = boto(served.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def queue(sqs: Any) -> str:
+    """The URL of a queue."""
+    url: str = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    return url
+
+
+@pytest.fixture
+def topic(served: Served, namespace: str) -> Callable[[str], Any]:
+    """A topic of the service's own client, to look beneath the protocol."""
+    return lambda name: served.app.clients.topic(namespace, name)
