@@ -115,6 +115,12 @@ def test_a_request_contains_only_the_given_options() -> None:
 
 @pytest.mark.parametrize("option", ["if_exists", "durability"])
 def test_few_files_name_an_option(option: str) -> None:
-    """These two are options of ``add`` alone; the others are also options of a topic, a handler or a guarded queue."""
-    files = [file for file in (ROOT / "src").rglob("*.py") if option in file.read_text(encoding="utf-8")]
+    """These two are options of ``add`` alone; the others are also options of a topic, a handler or a guarded queue. A dialect, or
+    Celery's relay, uses an option as an application does, and does not have to know all of them."""
+    leaves = ("celery", "dialects")
+    files = [
+        file
+        for file in (ROOT / "src").rglob("*.py")
+        if option in file.read_text(encoding="utf-8") and not set(leaves) & set(file.parts)
+    ]
     assert len(files) <= 14, sorted(map(str, files))

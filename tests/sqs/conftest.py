@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from service.served import Served, serve
+from service.running_service import Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 

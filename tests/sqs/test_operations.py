@@ -9,7 +9,7 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from service.served import Served
+from service.running_service import Served
 
 YEAR = 365 * 86_400
 

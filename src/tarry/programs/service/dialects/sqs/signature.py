@@ -42,7 +42,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """What of a request is signed."""
+    """The signed parts of a request."""
 
     method: str
     path: str
