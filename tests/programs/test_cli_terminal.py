@@ -9,6 +9,7 @@ import pytest
 
 import tarry
 from programs.terminal import Cli, Terminal
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from until import until
 
 
@@ -42,6 +43,7 @@ def test_deleting_many_jobs_asks_for_confirmation(
         terminal.read_until(lambda seen: f"{question} [y/N]" in seen)
         terminal.type("n\n")
         assert terminal.end() == 1
+    assert terminal.shown.endswith("nothing was deleted\n")
     assert count(orders) == 4
     with Terminal(*words.split(), place=place) as terminal:
         terminal.read_until(lambda seen: question in seen)
@@ -98,6 +100,16 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert all(len(line) <= 150 for line in lines)
     assert "\x1b[31m" in terminal.raw, "the dead are red"
     assert "\x1b[2J" not in terminal.raw
+    with Terminal("list", "shop", place=place, size=(30, 70)) as terminal:
+        assert terminal.end() == 0
+    header, *lines = terminal.shown.splitlines()
+    assert header.split() == ["ID", "STATE", "WHEN", "ATTEMPTS", "TASK"]
+    assert all(len(line.rstrip()) <= 70 for line in lines)
+    assert len(lines) == 2 * 3
+    at = next(n for n, line in enumerate(lines) if line.startswith("dead-1"))
+    assert lines[at + 1].split("  ") == ["", "ConnectionError: refused (attempts exhausted)", "{}"], (
+        "in a line of their own"
+    )
     piped = cli("list", "shop").stdout.splitlines()
     assert [line.split()[:2] for line in piped] == [["task-7", "delayed"], ["long", "delayed"], ["dead-1", "dead"]]
     assert piped[-1].endswith("attempts 1  attempts exhausted  ConnectionError: refused")
@@ -112,6 +124,14 @@ def test_no_color_disables_colours(orders: tarry.Topic[object], place: dict[str,
         assert terminal.end() == 0
     assert "\x1b[33m" not in terminal.raw
     assert terminal.shown.splitlines()[0].split() == ["ID", "STATE", "WHEN", "ATTEMPTS", "BODY"]
+
+
+def test_an_empty_list_says_so_on_a_terminal(orders: tarry.Topic[object], place: dict[str, str], cli: Cli) -> None:
+    with Terminal("list", "orders", "--state", "dead", place=place) as terminal:
+        assert terminal.end() == 0
+    assert terminal.shown == "there are no such jobs\n"
+    piped = cli("list", "orders", "--state", "dead")
+    assert piped.stdout + piped.stderr == ""
 
 
 def test_help_has_every_command_in_one_section(cli: Cli) -> None:
@@ -196,12 +216,25 @@ def test_the_keys_of_top(eight: list[str], place: dict[str, str]) -> None:
         assert terminal.end() == 0
 
 
-def test_top_names_what_is_due_in_a_narrow_window(eight: list[str], place: dict[str, str]) -> None:
+def test_top_names_what_is_due_in_a_narrow_window(
+    client: tarry.Client, eight: list[str], place: dict[str, str]
+) -> None:
+    topics = [WorkerTopic("topic-7", ("close",), 100, 20)]
+    report = WorkerReport("ada", 4711, "1", 100, 20, False, topics, [])
+    client.engine.run(report_worker(client.namespace, b"ada", None, report))
     with Terminal("top", place=place, size=(20, 44)) as terminal:
         seen = terminal.read_until(lambda seen: "not shown" in seen)
         assert "1m 0" in seen
         assert "1d 1" in seen
         assert "later 0" in seen
         assert all(len(line) <= 44 for line in seen.splitlines())
+        assert "? help" in seen.lstrip().splitlines()[0]
+        assert re.search(r"not shown: \d topics(?!.*…)", seen), "the hint is short, not cut"
+        terminal.type("?")
+        help = terminal.read_until(lambda seen: "Ctrl-C" in seen and "quit" in seen.rpartition("Ctrl-C")[2])
+        continued = next(line for line in help.rpartition("sort: ")[2].splitlines()[1:] if line.strip())
+        assert continued.startswith(" " * 16), "a long explanation continues in its column"
+        terminal.type("q")
+        terminal.read_until(lambda seen: "? help" in seen)
         terminal.type("q")
         assert terminal.end() == 0

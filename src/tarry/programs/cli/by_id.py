@@ -175,6 +175,8 @@ def _list(
         from tarry.programs.cli.job_table import print_jobs
 
         print_jobs(table, handle.stats().now)
+    elif not session.json and sys.stdout.isatty():
+        session.print_note("there are no such jobs")
     if cursor is None:
         return
     session.print_note(f"there are more; --limit {limit * 10} shows them")

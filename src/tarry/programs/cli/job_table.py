@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo
 
 COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
+GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12
+"""Characters between two columns; and so many a row must have left for error and body, or the body."""
 MOST_SHOWN = 200
 """Characters of a body or an error; the terminal cuts the rest."""
 
@@ -37,30 +39,51 @@ _task_body = msgspec.json.Decoder(_TaskBody).decode
 
 
 def print_jobs(jobs: Sequence[JobInfo[Any]], now: datetime) -> None:
-    """Prints jobs as a table with a header, as wide as the terminal."""
-    rows = [(job, *task_and_body(job)) for job in jobs]
-    tasks, errors = any(task for _, task, _ in rows), any(job.reason for job in jobs)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=True)
-    table.add_column("ID", no_wrap=True, min_width=max([len(printable(job.id)) for job in jobs], default=0))
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("WHEN", no_wrap=True)
-    table.add_column("ATTEMPTS", no_wrap=True)
-    if tasks:
-        table.add_column("TASK", no_wrap=True)
-    if errors:
+    """Prints jobs as a table with a header, as wide as the terminal. In a narrow one each error and body gets a line of its own."""
+    console = Console()
+    named = [task_and_body(job) for job in jobs]
+    has_errors = any(job.reason for job in jobs)
+    titles = ["ID", "STATE", "WHEN", "ATTEMPTS", *(["TASK"] if any(task for task, _ in named) else [])]
+    cells = [_cells(job, task, now)[: len(titles)] for job, (task, _) in zip(jobs, named, strict=True)]
+    columns = zip(*[[Text(title) for title in titles], *cells], strict=True)
+    widths = [max(cell.cell_len for cell in column) for column in columns]
+    errors = [Text(printable(error_line(job)), "red" if job.state == "dead" else "") for job in jobs]
+    bodies = [Text(printable(body), "dim") for _, body in named]
+    if console.width - sum(widths) - GAP * len(widths) < (ROOM_FOR_BOTH if has_errors else ROOM_FOR_BODY):
+        _print_line(console, [Text(title, "bold") for title in titles], widths)
+        for row, error, body in zip(cells, errors, bodies, strict=True):
+            _print_line(console, row, widths)
+            _print_line(console, [Text(), *([error] if error else []), body], ())
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), expand=True)
+    for title, width in zip(titles, widths, strict=True):
+        table.add_column(title, no_wrap=True, min_width=width)
+    if has_errors:
         table.add_column("ERROR", no_wrap=True, overflow="ellipsis", ratio=2)
     table.add_column("BODY", no_wrap=True, overflow="ellipsis", ratio=1)
-    for job, task, body in rows:
-        cells = [
-            Text(printable(job.id)),
-            Text(job.state, COLOURS[job.state]),
-            Text(when_text(job, now)),
-            Text(str(job.attempts)),
-        ]
-        cells += [Text(printable(task))] if tasks else []
-        cells += [Text(printable(error_line(job)), "red" if job.state == "dead" else "")] if errors else []
-        table.add_row(*cells, Text(printable(body), "dim"))
-    Console().print(table)
+    for row, error, body in zip(cells, errors, bodies, strict=True):
+        table.add_row(*row, *([error] if has_errors else []), body)
+    console.print(table)
+
+
+def _cells(job: JobInfo[Any], task: str, now: datetime) -> list[Text]:
+    return [
+        Text(printable(job.id)),
+        Text(job.state, COLOURS[job.state]),
+        Text(when_text(job, now)),
+        Text(str(job.attempts)),
+        Text(printable(task)),
+    ]
+
+
+def _print_line(console: Console, cells: Sequence[Text], widths: Sequence[int]) -> None:
+    """One line, cut at the end of the terminal."""
+    line = Text()
+    for at, cell in enumerate(cells):
+        width = widths[at] if at < len(widths) else 0
+        line.append_text(cell).append(" " * (max(width - cell.cell_len, 0) + GAP))
+    line.rstrip()
+    console.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def task_and_body(job: JobInfo[Any]) -> tuple[str, str]:

@@ -48,6 +48,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
     count = count_jobs(topic, state, limit)
     what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
     if count and not typer.confirm(what, err=True):
+        typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from tarry.programs.cli import timeline
@@ -119,8 +120,11 @@ class TopScreen:
     ) -> RenderableType:
         """One frame, not larger than the window."""
         if self.help:
-            width = max(len(keys) for keys, _ in HELP)
-            return Group(*[Text(f" {keys:<{width}}  {what}") for keys, what in HELP])
+            grid = Table.grid(padding=(0, 2, 0, 1))
+            grid.add_column(no_wrap=True)
+            for keys, what in HELP:
+                grid.add_row(Text(keys), Text(what))
+            return grid
         names, width, height = self.select(now), console.width, console.height
         self.shown = tuple(names)
         busiest = sorted(workers, key=lambda info: -info.busy)
@@ -146,8 +150,10 @@ class TopScreen:
             if n > 0
         ]
         if cut:
-            hint = f"not shown: {', '.join(cut)}; press j and k to move, / to filter, or make the window larger"
-            blocks.append(Text(hint, "reverse", overflow="ellipsis", no_wrap=True))
+            missing = f"not shown: {', '.join(cut)}"
+            hint = f"{missing}; press j and k to move, / to filter, or make the window larger"
+            hint = hint if len(hint) <= width else f"{missing}; j, k, / or a larger window"
+            blocks.append(Text(hint if len(hint) <= width else missing, "reverse", overflow="ellipsis", no_wrap=True))
         return Group(self._head(len(names), len(now), workers, width), *blocks)
 
     def _first(
@@ -176,11 +182,15 @@ class TopScreen:
         parts = [f"{topics}, {list(SORTS)[self.sort]}"]
         if self.typing or self.filter:
             parts.append(f"filter: {self.filter}{'_' if self.typing else ''}")
+        help = "? help   q quit"
         if workers:
             busy, slots = sum(info.busy for info in workers), sum(info.slots for info in workers)
             parts.append(f"{count_text(len(workers), 'worker')}, {busy} of {slots} busy")
+            if sum(map(len, parts)) + 3 * len(parts) + len(help) > width:
+                parts.pop()  # the keys are more important: the topics show their workers
         line = Text("   ".join(parts), "bold", overflow="ellipsis", no_wrap=True)
-        help = "? help   q quit"
+        if line.cell_len + len(help) + 3 > width:
+            help = "? help"
         if line.cell_len + len(help) + 3 <= width:
             line.append(" " * (width - line.cell_len - len(help)) + help, "not bold dim")
         return line
