@@ -1,4 +1,4 @@
-"""What a driver's error means, in five kinds.
+"""Faults: the driver's errors, by what they mean for the request.
 
 ConnectionLost   no answer: the connection broke, or a timeout. The call may or may not have been done.
 TryLater         the server refuses for now: loading, a replica after a fail-over, a full disk. Nothing was done.

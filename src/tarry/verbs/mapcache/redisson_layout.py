@@ -1,5 +1,9 @@
 """The requests for a map in the layout of Redisson's ``RMapCache``; keys and values are bytes here.
 
+    layout      entries                     deadlines                      implemented by
+    redisson    hash: key → TTL, value      sorted sets beside the hash    RedissonLayout, here
+    native      hash: key → bare value      on the hash's fields           NativeLayout, in native_layout.py
+
 Rules
 - All puts are one script, which also decides what becomes of the entry's deadlines.
 - If the answer of a call depends on the old entry, it is stored for 30 s, so that a call repeated after a lost answer gets the same
