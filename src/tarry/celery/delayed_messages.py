@@ -1,4 +1,4 @@
-"""What waits for one Celery app: the topic, and what a job of it is.
+"""The delayed messages of one Celery app: their topic, and the content of a job.
 
     id      the task's id; another message with the id of one that still waits: the id, "~" and a random word
     body    {"task": "shop.close", "delay": 3600.0,
@@ -101,7 +101,7 @@ class WaitingTasks:
         return self.topic.reschedule(_job_id(task_id), delay=delay) in ("delayed", "ready")
 
     def revoke(self, task_ids: list[str]) -> None:
-        """Deletes what waits, and tells the result backend and whoever listens to Celery's signal."""
+        """Deletes the waiting messages, reports it to the result backend, and sends Celery's signal."""
         ids = [_job_id(task_id) for task_id in task_ids]
         jobs = self.topic.get_many(ids)
         for job, state in zip(jobs, self.topic.delete_many(ids), strict=True):
@@ -128,7 +128,7 @@ class WaitingTasks:
 
 
 def waiting_tasks(app: Celery) -> WaitingTasks:
-    """What waits for an app. Raises ``BadInput`` for one on which tarry is not installed."""
+    """The delayed messages of an app. Raises ``BadInput`` for one on which tarry is not installed."""
     found = _waiting.get(app)
     if found is None:
         raise BadInput(f"app: {app!r} is without tarry; call tarry.celery.install(app) where it is made.")

@@ -86,7 +86,7 @@ class Relay:
         self._disconnect()
 
     async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:
-        """Publishes while the reservations last. What is left is given back."""
+        """Publishes while the reservations last, and gives the other messages back."""
         ends = time.monotonic() + TTR_S / 2
         left = list(jobs)
         try:
@@ -107,7 +107,7 @@ class Relay:
                 await _settled(topic.release_many(left, count=False))
 
     def _publish_again_if_cut_off(self, job: Job) -> None:
-        """What an error of a transport means differs from one to the next. Where a new connection can be had and the message
+        """An error means something else in each transport. Where a new connection can be had and the message
         fails again, it is the message."""
         try:
             self._publish(job)
@@ -155,7 +155,7 @@ class Relay:
                 log.debug("tarry relay: while a connection was closed", exc_info=True)
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
-        """What ``work`` answers; ``None`` if ``stop`` comes first. A pop that is cancelled gives back what it was handed."""
+        """The result of ``work``; ``None`` if ``stop`` comes first. A pop that is cancelled gives its jobs back."""
         task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -206,7 +206,7 @@ class RelayStep(bootsteps.StartStopStep):
         self._thread.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002  # as boot steps are called
-        """Before the pool stops. What was popped and not published is given back."""
+        """Before the pool stops. Messages that were popped and not published are given back."""
         if self._relay is not None and self._thread is not None:
             self._relay.stop()
             self._thread.join(TTR_S)

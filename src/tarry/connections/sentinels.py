@@ -54,7 +54,7 @@ now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.cl
 
 @dataclass(frozen=True, slots=True)
 class MasterReport:
-    """What one Sentinel reports: the master's URL, the configuration epoch, whether the master is up, and whether a fail-over is in
+    """The report of one Sentinel: the master's URL, the configuration epoch, whether the master is up, and whether a fail-over is in
     progress."""
 
     url: str

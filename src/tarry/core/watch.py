@@ -35,7 +35,7 @@ FROZEN_S = 0.05
 
 
 class PopAnswer(Protocol):
-    """What the watch and its callers need to know of a pop's answer. Durations are in µs."""
+    """The answer of a pop, as far as the watch and its callers use it. Durations are in µs."""
 
     @property
     def now(self) -> int: ...
@@ -173,7 +173,7 @@ class Watch:
     # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def next_step(self, now: float) -> WaitStep | None:
-        """What to do now; ``None`` when no caller waits and nothing has to be given back."""
+        """The next step; ``None`` when no caller waits and nothing has to be given back."""
         if (
             self._server_silent and not self._callers
         ):  # a seat or token that is not given back costs others one round at most

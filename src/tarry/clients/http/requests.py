@@ -157,9 +157,7 @@ def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, bod
         except TarryError:
             raise
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
-            raise not_a_service(
-                address, f"what it answers to {request.method} {request.path} means nothing here"
-            ) from fault
+            raise not_a_service(address, f"its answer to {request.method} {request.path} cannot be read") from fault
     if status == PROXY_AUTH_STATUS:
         raise ServerUnfit(PROXY_AUTH_NEEDED)
     problem = _problem(body)

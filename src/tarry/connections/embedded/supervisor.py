@@ -207,7 +207,7 @@ class Supervisor:
             time.sleep(min(0.1 * 2**self.crashes, MOST_PAUSE_S))
 
     def restore_socket(self) -> None:
-        """Restarts the server if its socket was deleted, by a cleaner of old files or at a log-out."""
+        """Restarts the server if its socket was deleted, by a cleaner of unused files or at a log-out."""
         if not os.path.exists(self.socket):  # noqa: PTH110 - no pathlib in the supervisor
             with contextlib.suppress(OSError):
                 self.connection.send("SHUTDOWN")

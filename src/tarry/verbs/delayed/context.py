@@ -29,7 +29,7 @@ def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
 
 @dataclass(frozen=True, slots=True)
 class QueueContext(Generic[T]):
-    """What the verbs of one queue need: its name, keys, codec, format. No connection."""
+    """The context of one queue's verbs: its name, keys, codec, format. No connection."""
 
     name: str
     keys: QueueKeys

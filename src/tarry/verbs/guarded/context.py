@@ -59,7 +59,7 @@ class PollReply:
 
 @dataclass(frozen=True, slots=True)
 class GuardedContext(Generic[T]):
-    """What the verbs of one guarded queue need: its name, keys, codec, layout. No connection."""
+    """The context of one guarded queue's verbs: its name, keys, codec, layout. No connection."""
 
     name: str
     keys: GuardedKeys

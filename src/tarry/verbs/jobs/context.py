@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TopicContext(Generic[T]):
-    """What the verbs of one topic need: its name, keys, codec, and a source of ids. No connection."""
+    """The context of one topic's verbs: its name, keys, codec, and a source of ids. No connection."""
 
     name: str
     keys: TopicKeys

@@ -47,7 +47,7 @@ class Added(Struct, frozen=True):
 
 
 class StoredJob(Generic[T]):
-    """What popped jobs and the results of ``get`` and ``list`` have in common."""
+    """The common fields of popped jobs and of the results of ``get`` and ``list``."""
 
     __slots__ = ("_codec", "_head", "_value", "id", "topic")
 

@@ -174,7 +174,7 @@ def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
-    """What the end of ``with job:`` does: finish, release with back-off, or release at once without counting the attempt."""
+    """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt."""
     settle_flow: Flow[None]
     if fault is None:
         settle_flow = verbs.finish([job])

@@ -39,7 +39,7 @@ _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", r
 
 
 class KnownPartitions:
-    """What a client knows of its topics: the number of partitions of each, and the numbers that its user declared."""
+    """A client's knowledge of its topics: the number of partitions of each, and the numbers that its user declared."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}

@@ -71,7 +71,7 @@ def renew_lease(keys: LockKeys, holder: bytes, lease_ms: int) -> ScriptCall[bool
 
 
 def force_release(name: str, keys: LockKeys, *, sharded: bool) -> ScriptCall[bool]:
-    """Releases a lock, whoever holds it. Raises ``BadInput`` if the key is not a lock, which would be deleted."""
+    """Releases a lock by force, for any holder. Raises ``BadInput`` if the key is not a lock, which would be deleted."""
 
     def decode(reply: Reply) -> bool:
         if reply < 0:

@@ -32,7 +32,7 @@ class WaitUntil:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait for so long, even if the acquisition is woken."""
+    """Wait for that time, even if the acquisition is woken."""
 
     seconds: float
 

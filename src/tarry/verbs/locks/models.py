@@ -1,4 +1,4 @@
-"""What is known of a lock."""
+"""The state of a lock, as users see it."""
 
 from __future__ import annotations
 

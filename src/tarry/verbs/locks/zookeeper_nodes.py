@@ -43,7 +43,7 @@ def node_prefix(acquisition: Acquisition) -> str:
 
 
 def sort_nodes(children: Iterable[str]) -> list[str]:
-    """The queued nodes by their numbers, whoever created them."""
+    """The queued nodes of all clients, sorted by their numbers."""
     numbered = [(int(found[1]), name) for name in children if (found := SEQUENCE.fullmatch(name))]
     return [name for _, name in sorted(numbered)]
 

@@ -65,7 +65,7 @@ class ZooKeeperBatch:
 
 
 class SessionState:
-    """What is known of the session, as its listener reported it."""
+    """The state of the session, as its listener reported it."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s

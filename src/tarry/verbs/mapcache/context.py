@@ -24,7 +24,7 @@ NO_NONCE = b""
 
 @dataclass(frozen=True, slots=True)
 class MapContext(Generic[K, V]):
-    """What the verbs of one map need: its names, keys, codecs. No connection."""
+    """The context of one map's verbs: its names, keys, codecs. No connection."""
 
     name: str
     keys: MapKeys

@@ -4,7 +4,7 @@
     the order is that of the buckets; in a bucket it is the one in which Java got the keys
 
 Rules
-- What came from Java goes back in the order in which it came (``HashMap``, ``HashSet`` in ``values``), as long as nothing is added.
+- Entries that came from Java go back in their order (``HashMap``, ``HashSet`` in ``values``), as long as nothing is added.
 - Java's hashes are fixed by its documentation: of a String 31·h + unit over its UTF-16 units, of an Integer itself.
 - A dict is taken to have been filled in its own order, one entry after the other: into 16 buckets, which double when more
   than three quarters as many entries are there, or a ninth comes into one bucket of fewer than 64.

@@ -16,11 +16,11 @@
     Opaque(b"…")                      anything else      Opaque, the same bytes
 
 Rules
-- What comes back goes out again as the same bytes, because what differs in Java differs here: a Long comes back as
+- A value that is read and written again has the same bytes, because each type of Java is a type here: a Long comes back as
   ``Long``, which is an ``int`` and equal to it, and a ``HashSet`` is a ``set`` that remembers the order in which it came.
   ``plain`` takes these names off again.
 - A dict or set of Python's own is written in the order in which Java's HashMap or HashSet would have it (``hashing``).
-- What Java cannot hold (an int of 65 bits) is ``BadInput``, before anything is written.
+- A value that Java cannot hold (an int of 65 bits) is ``BadInput``, before anything is written.
 - ``Bean`` is explicit because Java creates an object of the class that it names. A plain dict with the key ``@class`` is
   refused: it may have come from a stranger.
 """

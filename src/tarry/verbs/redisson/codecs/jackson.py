@@ -12,7 +12,7 @@ Rules
 - Text is UTF-8, but beyond U+FFFF it is ``\uD83D\uDE00``; control characters are escaped, ``/`` is not.
 - Keys are text. A None in a map or a bean is left out, in a list it stays.
 - A field of a bean may be a bare ``long``: whole numbers stand there without a class; ``Long(7)`` is the boxed one.
-- What is not understood inside a value becomes ``Opaque`` there; the whole value does if it is nothing but that: a
+- An unknown part of a value becomes ``Opaque``; so does the whole value if there is no other part: a
   RedissonReference, ``{"a":1}`` without a class (which Java refuses), ``["java.util.Date",1700000000000]``.
 """
 

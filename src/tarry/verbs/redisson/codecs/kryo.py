@@ -61,7 +61,7 @@ class Kryo5Codec:
 
 
 class _Writer:
-    """What was written so far, and the names of classes in it."""
+    """The bytes written so far, and the names of classes in them."""
 
     __slots__ = ("names", "out")
 

@@ -14,7 +14,7 @@ DEPTH = 100
 
 
 class NotReadable(Exception):
-    """What is here may be right, but is not ours to read: the value becomes ``Opaque``."""
+    """The bytes may be valid, but tarry cannot read them: the value becomes ``Opaque``."""
 
 
 class ByteReader:
