@@ -40,8 +40,7 @@ T = TypeVar("T")
 class AsyncClient:
     """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
 
-    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, and what it handed
-    out is given back, its attempt not counted.
+    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, its jobs are given back, and their attempt does not count.
     """
 
     # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
@@ -170,9 +169,10 @@ class AsyncClient:
         ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
         ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
         ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a queue of
-        unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an upgrade from
-        0.1.0** queues with elements continue without a change; for queues that may be empty give the format beforehand.
+        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
+        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
+        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
+        beforehand.
         """
         return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
 
@@ -198,8 +198,8 @@ class AsyncClient:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
-        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to another
-        topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
+        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
+        another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
@@ -221,10 +221,11 @@ class AsyncClient:
         only counts.
 
         Due times, attempts, headers and errors are kept; jobs and schedules whose id or name is taken in the target are
-        refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again, under load. Let
-        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is called with the number
-        of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and if jobs are still
-        being moved to another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
+        refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
+        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is
+        called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
+        cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
+        that topic is gone for good.
         """
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)
@@ -251,9 +252,9 @@ class AsyncClient:
     ) -> AsyncMapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
 
-        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
-        is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
-        which client removes expired entries, which no reader sees: this handle when they expire (``"deadline"``), by Redisson's rule
-        (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys.
+        ``backend="native"`` is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis
+        7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
+        (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
         return AsyncMapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

@@ -67,7 +67,7 @@ class Event:
         return self._event.is_set()
 
     async def wait(self, seconds: float) -> bool:
-        """Until it is set, or the time is up; answers whether it is set."""
+        """Until it is set, or the time is up; returns whether it is set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == float("inf") else max(seconds, 0)):
                 await self._event.wait()
@@ -101,7 +101,7 @@ class Signal:
         self._event.clear()
 
     async def wait(self, seconds: float = float("inf")) -> bool:
-        """Until it is set, or the time is up; answers whether it was set."""
+        """Until it is set, or the time is up; returns whether it was set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == float("inf") else max(seconds, 0)):
                 await self._event.wait()

@@ -90,12 +90,13 @@ class AsyncDelayedQueue(CollectionOperators[T]):
     async def retain_all(self, values: Iterable[T]) -> bool:
         """Removes every element that is equal to none of these; none of them will be delivered (Redisson's are).
 
-        Answers whether there was one.
+        Returns whether there was one.
         """
         return await self.engine.run(self.verbs.retain_all(values))
 
     async def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from Java as it came."""
+        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from
+        Java as it came."""
         return await self.engine.run(self.verbs.contains_all([value]))
 
     async def contains_all(self, values: Iterable[T]) -> bool:

@@ -14,7 +14,7 @@ async def run_flow(
     perform: Callable[[S], Awaitable[Any]],
     faults: type[BaseException] | tuple[()] = Exception,
 ) -> T:
-    """Performs each step, and answers what the flow returns. Errors of a step that are ``faults`` are raised inside the flow."""
+    """Performs each step, and returns the result of the flow. Errors of a step that are ``faults`` are raised inside the flow."""
     try:
         step = next(flow)
         while True:

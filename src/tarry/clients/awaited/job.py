@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AsyncJob(BaseJob[T]):
-    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
+    """A job that you have reserved, for its TTR. As a context manager it settles itself:
 
     leaving the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, uncounted.
     Settle it inside the block, and leaving does nothing more.
@@ -51,11 +51,11 @@ class AsyncJob(BaseJob[T]):
         return False
 
     async def finish(self) -> None:
-        """The work is done: the job is gone. The same as ``topic.finish(job)``; so are the verbs below."""
+        """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         await self._topic.finish(self)
 
     async def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
-        """Back with it, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
+        """Puts the job back, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
         await self._topic.release(self, delay, count=count, reason=reason)
 
     async def bury(self, reason: str = "") -> None:

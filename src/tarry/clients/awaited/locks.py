@@ -75,7 +75,7 @@ class AsyncLost:
         return self._table.expired(self._hold)
 
     async def wait(self, within: Duration | None = None) -> bool:
-        """Waits until it is lost, or for the time; answers whether it was."""
+        """Waits until it is lost, or for the time; returns whether it was."""
         until = time.monotonic() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
             left = min(until, self._hold.until) - time.monotonic()
@@ -217,11 +217,12 @@ class AsyncLock:
     async def acquire(
         self, *, wait: Duration | EllipsisType | None = ..., lease: Duration | EllipsisType | None = ...
     ) -> AsyncGrant | None:
-        """The lock, or ``None`` when it was not to be had within ``wait``; by default as the lock was made.
+        """Acquires the lock. Returns a grant, or ``None`` when the lock is not free within ``wait``. The defaults are those
+        of the lock.
 
         ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: the time after which it ends by itself; ``None``
-        renews it as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
-        longer than ``wait``).
+        renews it as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer
+        (that may take longer than ``wait``).
         """
         terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
@@ -250,6 +251,7 @@ class AsyncLock:
         return await locks.run(locks.backend.state(self.name))
 
     async def force_release(self) -> bool:
-        """Takes the lock from its holder. Returns whether there was one. The holder is notified at once, and may still be working."""
+        """Takes the lock from its holder. Returns whether there was one. The holder is notified at once, and may still be
+        working."""
         locks = self._locks()
         return await locks.run(locks.backend.force_release(self.name))

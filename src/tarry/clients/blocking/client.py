@@ -163,9 +163,10 @@ class Client:
         ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
         ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
         ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a queue of
-        unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an upgrade from
-        0.1.0** queues with elements continue without a change; for queues that may be empty give the format beforehand.
+        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
+        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
+        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
+        beforehand.
         """
         return DelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
 
@@ -191,8 +192,8 @@ class Client:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
-        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to another
-        topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
+        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
+        another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
@@ -214,10 +215,11 @@ class Client:
         only counts.
 
         Due times, attempts, headers and errors are kept; jobs and schedules whose id or name is taken in the target are
-        refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again, under load. Let
-        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is called with the number
-        of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and if jobs are still
-        being moved to another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
+        refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
+        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is
+        called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
+        cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
+        that topic is gone for good.
         """
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)
@@ -244,9 +246,9 @@ class Client:
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
 
-        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
-        is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
-        which client removes expired entries, which no reader sees: this handle when they expire (``"deadline"``), by Redisson's rule
-        (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys.
+        ``backend="native"`` is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis
+        7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
+        (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
         return MapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

@@ -91,12 +91,13 @@ class DelayedQueue(CollectionOperators[T]):
     def retain_all(self, values: Iterable[T]) -> bool:
         """Removes every element that is equal to none of these; none of them will be delivered (Redisson's are).
 
-        Answers whether there was one.
+        Returns whether there was one.
         """
         return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from Java as it came."""
+        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from
+        Java as it came."""
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:

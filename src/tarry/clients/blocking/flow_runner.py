@@ -15,7 +15,7 @@ def run_flow(
     perform: Callable[[S], Any],
     faults: type[BaseException] | tuple[()] = Exception,
 ) -> T:
-    """Performs each step, and answers what the flow returns. Errors of a step that are ``faults`` are raised inside the flow."""
+    """Performs each step, and returns the result of the flow. Errors of a step that are ``faults`` are raised inside the flow."""
     try:
         step = next(flow)
         while True:

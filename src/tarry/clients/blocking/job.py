@@ -47,11 +47,11 @@ class Job(BaseJob[T]):
         return False
 
     def finish(self) -> None:
-        """The work is done: the job is gone. The same as ``topic.finish(job)``; so are the verbs below."""
+        """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         self._topic.finish(self)
 
     def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
-        """Back with it, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
+        """Puts the job back, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
         self._topic.release(self, delay, count=count, reason=reason)
 
     def bury(self, reason: str = "") -> None:

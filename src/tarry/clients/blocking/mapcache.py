@@ -71,7 +71,7 @@ class MapCache(DictMethods[K, V]):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> V | None:
-        """Puts an entry; answers the value that was there, or ``None``.
+        """Puts an entry; returns the value that was there, or ``None``.
 
         It lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them for ever. ``keep_ttl`` leaves
         an entry that is there the time it has. Raises ``BadInput`` before anything is written.
@@ -87,19 +87,19 @@ class MapCache(DictMethods[K, V]):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> bool:
-        """Puts an entry; answers whether it is new. The rest as ``put``."""
+        """Puts an entry; returns whether it is new. The rest as ``put``."""
         return self._run(self._verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
 
     def put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> V | None:
-        """Puts an entry where there is none; else answers the value that is there, and nothing changes."""
+        """Puts an entry where there is none; else returns the value that is there, and nothing changes."""
         return self._run(self._verbs.put_if_absent(key, value, ttl, max_idle))
 
     def fast_put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> bool:
-        """Puts an entry where there is none; answers whether it did."""
+        """Puts an entry where there is none; returns whether it did."""
         return self._run(self._verbs.fast_put_if_absent(key, value, ttl, max_idle))
 
     def put_all(
@@ -118,9 +118,9 @@ class MapCache(DictMethods[K, V]):
     @overload
     def replace(self, key: K, value: V, new: V) -> bool: ...
     def replace(self, key: K, value: V, new: V = NO_VALUE) -> V | bool | None:
-        """``replace(key, value)`` puts a value where one is, and answers that one, or ``None``.
+        """``replace(key, value)`` replaces a value that is there, and returns the old one, or ``None``.
 
-        ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; answers whether it did. The entry
+        ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; returns whether it did. The entry
         keeps its time to live; its idle time begins again.
         """
         if new is NO_VALUE:
@@ -128,7 +128,7 @@ class MapCache(DictMethods[K, V]):
         return self._run(self._verbs.replace_if(key, value, new))
 
     def add_and_get(self, key: K, delta: float) -> float:
-        """Adds to the number of a key, 0 if there is none; answers the sum. The entry keeps its time to live.
+        """Adds to the number of a key, 0 if there is none; returns the sum. The entry keeps its time to live.
 
         For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` for a value that is no
         number, and for a sum of more than 64 bits.
@@ -181,26 +181,26 @@ class MapCache(DictMethods[K, V]):
     @overload
     def remove(self, key: K, value: V) -> bool: ...
     def remove(self, key: K, value: V = NO_VALUE) -> V | bool | None:
-        """``remove(key)`` takes an entry out and answers its value, or ``None``.
+        """``remove(key)`` removes an entry and returns its value, or ``None``.
 
-        ``remove(key, value)`` takes it out only if it has this value, compared as bytes; answers whether it did.
+        ``remove(key, value)`` removes it only if it has this value, compared as bytes; returns whether it did.
         """
         if value is NO_VALUE:
             return self._run(self._verbs.remove(key))
         return self._run(self._verbs.remove_if(key, value))
 
     def fast_remove(self, *keys: K) -> int:
-        """Takes entries out; answers how many there were."""
+        """Removes entries; returns how many there were."""
         return self._run(self._verbs.fast_remove(keys))
 
     def clear(self) -> bool:
-        """Takes everything out, without events; the maximum size stays. Answers whether there was something."""
+        """Removes all entries, without events; the maximum size stays. Returns whether there was something."""
         return self._run(self._verbs.clear())
 
     def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
     ) -> bool:
-        """Gives an entry another time to live and idle time from now, or none; answers whether there was one.
+        """Gives an entry another time to live and idle time from now, or none; returns whether there was one.
 
         ``if_not_set``: only one that has neither.
         """
@@ -214,18 +214,18 @@ class MapCache(DictMethods[K, V]):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """The same for many; answers for how many."""
+        """The same for many; returns for how many."""
         return self._run(self._verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
-        """The map as a whole is gone after a time, without events; answers whether there was one to go.
+        """Deletes the whole map after a time, without events; returns whether there was one.
 
         ``if_not_set``: only if it has no such end yet.
         """
         return self._run(self._verbs.expire(after, if_not_set))
 
     def clear_expire(self) -> bool:
-        """The map as a whole stays after all; answers whether it had an end."""
+        """Keeps the whole map after all; returns whether it was to be deleted."""
         return self._run(self._verbs.clear_expire())
 
     # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
@@ -239,7 +239,7 @@ class MapCache(DictMethods[K, V]):
         self._run(self._verbs.set_max_size(size, mode, False))
 
     def try_set_max_size(self, size: int, *, mode: Mode = "LRU") -> bool:
-        """The same where no maximum size is set yet; answers whether the map has this one now."""
+        """The same where no maximum size is set yet; returns whether the map has this one now."""
         return self._run(self._verbs.set_max_size(size, mode, True))
 
     def evict(self) -> int:
@@ -257,16 +257,17 @@ class MapCache(DictMethods[K, V]):
         max_idle: Duration | None = None,
         lease: Duration = DEFAULT_LEASE_S,
     ) -> V | None:
-        """The value of a key; if there is none, what ``loader`` answers, which is put.
+        """Returns the value of a key; if there is none, that of ``loader``, which is put.
 
         The loader runs once among all processes, Java's ``getWithLease`` included; the others wait for what it puts. If it
-        fails, answers ``None`` or takes longer than ``lease``, the next one of them loads. A value that was loaded while another
-        client wrote the key is not put.
+        fails, returns ``None`` or takes longer than ``lease``, the next one of them loads. A value that was loaded while
+        another client wrote the key is not put.
         """
         return load(self._engine, self._run, self._verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
 
     def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> MapListener:
-        """Calls a handler with the events of entries, of Java's too: ``created``, ``updated``, ``removed``, ``expired``, or all.
+        """Calls a handler with the events of entries, of Java's too: ``created``, ``updated``, ``removed``, ``expired``, or
+        all.
 
         One event after the other, in a thread of the client. A handler that fails is logged. Events are
         missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.

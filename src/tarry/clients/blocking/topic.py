@@ -121,23 +121,23 @@ class Topic(Generic[T]):
     # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[T] | None:
-        """The job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
+        """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
-        ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
-        comes back after its TTR; if this was its last attempt, uncounted.
+        ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
+        comes back after its TTR; a last attempt then does not count.
         """
         for _, reply, raws in self.engine.take([self.verbs], 1, wait, ttr):
             return self._make_jobs(reply, raws)[0]
         return None
 
     def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
-        """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
         return pop_first(self.engine, [self], n, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, job: HasReceipt) -> None:
-        """The work is done: the job is gone. Raises ``StaleReceipt`` when the reservation is over."""
+        """Finishes the job: its work is done, and it is removed. Raises ``StaleReceipt`` when the reservation is over."""
         self._settle([job], self.verbs.finish([job]))
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
@@ -145,7 +145,7 @@ class Topic(Generic[T]):
         self._settle(jobs, self.verbs.finish(jobs))
 
     def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
-        """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
+        """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
         self.engine.run(self.verbs.touch([job], ttr))
 
     def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
@@ -153,7 +153,7 @@ class Topic(Generic[T]):
         self.engine.run(self.verbs.touch(jobs, ttr))
 
     def release(self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
-        """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
+        """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
@@ -178,7 +178,7 @@ class Topic(Generic[T]):
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
 
         Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
-        one makes dead. At most ``limit``, if one is given. Answers how many jobs it had.
+        one makes dead. At most ``limit``, if one is given. Returns how many jobs it had.
         """
         return self.engine.run(self.verbs.release_holder(holder, count, limit))
 
@@ -189,7 +189,8 @@ class Topic(Generic[T]):
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, id: str) -> State | None:
-        """A dead job is ready again, its attempts at 0. Answers the state it was in, or ``None`` if it is unknown."""
+        """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
+        unknown."""
         return (self.engine.run(self.verbs.kick([id])))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
@@ -205,7 +206,7 @@ class Topic(Generic[T]):
         return self.engine.run(self.verbs.delete(ids))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Another due time for a delayed or ready job. Answers the state it was in; reserved and dead jobs stay."""
+        """Sets another due time for a delayed or ready job. Returns the state it was in; reserved and dead jobs stay."""
         return (self.engine.run(self.verbs.reschedule([id], delay, at)))[0]
 
     def reschedule_many(
@@ -217,7 +218,7 @@ class Topic(Generic[T]):
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, id: str) -> JobInfo[T] | None:
-        """The job as it is now, or ``None`` if it is unknown."""
+        """Returns the job as it is now, or ``None`` if it is unknown."""
         return (self.engine.run_view(self.verbs.get([id])))[0]
 
     def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
@@ -233,20 +234,20 @@ class Topic(Generic[T]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[T]:
-        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death). Empty for an unknown topic.
+        """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
-        Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     def stats(self) -> Stats:
-        """Counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
+        """Returns the counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.stats())
 
     def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
-        """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
+        """Counts jobs by due time: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
         before now. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
@@ -259,7 +260,7 @@ class Topic(Generic[T]):
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, for_: Duration | None = None) -> datetime | None:
-        """Hands out nothing for a time, or until ``resume``. Answers the end of the pause, ``None`` if it has none."""
+        """Hands out nothing for a time, or until ``resume``. Returns the end of the pause, ``None`` if it has none."""
         return self.engine.run(self.verbs.pause(for_))
 
     def resume(self) -> None:
@@ -277,18 +278,18 @@ class Topic(Generic[T]):
         concurrency: int | None = UNCHANGED,
         max_lateness: Duration | None = UNCHANGED,
     ) -> Defaults:
-        """Sets, for all clients and at once, what holds for the topic, and answers what holds now.
+        """Sets options of the topic, for all clients and at once, and returns all of them.
 
-        For jobs that say nothing else: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
-        ``max_lateness`` (what would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None`` for
-        ever. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
+        For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
+        ``max_lateness`` (a job that would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None``
+        for ever. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
         return self.engine.run(self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness))
 
     def purge(self, state: State | None = None) -> int:
-        """Deletes all jobs, or all of a state. Answers how many: 0 for an unknown topic. Receipts go on rising."""
+        """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
         return self.engine.run(self.verbs.purge(state))
 
     def _settle(self, jobs: Sequence[Any], flow: Any) -> None:

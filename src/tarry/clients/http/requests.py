@@ -174,7 +174,7 @@ def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, bod
 def not_a_service(address: ServiceAddress, what: str) -> ServerUnfit:
     """The error for an answer that is not a service's: a proxy's, a page, another program's."""
     return ServerUnfit(
-        f"What answers at {address.redacted} is no tarry service: {what}. Give the URL at which `tarry serve` is reached."
+        f"The program at {address.redacted} is no tarry service: {what}. Give the URL of a `tarry serve`."
     )
 
 
