@@ -1,4 +1,4 @@
-"""A skip is told in one line, and in CI it is a failure.
+"""Summarizes skips in one line; in CI a skip is a failure.
 
 A test that lacks something skips with the reason ``needs <package>``; the run then ends with
 

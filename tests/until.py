@@ -1,4 +1,4 @@
-"""Waiting for what somebody else does, without a guess at how long it takes."""
+"""Waits for a condition, without a guess at how long it takes."""
 
 from __future__ import annotations
 

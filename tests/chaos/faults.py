@@ -1,4 +1,4 @@
-"""What was done to a run, as the checker is told it: the journal of its faults. Nothing of tarry is used here.
+"""The journal of a run's faults, for the checker. Nothing of tarry is used here.
 
 undone    what was acknowledged in this span may be forgotten by the server (NAME says by which promise)
 broken    connections broke or nobody answered: calls in this span may have been sent twice

@@ -1,4 +1,4 @@
-"""The processes of a run: started, killed, frozen, told to stop; all of them ended by pid, whatever happens.
+"""The processes of a run: started, killed, frozen, stopped; each is ended by its pid.
 
 The journal of what was done to them is written here, too: the checker reads it as ``faults``.
 """

@@ -1,4 +1,4 @@
-"""The blocking modules that are made from the awaited ones are what the tool makes."""
+"""The blocking modules are what the tool makes from the awaited ones."""
 
 from __future__ import annotations
 

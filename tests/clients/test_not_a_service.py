@@ -1,4 +1,4 @@
-"""What answers where a service should be, and is none; and what a client is given that is no address and no token."""
+"""An HTTP client at the address of another program, or with an invalid address or token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world for a story: a server, a client, names of its own; and what the story has said to it, verb by verb.
+"""The environment of a story: a server, a client, names of its own, and a log of the verbs that the story has called.
 
     async def story(world):                       one text
         queue = world.client.blocking_queue(…)    a handle of either client, whose verbs are awaited, and noted

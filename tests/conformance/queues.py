@@ -1,4 +1,4 @@
-"""Stories of what is shared with Java: queues, maps and locks."""
+"""Stories of the objects that are shared with Java: queues, maps and locks."""
 
 from __future__ import annotations
 

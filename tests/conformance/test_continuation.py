@@ -1,4 +1,4 @@
-"""A master goes, told or killed, under everything that waits or works in the background: all of it goes on by itself.
+"""A master stops or is killed while everything waits or works in the background: all of it continues by itself.
 
 Each has a client of its own, which does nothing else: nobody else's verb finds the new master for it.
 """

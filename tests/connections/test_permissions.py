@@ -1,4 +1,4 @@
-"""What a user may not is told in words, and no password is ever shown; on a real server."""
+"""Missing permissions are reported with an error that names them, and no password is ever shown; on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody who has the user of a role, and means ill: he gets at nothing but what the role has."""
+"""An attacker with the user of a role can do only what the role may."""
 
 from __future__ import annotations
 

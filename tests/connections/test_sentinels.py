@@ -1,4 +1,4 @@
-"""Whom to believe of Sentinels that disagree; and how few of them are enough."""
+"""Sentinels that disagree: which of them is right, and how few are enough."""
 
 from __future__ import annotations
 

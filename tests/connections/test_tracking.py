@@ -1,4 +1,4 @@
-"""What is said and heard on a lookout's connection, without one."""
+"""The commands and replies of a tracking connection, without a connection."""
 
 from __future__ import annotations
 

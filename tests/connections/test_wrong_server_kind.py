@@ -1,4 +1,4 @@
-"""A server of another kind than the URL says is told of at once, and in words; one that may yet be what it should is waited for."""
+"""A server of another kind than the URL names is refused at once; one that may still become the right one is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard does, in a real browser: each action, many at once, after the question."""
+"""The dashboard's actions in a real browser: each one, and many at once, after the confirmation."""
 
 from __future__ import annotations
 

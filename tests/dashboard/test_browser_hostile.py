@@ -1,4 +1,4 @@
-"""What producers write is only text, in a real browser."""
+"""Text of producers is only text in a real browser."""
 
 from __future__ import annotations
 

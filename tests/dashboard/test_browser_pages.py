@@ -1,4 +1,4 @@
-"""What the dashboard shows, in a real browser: counts, reasons, bodies."""
+"""The dashboard's pages in a real browser: counts, reasons, bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered for 24 h, and how much memory that may take."""
+"""The history of 24 hours, and how much memory it may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be taken: every verb of the blocking queue, blocking and awaited, in imaginary time."""
+"""Every verb of the blocking queue, blocking and awaited, in imaginary time."""
 
 from __future__ import annotations
 

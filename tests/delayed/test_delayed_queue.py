@@ -1,4 +1,4 @@
-"""What is not due yet: every verb of the delayed queue, blocking and awaited."""
+"""Every verb of the delayed queue, blocking and awaited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``contains`` and ``remove`` compare bytes, as Redisson does: maps and sets are found, and where Java may have others it is told."""
+"""``contains`` and ``remove`` compare bytes, as Redisson does: maps and sets are found; a log line says where Java's may
+differ."""
 
 from __future__ import annotations
 

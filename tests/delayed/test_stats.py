@@ -1,4 +1,4 @@
-"""What a queue tells of itself, other names in Java, and queues that move without a consumer."""
+"""The stats of a queue, other names in Java, and queues that move without a consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds a job, and one more for each line of standard input, and says their ids; or a child of it says all but the first.
+"""Adds a job, and one more for each line of standard input, and prints their ids; or a child of it prints all but the first.
 
 Run by test_failover.py.
 """

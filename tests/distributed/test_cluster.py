@@ -1,4 +1,4 @@
-"""A Cluster with replicas: masters die, change places, and hand slots to each other, under those who add and wait."""
+"""A Cluster with replicas: masters die, change places, and migrate slots, while jobs are added and popped."""
 
 from __future__ import annotations
 

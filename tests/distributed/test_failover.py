@@ -1,4 +1,4 @@
-"""Sentinels switch: what was acknowledged is there, and nobody stays with who is no longer the master.
+"""Sentinels fail over: acknowledged jobs are there, and no client stays with the former master.
 
 The old master takes part on purpose: it calls itself a master, and takes whatever it is given, until it is demoted some ten
 seconds after the switch.

@@ -1,4 +1,4 @@
-"""Waiting in more slots than a process may block connections for: the others are heard, by one connection a node."""
+"""Waiting in more slots than a process may block connections for: the others are tracked, by one connection a node."""
 
 from __future__ import annotations
 

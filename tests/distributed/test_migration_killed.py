@@ -1,4 +1,4 @@
-"""The real thing: whoever moves a topic under load is killed, again and again, and every handler counts."""
+"""The process that moves a topic under load is killed, again and again, and every handler counts its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits over partitions that somebody set half-way: whoever comes next spreads what was said last."""
+"""Limits that were set in some partitions only: the next change sets the last ones everywhere."""
 
 from __future__ import annotations
 

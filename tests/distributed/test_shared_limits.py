@@ -1,4 +1,4 @@
-"""Limits of a topic with partitions: each has its share, the sum is what was asked for, and the whole is never above it."""
+"""Limits of a topic with partitions: each has its share, and the sum is never above the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``?views=replica``: what only shows reads from replicas of a Cluster or of a master behind Sentinels; verbs never do."""
+"""``?views=replica``: views read from replicas of a Cluster or of a master behind Sentinels; verbs never do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that wait in many slots of a Cluster, and how each of them is called: by a blocked connection, or by one that hears."""
+"""Clients that wait in many slots of a Cluster: by a blocked connection, or by a tracking connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map for whoever carries on: every question has an answer, and every file that it names is there."""
+"""The table of docs/explanation/architecture.md: every question has an answer, and every file that it names exists."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the tutorial deploys is what runs: its unit is read by systemd's own tool, its Dockerfile by its rules, and the command
-of each is started as it stands there, in the environment that it says, and told to stop as it says."""
+"""The tutorial's unit is checked by systemd's own tool, its Dockerfile by the rules, and its command runs."""
 
 from __future__ import annotations
 

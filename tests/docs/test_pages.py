@@ -1,4 +1,4 @@
-"""What holds for every page: each block says what it is, each link leads somewhere."""
+"""Rules for every page: each block names its language, and each link leads somewhere."""
 
 from __future__ import annotations
 

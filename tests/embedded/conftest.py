@@ -1,4 +1,4 @@
-"""What the tests of the embedded server share."""
+"""Fixtures of the embedded server's tests."""
 
 from __future__ import annotations
 

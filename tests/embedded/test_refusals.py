@@ -1,4 +1,4 @@
-"""What the embedded server refuses, and in which words."""
+"""The errors of the embedded server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users of an embedded server as processes of their own, and a look at who holds a folder's locks.
+"""Users of an embedded server as processes of their own, and the holders of a folder's locks.
 
     User(folder)      a process that joins and then waits:  .told (what it saw)  .leave()  .kill()
     in_use(folder)    somebody holds users.lock

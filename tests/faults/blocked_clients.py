@@ -1,4 +1,4 @@
-"""Who is blocked on a server, and waiting until something is so."""
+"""The clients that are blocked on a server; waits until there are some."""
 
 from __future__ import annotations
 

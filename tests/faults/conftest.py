@@ -1,4 +1,4 @@
-"""What the tests of faults share: a topic of one's own, a line that can be cut, and a second line that cannot."""
+"""Fixtures of the fault tests: a topic, a connection that can be cut, and a second one that cannot."""
 
 from __future__ import annotations
 

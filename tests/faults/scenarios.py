@@ -1,4 +1,4 @@
-"""A verb on a line that breaks: before it, the verb, and what must be true after it."""
+"""A verb on a connection that breaks: the state before it, the verb, and the checks after it."""
 
 from __future__ import annotations
 

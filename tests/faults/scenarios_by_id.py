@@ -1,4 +1,4 @@
-"""Verbs on a line that breaks: jobs by their ids, looks at a topic, and ruling it."""
+"""Verbs on a connection that breaks: jobs by their ids, views, and settings of a topic."""
 
 from __future__ import annotations
 

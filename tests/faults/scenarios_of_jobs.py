@@ -1,4 +1,4 @@
-"""Verbs on a line that breaks: jobs go in, come out, and are settled."""
+"""Verbs on a connection that breaks: adding, popping and settling jobs."""
 
 from __future__ import annotations
 

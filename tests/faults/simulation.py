@@ -1,4 +1,4 @@
-"""The watch on a real server in imaginary time: consumers, what befalls them, and a play of it."""
+"""The watch on a real server in imaginary time: consumers, faults, and a random sequence of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions are asked together: one exchange for all of them, and whatever becomes of that, as with one after the other."""
+"""Partitions are asked at the same time, in one exchange; faults mean the same as one partition after the other."""
 
 from __future__ import annotations
 

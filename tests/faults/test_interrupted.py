@@ -1,4 +1,4 @@
-"""Those who wait are interrupted, closed, or forked: no job is lost, and the others go on."""
+"""Waiting consumers are interrupted, closed, or forked: no job is lost, and the others continue."""
 
 from __future__ import annotations
 

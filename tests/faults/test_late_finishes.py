@@ -1,4 +1,4 @@
-"""A finish that is too late, by a line that breaks before it arrives, is refused as by one that does not."""
+"""A late finish whose connection breaks before it arrives is refused like any other late finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer to pop that is lost never burns a job's last attempt: that one counts when its consumer has heard of it."""
+"""A lost answer of pop never uses up a job's last attempt: that one counts when its consumer has confirmed it."""
 
 from __future__ import annotations
 

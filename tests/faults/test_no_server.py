@@ -1,4 +1,4 @@
-"""The very first call finds nobody: it is patient, and says so in words, whatever it was and wherever it should go."""
+"""No server answers the first call: every verb retries, and then raises an error that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is purged while others wait for its jobs, or are killed while they wait, leaves no key of theirs behind."""
+"""A topic is purged while consumers wait or are killed while they wait: no key is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server refuses for now is ``Unavailable``, in words that say what to do: real servers, on a really full disk too."""
+"""A temporary refusal of the server is ``Unavailable``, with advice: real servers, on a really full disk too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every verb on a line that breaks before, after, or in the middle of its answer: what was promised holds.
+"""Every verb on a connection that breaks before, in the middle of, or after its answer: the promises hold.
 
 add                          the same answer, and the job is there exactly once, under every if_exists
 finish release bury touch    success

@@ -1,4 +1,4 @@
-"""Connections that are reset while nobody looks: what uvloop raises of a closed transport is a lost connection like any other."""
+"""Connections that are reset while idle: uvloop's error for a closed transport means a lost connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that does not answer at all, and a loop that stood still: whoever waits is told in time, and no answer is lost."""
+"""A server that does not answer at all, and an event loop that was blocked: waits end in time, and no answer is lost."""
 
 from __future__ import annotations
 

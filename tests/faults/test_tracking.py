@@ -1,4 +1,4 @@
-"""Who waits without a blocked connection of his own: tokens are heard, on one connection, whatever befalls it."""
+"""Waiting on a tracking connection: tokens arrive on one connection, also when it breaks."""
 
 from __future__ import annotations
 

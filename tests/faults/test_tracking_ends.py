@@ -1,4 +1,5 @@
-"""Who hears goes, is interrupted, cancelled or closed, or another process takes the token: nobody is left behind."""
+"""A consumer that waits by tracking ends: closed, interrupted or cancelled, or another process takes the token. No
+consumer is left waiting."""
 
 from __future__ import annotations
 

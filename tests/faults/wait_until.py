@@ -1,4 +1,4 @@
-"""Waiting for what a server does."""
+"""Waits for something on a server."""
 
 from __future__ import annotations
 

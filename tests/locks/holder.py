@@ -1,4 +1,4 @@
-"""A process that holds a lock: told by a line on its input, answers by a line on its output.
+"""A process that holds a lock. It reads a command a line, and prints an answer a line.
 
 python holder.py KIND ADDRESS NAME LEASE       acquires; says "held TOKEN" or "none"
 check | release | push VALUE …                 says "ok", or the error's code

@@ -1,4 +1,4 @@
-"""A lock that is taken away: its holder hears it at once, not when it is renewed next."""
+"""A lock that is released by force: its holder is notified at once, not at the next renewal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lock is, wherever it is kept: one holder, who may take it again; grants, tokens, leases and losing."""
+"""Locks on every backend: one holder, reentrance, grants, tokens, leases, losing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that need a lock: what they are told when it is lost, and what cancelling them leaves behind."""
+"""Blocks that need a lock: what they raise when it is lost, and the state after they were cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scripts of locks and guarded queues declare, and how they meet a full memory and foreign keys."""
+"""The scripts of locks and guarded queues: declarations, a full memory, foreign keys."""
 
 from __future__ import annotations
 

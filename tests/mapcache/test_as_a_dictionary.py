@@ -1,4 +1,4 @@
-"""What people do with a dictionary: the same words, and one script each."""
+"""A map cache as a dictionary: Python's operators and methods, one script each."""
 
 from __future__ import annotations
 

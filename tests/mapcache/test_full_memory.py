@@ -1,4 +1,4 @@
-"""A server whose memory is full: what reads or frees memory works; what needs more is refused, and changes nothing."""
+"""A server whose memory is full: reads and removals work; a write is refused, and changes nothing."""
 
 from __future__ import annotations
 

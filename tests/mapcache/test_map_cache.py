@@ -1,4 +1,4 @@
-"""A map cache: times to live, what puts and removals answer, sums, iterators, sizes."""
+"""A map cache: times to live, results of puts and removals, sums, iterators, sizes."""
 
 from __future__ import annotations
 

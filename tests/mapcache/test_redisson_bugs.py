@@ -1,4 +1,4 @@
-"""Where Redisson hurts (M1 to M6 of its users' complaints, all seen in runs of 4.7.0): what happens here instead."""
+"""Known bugs of Redisson (M1 to M6, all seen with 4.7.0), and the behaviour here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call whose answer was lost is sent again, told so: it answers what it would have answered, and does nothing twice."""
+"""A call whose answer was lost is repeated: the answer is the same, and nothing is done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who keeps a map: one evictor, one deputy, and when each looks."""
+"""The seats of a map: one evictor, one deputy, and when each looks."""
 
 from __future__ import annotations
 

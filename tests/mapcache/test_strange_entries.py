@@ -1,4 +1,4 @@
-"""What is refused, and what comes back although it is strange."""
+"""Entries that are refused, and unusual ones that come back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypothesis plays with a topic on the real server, in imaginary time, and with the page that believes what it is.
+"""Hypothesis performs random verbs on a topic on the real server, in imaginary time, and compares it with the model.
 
 After each step both tell the same of every job: its state, the moment its place knows, its attempts, its body. Receipts
 rise. In the end ``check`` finds nothing.

@@ -1,4 +1,4 @@
-"""A page that believes what a topic is: places and a clock. The real one is compared with it, step by step.
+"""A model of a topic: places and a clock. The real topic is compared with it, step by step.
 
 A job is in one place; its state is that place and the clock. Times are microseconds.
 """

@@ -1,4 +1,4 @@
-"""Calls the command line many times in one process: lines of JSON in, what each wrote and how it ended out."""
+"""Calls the command line many times in one process: arguments in as JSON lines, output and exit code out."""
 
 from __future__ import annotations
 

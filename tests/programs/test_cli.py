@@ -1,4 +1,4 @@
-"""The command line, as processes: what it answers, in words and as JSON."""
+"""The command line, as processes: its text output, and its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell is offered when TAB is pressed, asked as the shell asks."""
+"""Completion in a shell, asked as the shell asks."""
 
 from __future__ import annotations
 

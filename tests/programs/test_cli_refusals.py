@@ -1,4 +1,4 @@
-"""What is typed wrongly is refused in the words of the command line: its options, and nothing of Python."""
+"""Mistyped commands are refused in the terms of the command line, without anything of Python."""
 
 from __future__ import annotations
 

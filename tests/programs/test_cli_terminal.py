@@ -1,4 +1,4 @@
-"""What the command line asks, draws and reads in a terminal; and that a pipe is spared all of it."""
+"""The command line in a terminal: questions, drawings, keys; and none of them in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic in which nothing ever was: the command line says so, and names it; nothing else minds."""
+"""An unknown topic: the command line names it in its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker's loop, in this process: what handlers may do, and what becomes of their jobs."""
+"""The worker's loop, in this process: what handlers may do, and the state of their jobs afterwards."""
 
 from __future__ import annotations
 

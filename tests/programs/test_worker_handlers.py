@@ -1,4 +1,4 @@
-"""What a handler is given, by its annotation; and what is refused when it is registered."""
+"""The argument of a handler, by its annotation; errors at registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker beside an application: whose client it is, how long it lives, what it gives back."""
+"""A worker inside an application: its client, its lifetime, and the jobs that it gives back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is around handlers: middleware, log lines, slots that topics share."""
+"""Middleware, log lines, and slots that topics share."""
 
 from __future__ import annotations
 

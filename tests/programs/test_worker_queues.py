@@ -1,4 +1,4 @@
-"""Handlers of queues that are shared with Java: what they are given, what becomes of it, how they start and stop."""
+"""Handlers of queues that are shared with Java: their argument, their errors, their start and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that has once worked waits out whatever its server does: resets, a full disk, a password that somebody changes."""
+"""A worker that has worked once waits while its server refuses: resets, a full disk, a changed password."""
 
 from __future__ import annotations
 

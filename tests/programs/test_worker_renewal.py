@@ -1,4 +1,4 @@
-"""What a worker keeps alive, and what it says and does when it cannot."""
+"""Renewal of reservations, and what a worker does when it cannot renew."""
 
 from __future__ import annotations
 

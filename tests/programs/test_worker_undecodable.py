@@ -1,4 +1,5 @@
-"""Bodies that a worker cannot read: in a deploy the next worker can, a poisonous one is dead in the end. Imaginary time."""
+"""Bodies that a worker cannot decode: during a deployment the next worker can; others are dead in the end. Imaginary
+time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a job whose handler did not return: in imaginary time, on a real server."""
+"""Jobs whose handler did not return: in imaginary time, on a real server."""
 
 from __future__ import annotations
 

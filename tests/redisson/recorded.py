@@ -1,4 +1,4 @@
-"""What real Redisson clients sent, row by row.
+"""Recorded commands of real Redisson clients, row by row.
 
     codec_vectors.tsv        values as Kryo 5.6.2, River 2.0.11 and Jackson with Redisson's settings encode them
     codec_values.jsonl       values as the clients 3.16.8 and 3.52.0 encode them

@@ -1,4 +1,4 @@
-"""Whatever goes in comes back; whatever bytes arrive, there is a value, Opaque bytes or a BodyError."""
+"""Any value survives a round trip; any bytes decode as a value, as Opaque, or raise BodyError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the codecs take, refuse and leave alone."""
+"""Values that the codecs take, refuse, and pass through."""
 
 from __future__ import annotations
 

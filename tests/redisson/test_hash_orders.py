@@ -1,4 +1,4 @@
-"""Maps and sets have the bytes that Java gives them: a dict and a set of Python's own, and what was read, however Java made it.
+"""Maps and sets have the bytes that Java gives them, Python's own and those that were read.
 
 What Java says is recorded in ``data/hash_orders.txt``, and asked anew of a JDK where there is one (``java/TrackingState.java``).
 """

@@ -1,4 +1,4 @@
-"""A process that carries a schedule: waits for its topic and holds what comes, until somebody kills it. For the tests."""
+"""A process that waits for a topic with a schedule and holds its jobs until it is killed. For the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any number of processes with the same schedule, killed wherever: exactly as many jobs as a model says."""
+"""Any number of processes with the same schedule, killed at random: exactly as many jobs as a model says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of schedules declare what they are given, and the head that pop relies on is always told."""
+"""The scripts of schedules declare their keys and arguments, and keep the field that pop relies on."""
 
 from __future__ import annotations
 

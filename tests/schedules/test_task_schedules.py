@@ -1,4 +1,4 @@
-"""What code declares: versions side by side, rollbacks, what was removed, what somebody put by hand."""
+"""Schedules from code: versions side by side, rollbacks, removed ones, and schedules that were put by hand."""
 
 from __future__ import annotations
 

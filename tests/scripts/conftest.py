@@ -1,4 +1,4 @@
-"""A topic on the shared server and the raw server beside it: what no client would write, these tests may."""
+"""A topic on the shared server, and the raw server: these tests may write what no client would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call does a bounded amount of work, whatever has piled up; calling again does the rest."""
+"""One call does a bounded amount of work, however much there is; the next call does the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server whose clock is set back: limits and those who watch go on at once; deadlines are moments, and come later by as much."""
+"""A server whose clock is set back: limits and waiting consumers continue at once; deadlines come later by the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody should have written into a topic is set aside or dropped, and the rest moves on."""
+"""Damaged records in a topic are set aside or dropped, and the other jobs are handed out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script declares what it is given; what its verb gives must agree, or tarry does not import."""
+"""A script declares its keys and arguments; its verb must agree, or tarry does not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts about live workers declare what they are given, as those of the topics do."""
+"""The scripts about live workers declare their keys and arguments, as those of the topics do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server whose memory is full: what frees memory or hands out work still works; what needs more is refused in words."""
+"""A server whose memory is full: verbs that free memory or hand out jobs work; others are refused with an error."""
 
 from __future__ import annotations
 

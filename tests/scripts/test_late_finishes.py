@@ -1,4 +1,4 @@
-"""A finish that is asked again, for its connection broke: what was done is answered like the first time, and what came too late is refused."""
+"""A finish that is repeated after its connection broke: the same answer if it was done, a refusal if it came too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many tasks ask for in one turn of the loop is one script, and each is answered as if it had asked alone."""
+"""Calls of many tasks in one turn of the loop are one script, and each gets the answer that it would get alone."""
 
 from __future__ import annotations
 

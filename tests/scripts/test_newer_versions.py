@@ -1,4 +1,4 @@
-"""What a newer version of tarry wrote: set aside, left alone or refused in words, and never lost.
+"""Records of a newer version of tarry: set aside, left alone or refused with an error, and never lost.
 
 The rule, for each kind of key, is docs/decisions/0023-what-is-stored-has-a-rule.md.
 """

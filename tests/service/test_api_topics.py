@@ -1,4 +1,4 @@
-"""Topics over the API: lists, numbers, rules, and paths that are what they say."""
+"""Topics over the API: lists, stats, settings, and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP by the book, in raw bytes: what a head may say and how often, how long each part may take, how many connections."""
+"""HTTP's rules, in raw bytes: repeated headers, sizes, timeouts, the number of connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialects: what clients of other systems send and are answered, route by route, good and bad words."""
+"""The dialects: requests and answers of other systems' clients, route by route, valid and invalid."""
 
 from __future__ import annotations
 

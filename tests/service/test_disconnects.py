@@ -1,4 +1,4 @@
-"""A client that has gone is handed nothing, or what it was handed goes back at once, the attempt not counted."""
+"""A client that has disconnected is handed nothing, or its jobs are put back at once, and the attempt does not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine reaches that may only reach the service: one story over both clients of it, by its own time.
+"""Both HTTP clients where only the service can be reached, in real time.
 
 Queues, guarded queues and schedules have their stories told over HTTP where they are told of the library, too
 (tests/delayed, tests/guarded, tests/story); here is what is left, and what only HTTP has.

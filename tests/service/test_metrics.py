@@ -1,4 +1,4 @@
-"""What Prometheus reads, what Grafana shows, and what is told of health."""
+"""Prometheus's metrics, Grafana's panels, and health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: whatever it allows is answered as it says, and whatever it forbids is refused."""
+"""The OpenAPI document: allowed requests are answered as it describes, all others are refused."""
 
 from __future__ import annotations
 

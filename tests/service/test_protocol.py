@@ -1,4 +1,4 @@
-"""What goes over the wire, and when: an answer at once, a stream's head before its first piece."""
+"""The bytes on the wire, and when they are sent: an answer at once, a stream's head before its first chunk."""
 
 from __future__ import annotations
 

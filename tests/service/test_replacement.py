@@ -1,4 +1,4 @@
-"""One id put into several topics at once: one job is left, never none, in whatever order the steps of all come."""
+"""One id put into several topics at the same time: one job is left, in every order of the steps."""
 
 from __future__ import annotations
 

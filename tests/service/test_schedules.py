@@ -1,4 +1,4 @@
-"""Schedules over HTTP: put, looked at, paused, resumed, deleted; and what is refused."""
+"""Schedules over HTTP: put, get, pause, resume, delete, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: who may do what, how much of it, and for how long after it was forbidden."""
+"""Tokens: scopes, limits, and how soon a revoked one is refused."""
 
 from __future__ import annotations
 

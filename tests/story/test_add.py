@@ -1,4 +1,4 @@
-"""The story, first part: a job goes in."""
+"""Adding jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story, for those who mind a topic: why jobs are dead, how many a filter names, what came lately."""
+"""Aggregates for operators: causes of death, counts of a filter, what happened lately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The holes of article 001 (Youzan's design: job pool, delay bucket, timer, ready queue), each shown not to be here.
+"""The weaknesses of article 001 (Youzan's design: job pool, delay bucket, timer, ready queue), none of which is here.
 
 There, a job is moved from one place to the next by several commands, by timers that scan, and its id is all that a worker
 shows. Here a verb is one script, time moves nothing, and a worker shows a receipt.

@@ -1,4 +1,4 @@
-"""Whatever cannot be meant is refused in words, and nothing is written."""
+"""Invalid arguments are refused with an error, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job carries: JSON, bytes, types of one's own; what does not decode is told when it is read."""
+"""Bodies: JSON, bytes, types of the user; an error of decoding is raised when the body is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story, fourth part: a job by its id, in the hands of its producer or an operator."""
+"""Verbs by id, for producers and operators."""
 
 from __future__ import annotations
 

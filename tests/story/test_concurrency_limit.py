@@ -1,4 +1,4 @@
-"""A cap: so many jobs reserved at a time, and whatever frees a place calls one who waits."""
+"""The concurrency limit: so many jobs reserved at a time; each freed place wakes a waiting consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of a process as a whole: what it has in its hands when it dies, or when it cannot speak for itself."""
+"""All reservations of one process: when it is dead, or cannot renew them itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story, ``with job:`` : leaving the block settles the job, unless the block has done so."""
+"""``with job:``: leaving the block settles the job, unless the block has done so."""
 
 from __future__ import annotations
 

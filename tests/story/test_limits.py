@@ -1,4 +1,4 @@
-"""Limits of a topic: rates, bursts, both together; what is told of them, and refused."""
+"""Limits of a topic: rates, bursts, both together; views of them, and invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delays that broke others: beyond 2³¹ and 2³² of whatever unit, ten years, the end of the year 9999."""
+"""Long delays: beyond 2³¹ and 2³² of any unit, ten years, the end of the year 9999."""
 
 from __future__ import annotations
 

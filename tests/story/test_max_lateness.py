@@ -1,4 +1,4 @@
-"""Jobs that are too late for whoever would work on them are dead as stale."""
+"""Jobs that are later than ``max_lateness`` are dead as stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story, second part: a job is due, and somebody gets it."""
+"""Popping jobs that are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer was lost on the way, and the call is made once more: what was done stays done, and the answer is the same."""
+"""A call whose answer was lost is repeated: nothing is done twice, and the answer is the same."""
 
 from __future__ import annotations
 

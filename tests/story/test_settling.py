@@ -1,4 +1,4 @@
-"""Settling needs the receipt that holds; whoever comes late is refused and harms nobody."""
+"""Settling needs the receipt that holds; a late one is refused and changes nothing."""
 
 from __future__ import annotations
 

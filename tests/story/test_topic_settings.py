@@ -1,4 +1,4 @@
-"""The story, last part: a topic as a whole."""
+"""A topic as a whole: pause, defaults, purge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story, fifth part: what a topic looks like. Looking changes nothing."""
+"""Views of a topic. They change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of workers that say that they live: who is known, since when, and for how long after its last word."""
+"""Reports of workers: which are known, since when, and for how long after the last report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugin's clock does with workers. These tests use the plugin's own fixtures."""
+"""The plugin's clock with workers. These tests use the plugin's own fixtures."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class VersionProcess:
     def __init__(self, version: str, url: str, place: Path | None) -> None:
         self.version = version
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "hand.py"), url],
+            [sys.executable, str(HERE / "command_process.py"), url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

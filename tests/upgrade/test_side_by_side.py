@@ -1,4 +1,4 @@
-"""Two versions of tarry on one server: whatever one of them does, the other goes on with."""
+"""Two versions of tarry on one server: each continues with what the other has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How durations and moments may be written, and how they are said."""
+"""The ways to write durations and moments, and how they are printed."""
 
 from __future__ import annotations
 

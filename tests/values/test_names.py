@@ -1,4 +1,4 @@
-"""Names of topics and namespaces, and ids: what they may look like, and how they are made."""
+"""Names of topics and namespaces, and ids: their rules, and how they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search: every order of events, states that are alike told apart once, and what was found on the way."""
+"""The search: every order of events; a state that was seen before is not explored again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the watch's model is in: consumers, a server, and BLPOP as the server does it."""
+"""The states of the watch's model: consumers, a server, and BLPOP as the server does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process with one version of tarry that does what it is told, a line of JSON each way: ``hand.py URL``.
+"""A process with one version of tarry. It performs commands, a line of JSON each way: ``command_process.py URL``.
 
     in    {"do": "topic.add('tea').id"}        an expression, or statements
     out   {"answer": "…"}  or  {"error": "StaleReceipt", "says": "…"}
