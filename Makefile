@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format blocking docs dist packages clean
+.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,9 @@ blocking: venv ## make the blocking clients from the awaited ones
 docs: venv ## write the generated reference pages, and the site with a search: build/site/index.html
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/sphinx-build --fail-on-warning --quiet -c docs . build/site -d build/doctrees
+
+pictures: venv ## record `tarry demo`, `tarry top` and the dashboard into docs/images; takes two minutes
+	@$(BIN)/python docs/pictures.py
 
 # pyroma misses an author's address, which costs two of its ten points; the address comes with the first release.
 dist: venv ## build wheel and sdist into dist, and check them; RELEASE=1 for what goes to an index

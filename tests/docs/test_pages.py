@@ -14,6 +14,7 @@ RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?://)([^)\s]+)\)")
 
 
 @cache
@@ -57,6 +58,16 @@ def test_every_anchor_is_a_heading(page: Path) -> None:
     links = ANCHOR.findall(page.read_text(encoding="utf-8"))
     wrong = [target + one for target, one in links if one not in anchors(page.parent / target if target else page)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_picture_is_there_and_needs_no_other_host(page: Path) -> None:
+    for target in PICTURE.findall(page.read_text(encoding="utf-8")):
+        picture = page.parent / target
+        assert picture.exists(), target
+        if picture.suffix == ".svg":
+            loaded = re.findall(r"(?:href|src|url)\W{1,3}(?:https?:)?//[^\"')]+", picture.read_text(encoding="utf-8"))
+            assert loaded == [], target
 
 
 def test_every_page_of_the_docs_can_be_reached() -> None:
