@@ -6,9 +6,10 @@ import json
 
 import msgspec
 
+from tarry.clients.http.wire.endpoint import NO_TOKEN
 from tarry.programs.service import problems
 from tarry.programs.service.route_list import routes_of
-from tarry.programs.service.router import NO_TOKEN, Route
+from tarry.programs.service.router import Route
 from tarry.programs.service.settings import ServiceSettings
 
 OPENING = """\

@@ -1,12 +1,21 @@
-"""The service is a tree: no module needs one that needs it, not even for a type."""
+"""The service is a tree: no module needs one that needs it, not even for a type. An endpoint is written once, with one handler."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
 
 import tarry.programs.service as package
+from tarry.clients import http
+from tarry.clients.http.wire import endpoints
+from tarry.clients.http.wire.endpoint import Endpoint
+from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 
 ROOT = Path(package.__file__).parent
 
@@ -31,3 +40,25 @@ def test_there_is_no_cycle_of_modules() -> None:
     assert f"{package.__name__}.routes.jobs" in modules
     needed = {name: _imports(path) & modules.keys() - {name, package.__name__} for name, path in modules.items()}
     list(TopologicalSorter(needed).static_order())  # raises CycleError, which names them
+
+
+def _endpoints() -> list[Endpoint[Any]]:
+    names = [name for _, name, _ in iter_modules(endpoints.__path__, f"{endpoints.__name__}.")]
+    return [one for name in names for one in vars(import_module(name)).values() if isinstance(one, Endpoint)]
+
+
+def test_each_endpoint_has_one_handler() -> None:
+    defined = sorted((one.method, one.path) for one in _endpoints())
+    served = Counter((route.method, route.path) for route in routes_of(ServiceSettings(dialects=NO_DIALECTS)))
+    assert len(defined) > 60
+    assert [served[one] for one in defined] == [1] * len(defined)
+
+
+def test_the_client_spells_no_path_of_the_api_itself() -> None:
+    root = Path(http.__file__).parent
+    spelled = [
+        path.name
+        for path in root.rglob("*.py")
+        if '"/v1' in path.read_text(encoding="utf-8") and path.parent.name != "endpoints"
+    ]
+    assert spelled == ["endpoint.py"]  # an example in its docstring

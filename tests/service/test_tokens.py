@@ -18,8 +18,8 @@ import tarry
 from service.running_service import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
 from tarry.programs.service import authorization
-from tarry.programs.service.router import ANY_SCOPE, NO_TOKEN
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.verbs import tokens
 from until import until

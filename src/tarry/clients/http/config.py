@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tarry.clients.config import LARGEST_BODY, queue_format_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
-from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress
+from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, request_to
 from tarry.clients.http.verbs.fields import optional_span
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
-from tarry.clients.http.wire import answers, models, topic_answers
+from tarry.clients.http.wire import answers, models
+from tarry.clients.http.wire.endpoints import bulk, topics
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
 from tarry.clients.shared_queues import queue_context
@@ -154,32 +155,32 @@ class HTTPClientConfig:
 
 
 def topics_request() -> HTTPRequest[list[str]]:
-    return HTTPRequest("GET", "/v1/topics", topic_answers.TOPIC_NAMES.decode)
+    return request_to(topics.NAMES)
 
 
 def workers_request() -> HTTPRequest[list[WorkerInfo]]:
-    return HTTPRequest("GET", "/v1/workers", topic_answers.WORKERS.decode)
+    return request_to(topics.WORKERS)
 
 
 def pop_requests(
-    topics: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
+    chosen: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
 ) -> Iterator[HTTPRequest[list[answers.PoppedJob]]]:
     """Returns the jobs. One request for each minute of the wait.
 
     The wait that the service was asked for is counted, not the time of this process.
     """
-    max_jobs, holder = pop.checked_count(n), topics[0].holder
+    max_jobs, holder = pop.checked_count(n), chosen[0].holder
     pop.ttr_of(ttr)
     while True:
         wait = min(seconds, LONGEST_WAIT_S)
         body = models.PopFromAny(
-            topics=[topic.context.name for topic in topics],
+            topics=[topic.context.name for topic in chosen],
             n=max_jobs,
             wait=f"{round(wait * SECOND)}us",
             ttr=optional_span(ttr),
             holder=holder.decode(),
         )
-        yield HTTPRequest("POST", "/v1/pop", answers.POPPED_JOBS.decode, body, wait=wait)
+        yield request_to(bulk.POP_FROM_ANY, body=body, wait=wait)
         seconds -= wait
         if seconds <= 0:
             return

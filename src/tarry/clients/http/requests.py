@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -13,11 +13,13 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from tarry import errors
+from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.core.requests import AnyRequest
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
 from tarry.values import names
 
 T = TypeVar("T")
+S = TypeVar("S")
 URL = "http://127.0.0.1:7070"
 RETRY_STATUSES = frozenset({429, 502, 503, 504})
 """Ask again: the service drains, is not there, or has no server at the moment; or this client asked too much."""
@@ -53,6 +55,18 @@ class HTTPRequest(AnyRequest[T]):
     """A request that must be sent before, once in the life of a client."""
     absent: tuple[str, Any] = ("", None)
     """The code of a problem that says no more than that it is not there, or is otherwise, and what is answered then."""
+
+    def then(self, convert: Callable[[T], S]) -> HTTPRequest[S]:
+        """The same request, with its answer converted."""
+        decode = self.decode
+        return replace(self, decode=lambda raw: convert(decode(raw)))  # type: ignore[arg-type, return-value]  # replace keeps T
+
+
+def request_to(
+    endpoint: Endpoint[T], *names: str, body: Any = None, known: tuple[Any, ...] = (), **options: Any
+) -> HTTPRequest[T]:
+    """A request to an endpoint. ``names``: those of its path; ``body``: its body; ``known``: what its answer is read with."""
+    return HTTPRequest(endpoint.method, endpoint.path_of(names), endpoint.decoder(*known), body, **options)
 
 
 HTTPFlow = Generator[HTTPRequest[Any], Any, T]

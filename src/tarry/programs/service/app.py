@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry import __version__
+from tarry.clients.http.wire.schemas import NOTHING
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
 from tarry.programs.service.authorization import Authorizer
@@ -197,7 +198,7 @@ class ServiceApp:
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
-        if answer is None and (route.gives is None or 204 in route.other_statuses):
+        if answer is None and (route.gives is NOTHING or 204 in route.other_statuses):
             await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
             await send({"type": "http.response.body", "body": b""})
             return 204

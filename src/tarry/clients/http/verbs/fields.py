@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -17,11 +16,6 @@ from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 S = TypeVar("S")
-
-
-def segment(name: str) -> str:
-    """A name as a part of a path. One of dots alone would mean the path above: they are encoded, too."""
-    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
 
 
 def span_text(span: Duration) -> str:
@@ -49,24 +43,6 @@ def encoded_body_fields(codec: BodyCodec[Any], raw: bytes, flag: int) -> dict[st
 def new_idempotency_key(random: Callable[[int], bytes]) -> str:
     """An ``Idempotency-Key``."""
     return urlsafe_b64encode(random(18)).decode()
-
-
-def reader(model: type[S], convert: Callable[[S], Any]) -> Callable[[bytes], Any]:
-    """Reads an answer."""
-    decode = msgspec.json.Decoder(model).decode
-    return lambda body: convert(decode(body))
-
-
-def read_nothing(body: bytes) -> None:
-    """Reads an empty answer. Raises ``ValueError`` for any other, such as a page of another program."""
-    if body:
-        raise ValueError("no answer was expected")
-
-
-def read_done(body: bytes) -> bool:
-    """The same, where it might have been refused."""
-    read_nothing(body)
-    return True
 
 
 def split(items: Sequence[S], limit: int = MOST_JOBS) -> list[Sequence[S]]:

@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from tarry.clients.http.requests import HTTPFlow, HTTPRequest
-from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order, segment
-from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
+from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order
+from tarry.clients.http.wire import guarded_models
+from tarry.clients.http.wire.endpoints import guarded
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, checked_count
@@ -27,7 +28,6 @@ class HTTPGuardedVerbs:
     def __init__(self, context: GuardedContext[Any], random: Callable[[int], bytes]) -> None:
         self.context = context
         self._random = random
-        self._path = f"/v1/guarded/{segment(context.name)}"
         self._layout: Any = "article" if context.article else "tarry"
 
     def without_max_lateness(self) -> HTTPGuardedVerbs:
@@ -44,19 +44,17 @@ class HTTPGuardedVerbs:
                 guarded_models.Pushed(**encoded_body_fields(self.context.codec, raw, flag), delay=f"{delay}us")
             )
             size += len(raw)
-        read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
             body = guarded_models.PushItems(items=part, layout=self._layout)
-            requests.append(
-                HTTPRequest("POST", self._path + "/push", read, body, key=new_idempotency_key(self._random))
-            )
+            key = new_idempotency_key(self._random)
+            requests.append(request_to(guarded.PUSH, self.context.name, body=body, key=key))
         return run_in_order(requests)
 
     def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
         """One request for each minute of the wait."""
         count, bound = checked_count(count), self.context.max_lateness_us
-        read = guarded_answers.ITEMS.decoder(self.context.codec)
+        known = (self.context.codec,)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
             body = guarded_models.PollGuarded(
@@ -65,14 +63,14 @@ class HTTPGuardedVerbs:
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,
             )
-            yield HTTPRequest("POST", self._path + "/poll", read, body, wait=wait)
+            yield request_to(guarded.POLL, self.context.name, body=body, known=known, wait=wait)
             seconds -= wait
             if seconds <= 0:
                 return
 
     def stats(self) -> HTTPRequest[GuardedStats]:
-        return HTTPRequest("GET", self._path, guarded_answers.GUARDED_STATS.decode, query={"layout": self._layout})
+        return request_to(guarded.STATS, self.context.name, query={"layout": self._layout})
 
     def clear(self) -> HTTPRequest[bool]:
         body = guarded_models.ClearGuarded(self._layout)
-        return HTTPRequest("POST", self._path + "/clear", queue_answers.CHANGED.decode, body)
+        return request_to(guarded.CLEAR, self.context.name, body=body)

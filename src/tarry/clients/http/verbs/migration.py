@@ -13,6 +13,7 @@ from tarry.clients.http.verbs.queues import HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.http.wire import queue_answers, queue_models, topic_answers, topic_models
+from tarry.clients.http.wire.endpoints import queues, topics
 from tarry.clients.migration import MovedOver
 from tarry.errors import BadInput
 from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
@@ -49,7 +50,7 @@ def _move(
     body = queue_models.MoveToTopic(
         topic=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP
     )
-    request = queue.request("POST", "/move-to-topic", queue_answers.MOVED.decode, body, wait=STEP_S)
+    request = queue.request(queues.TO_TOPIC, body=body, wait=STEP_S)
     moved = aside = 0
     while True:
         found: queue_answers.MovedShown = yield from ask(request)
@@ -83,7 +84,7 @@ def _migrate(
     if target.first is not None:
         yield from ask(target.first)
     body = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
-    request = source.request("POST", "/migrate", topic_answers.MIGRATED.decode, body, wait=STEP_S)
+    request = source.request(topics.MIGRATE, body=body, wait=STEP_S)
     moved = schedules = 0
     options: dict[str, None] = {}
     while True:

@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.clients.http.verbs.fields import (
     new_idempotency_key,
-    read_nothing,
-    reader,
     run_in_order,
-    segment,
     span_text,
     split,
 )
 from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire.endpoint import Endpoint
+from tarry.clients.http.wire.endpoints import queues
 from tarry.clients.http.wire.queue_answers import payloads
 from tarry.clients.http.wire.schemas import base64_text
 from tarry.values.durations import Duration
@@ -44,18 +43,17 @@ class HTTPQueueVerbs(Generic[T]):
         self.context = context
         self.keys = context.keys
         self._random = random
-        self._path = f"/v1/queues/{segment(context.name)}"
 
     def set_aside_elements(self) -> HTTPRequest[list[SetAside]]:
-        return self.request("GET", "/poison", queue_answers.POISON.decode)
+        return self.request(queues.POISON)
 
     def stats(self) -> HTTPRequest[QueueStats]:
-        return self.request("GET", "/stats", queue_answers.QUEUE_STATS.decode)
+        return self.request(queues.STATS)
 
     def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> HTTPFlow[Any]:
         elements = [queue_models.Unread(base64_text(raw), reason[:10_000]) for raw, reason in undecodable]
         for part in split(elements):
-            yield from ask(self.request("POST", "/aside", read_nothing, queue_models.Aside(list(part))))
+            yield from ask(self.request(queues.ASIDE, body=queue_models.Aside(list(part))))
 
     def _decode_taken(self, values: Sequence[bytes]) -> HTTPFlow[list[T]]:
         """The values of payloads that were taken; those that cannot be read are set aside."""
@@ -82,27 +80,21 @@ class HTTPQueueVerbs(Generic[T]):
 
     def _each(self, encoded: Iterable[bytes], make_body: Callable[[list[str]], Any]) -> HTTPFlow[bool]:
         for part in split([base64_text(payload) for payload in encoded], MOST):
-            found = yield from ask(
-                self.request("POST", "/contains", queue_answers.CONTAINED.decode, make_body(list(part)))
-            )
-            if not found:
+            there = yield from ask(self.request(queues.CONTAINS, body=make_body(list(part))))
+            if not there:
                 return False
         return True
 
-    def request(
-        self, method: str, path: str, read: Callable[[bytes], S], body: Any = None, **options: Any
-    ) -> HTTPRequest[S]:
+    def request(self, endpoint: Endpoint[S], *, body: Any = None, **options: Any) -> HTTPRequest[S]:
         """A request about this queue."""
-        return HTTPRequest(method, self._path + path, read, body, **options)
+        return request_to(endpoint, self.context.name, body=body, **options)
 
-    def _model_request(
-        self, method: str, path: str, model: type[S], read: Callable[[S], Any], body: Any = None
-    ) -> HTTPRequest[Any]:
-        return self.request(method, path, reader(model, read), body)
-
-    def _take_request(self, path: str, body: Any) -> HTTPRequest[list[bytes]]:
+    def _take_request(self, endpoint: Endpoint[queue_answers.Elements], body: Any) -> HTTPRequest[list[bytes]]:
         """Takes elements."""
-        return self._model_request("POST", path, queue_answers.Elements, lambda found: payloads(found.values), body)
+        return self.request(endpoint, body=body).then(lambda found: payloads(found.values))
+
+    def _first(self, found: queue_answers.Elements) -> Any:
+        return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
 
 class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
@@ -124,27 +116,25 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
                 size = 0
             parts[-1].append(base64_text(payload))
             size += len(payload)
-        read = queue_answers.OFFERED.decode
         requests = []
         for part in parts:
             body = queue_models.Offer(part, span, "bytes", self.context.format)
-            requests.append(self.request("POST", "/offer", read, body, key=new_idempotency_key(self._random)))
+            requests.append(self.request(queues.OFFER, body=body, key=new_idempotency_key(self._random)))
         return requests
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
-        return self._decode_some(self._take_request("/poll", queue_models.PollQueue(n=checked_count(n), **BYTES_CODEC)))
+        return self._decode_some(
+            self._take_request(queues.POLL, queue_models.PollQueue(n=checked_count(n), **BYTES_CODEC))
+        )
 
     def pass_on(self, target: str) -> HTTPRequest[T | None]:
         self.context.keys_of(target)
         body = queue_models.PassOn(to=target, **BYTES_CODEC)
-        return self._model_request("POST", "/pass-on", queue_answers.Elements, self._first, body)
-
-    def _first(self, found: queue_answers.Elements) -> Any:
-        return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
+        return self.request(queues.PASS_ON, body=body).then(self._first)
 
     def remove(self, value: T) -> HTTPFlow[bool]:
         body = queue_models.Remove(values=[base64_text(self.context.encode(value))], **BYTES_CODEC)
-        return self._log_if_missed([value], ask(self._removed("/remove", body)))
+        return self._log_if_missed([value], ask(self.request(queues.REMOVE, body=body)))
 
     def remove_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         values = list(values)
@@ -154,15 +144,12 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         gone = False
         for part in split([base64_text(payload) for payload in encoded], MOST):
             body = queue_models.Remove(values=list(part), all=True, **BYTES_CODEC)
-            gone = (yield from ask(self._removed("/remove", body))) or gone
+            gone = (yield from ask(self.request(queues.REMOVE, body=body))) or gone
         return gone
 
     def retain_all(self, values: Iterable[T]) -> HTTPRequest[bool]:
         encoded = [base64_text(self.context.encode(value)) for value in values]
-        return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES_CODEC))
-
-    def _removed(self, path: str, body: Any) -> HTTPRequest[bool]:
-        return self.request("POST", path, queue_answers.CHANGED.decode, body)
+        return self.request(queues.RETAIN, body=queue_models.QueueValues(values=encoded, **BYTES_CODEC))
 
     def contains_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         return self._contains(values, ready=False)
@@ -171,9 +158,9 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return _first_of(self)
 
     def page(self, position: int, limit: int = READ_PAGE) -> HTTPRequest[tuple[list[T], int]]:
-        read = reader(queue_answers.Elements, lambda found: (self._decode_seen(found.values), found.next or 0))
         query = {**BYTES_CODEC, "limit": str(limit), "start": str(position)}
-        return self.request("GET", "/elements", read, query=query)
+        shown = self.request(queues.LIST_ELEMENTS, query=query)
+        return shown.then(lambda found: (self._decode_seen(found.values), found.next or 0))
 
     def _decode_seen(self, values: list[str]) -> list[Any]:
         return [self.context.decode_or_opaque(payload) for payload in payloads(values)]
@@ -186,14 +173,14 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return values
 
     def size(self) -> HTTPRequest[int]:
-        return self._model_request("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
+        return self.request(queues.SIZE).then(lambda found: found.delayed)
 
     def set_format(self, format: str | None) -> HTTPRequest[None]:
         body = queue_models.SetFormat(None if format is None else format_of(format))
-        return self.request("POST", "/format", read_nothing, body)
+        return self.request(queues.SET_FORMAT, body=body)
 
     def clear(self) -> HTTPRequest[bool]:
-        return self._removed("/clear", None)
+        return self.request(queues.CLEAR)
 
 
 class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
@@ -201,35 +188,32 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
 
     def put(self, value: T) -> HTTPRequest[None]:
         body = queue_models.Put([base64_text(self.context.encode(value))], "bytes")
-        return self.request("POST", "/put", read_nothing, body)
+        return self.request(queues.PUT, body=body)
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
-        return self._decode_some(self._take_request("/take", queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
+        return self._decode_some(self._take_request(queues.TAKE, queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
 
     def read(self, payload: bytes) -> HTTPFlow[list[T]]:
         return self._decode_taken([payload])
 
     def peek(self) -> HTTPRequest[T | None]:
-        def first(found: queue_answers.Elements) -> Any:
-            return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
-
-        return self.request("GET", "/peek", reader(queue_answers.Elements, first), query=BYTES_CODEC)
+        return self.request(queues.PEEK, query=BYTES_CODEC).then(self._first)
 
     def contains(self, value: T) -> HTTPFlow[bool]:
         return self._contains([value], ready=True)
 
     def size(self) -> HTTPRequest[int]:
-        return self._model_request("GET", "", queue_answers.QueueSize, lambda found: found.ready)
+        return self.request(queues.SIZE).then(lambda found: found.ready)
 
     def for_queue(self, name: str) -> HTTPBlockingQueueVerbs[T]:
         return HTTPBlockingQueueVerbs(self.context.for_queue(name), self._random)
 
 
-def take_from_any(queues: Sequence[str], seconds: float) -> HTTPRequest[tuple[str | None, list[bytes]]]:
+def take_from_any(names: Sequence[str], seconds: float) -> HTTPRequest[tuple[str | None, list[bytes]]]:
     """The first element of any of them."""
-    body = queue_models.TakeFromAny(queues=list(queues), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
-    read = reader(queue_answers.TakenElements, lambda found: (found.queue, payloads(found.values)))
-    return HTTPRequest("POST", "/v1/take", read, body, wait=seconds)
+    body = queue_models.TakeFromAny(queues=list(names), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
+    taken = request_to(queues.TAKE_FROM_ANY, body=body, wait=seconds)
+    return taken.then(lambda found: (found.queue, payloads(found.values)))
 
 
 def _only(requests: Sequence[HTTPRequest[list[datetime]]]) -> HTTPFlow[datetime]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tarry.clients.http.requests import HTTPRequest
-from tarry.clients.http.verbs.fields import body_fields, optional_span, read_done, segment
+from tarry.clients.http.requests import HTTPRequest, request_to
+from tarry.clients.http.verbs.fields import body_fields, optional_span
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
-from tarry.clients.http.wire import schedule_answers, schedule_models
+from tarry.clients.http.wire import schedule_models
+from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
 from tarry.errors import BadInput
@@ -18,6 +19,7 @@ from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.schedules.records import id_of, new_id_of
 
 UNKNOWN = "unknown_schedule"
+_STATES = {"pause": schedules.PAUSE, "resume": schedules.RESUME, "delete": schedules.DELETE}
 
 
 class HTTPScheduleVerbs:
@@ -53,26 +55,21 @@ class HTTPScheduleVerbs:
             **body_fields(verbs.context.codec, body),
             **option_fields(options),
         )
-        return verbs.request("PUT", _path(id), schedule_answers.SCHEDULE.decoder(verbs.context.codec), model)
+        return verbs.request(schedules.PUT, id, body=model, known=(verbs.context.codec,))
 
     def get(self, topic: Any, id: str) -> HTTPRequest[Schedule | None]:
         id_of(id)
         verbs = self.verbs(topic)
-        read: Callable[[bytes], Schedule | None] = schedule_answers.SCHEDULE.decoder(verbs.context.codec)
-        return verbs.request("GET", _path(id), read, absent=(UNKNOWN, None))
+        found: HTTPRequest[Any] = verbs.request(schedules.GET, id, known=(verbs.context.codec,), absent=(UNKNOWN, None))
+        return found
 
     def list(self, topic: Any) -> HTTPRequest[list[Schedule]]:
         if topic is None:
-            return HTTPRequest("GET", "/v1/schedules", schedule_answers.SCHEDULES.decoder(self._codec_of))
+            return request_to(schedules.LIST_ALL, known=(self._codec_of,))
         verbs = self.verbs(topic)
-        return verbs.request("GET", "/schedules", schedule_answers.SCHEDULES.decoder(verbs.codec_of))
+        return verbs.request(schedules.LIST_OF_TOPIC, known=(verbs.codec_of,))
 
     def set_state(self, topic: Any, id: str, what: Any) -> HTTPRequest[bool]:
         id_of(id)
         verbs = self.verbs(topic)
-        method, path = ("DELETE", _path(id)) if what == "delete" else ("POST", f"{_path(id)}/{what}")
-        return verbs.request(method, path, read_done, absent=(UNKNOWN, False))
-
-
-def _path(id: str) -> str:
-    return f"/schedules/{segment(id)}"
+        return verbs.request(_STATES[what], id, absent=(UNKNOWN, False)).then(lambda _: True)

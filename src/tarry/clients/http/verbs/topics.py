@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.clients.http.verbs.fields import (
     body_fields,
     encoded_body_fields,
     gather_requests,
     new_idempotency_key,
     optional_span,
-    read_nothing,
     run_in_order,
-    segment,
     span_text,
     split,
 )
-from tarry.clients.http.wire import answers, models, topic_answers, topic_models
+from tarry.clients.http.wire import models, topic_models
+from tarry.clients.http.wire.endpoint import Endpoint
+from tarry.clients.http.wire.endpoints import bulk, jobs, topics
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import names, rates
@@ -62,7 +62,6 @@ class HTTPTopicVerbs(Generic[T]):
         self.context = context
         self.holder = holder
         self._random = random
-        self._path = f"/v1/topics/{segment(context.name)}"
         self._partition_counts = partition_counts
         self._wanted = check_count(partitions)
         if partitions is not None:
@@ -77,17 +76,13 @@ class HTTPTopicVerbs(Generic[T]):
         number = self._wanted or self._partition_counts.get(self.context.name)
         if number is None:
             return None
-        read = topic_answers.PARTITIONS.decode
         otherwise = ("", None) if self._wanted else (BadInput.code, None)
-        return HTTPRequest(
-            "PUT", self._path + "/partitions", read, topic_models.PutPartitions(number), absent=otherwise
-        )
+        body = topic_models.PutPartitions(number)
+        return request_to(topics.PUT_PARTITIONS, self.context.name, body=body, absent=otherwise)
 
-    def request(
-        self, method: str, path: str, read: Callable[[bytes], S], body: Any = None, **options: Any
-    ) -> HTTPRequest[S]:
-        """A request about this topic, with the request that must come first."""
-        return HTTPRequest(method, self._path + path, read, body, **options, first=self.first)
+    def request(self, endpoint: Endpoint[S], *names: str, body: Any = None, **options: Any) -> HTTPRequest[S]:
+        """A request about this topic, with the request that must come first. ``names``: further ones of the path."""
+        return request_to(endpoint, self.context.name, *names, body=body, **options, first=self.first)
 
     def codec_of(self, _: str) -> BodyCodec[T]:
         """The codec of the topic's schedules."""
@@ -98,26 +93,25 @@ class HTTPTopicVerbs(Generic[T]):
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
         options.encode()
         model = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
-        return self._add_request("/jobs", answers.ADDED.decode, model)
+        return self._add_request(jobs.ADD, model)
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
         require_several(bodies, "bodies")
         entries = list(bodies)
         parts = self._chunks(entries, options)
         add.check_atomic(len(parts), atomic=atomic)
-        read = answers.ADDED_JOBS.decode
         given = option_fields(options)
         return run_in_order(
-            [self._add_request("/many/add", read, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
+            [self._add_request(bulk.ADD, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
 
-    def _add_request(self, path: str, read: Callable[[bytes], S], body: models.Add | models.AddMany) -> HTTPRequest[S]:
+    def _add_request(self, endpoint: Endpoint[S], body: models.Add | models.AddMany) -> HTTPRequest[S]:
         """A request to add jobs, which the service answers when their durability is met."""
         wait = 0.0
         if body.durability is not None:
             confirmation_for(body.durability)
             wait = WITHIN_MS / 1000
-        return self.request("POST", path, read, body, key=new_idempotency_key(self._random), wait=wait)
+        return self.request(endpoint, body=body, key=new_idempotency_key(self._random), wait=wait)
 
     def _chunks(self, entries: Sequence[T | NewJob[T]], options: JobOptions) -> list[list[models.OneOfMany]]:
         """The jobs of each request: about as many as one script takes. All are checked."""
@@ -150,15 +144,13 @@ class HTTPTopicVerbs(Generic[T]):
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, jobs: Sequence[HasReceipt]) -> HTTPFlow[None]:
-        return self._settle("finish", models.FinishMany, jobs)
+        return self._settle(bulk.FINISH, jobs)
 
     def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> HTTPFlow[None]:
         by_ttr: dict[str, list[HasReceipt]] = {}
         for job in jobs:
             by_ttr.setdefault(f"{settle.ttr_us(job, ttr).decode()}us", []).append(job)
-        return gather_requests(
-            [self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()]
-        )
+        return gather_requests([self._settle(bulk.TOUCH, group, ttr=own) for own, group in by_ttr.items()])
 
     def release(
         self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = ""
@@ -166,54 +158,51 @@ class HTTPTopicVerbs(Generic[T]):
         if delay is None and count:
             for job in jobs:
                 settle.attempt_of(job)
-        return self._settle("release", models.ReleaseMany, jobs, delay=optional_span(delay), count=count, reason=reason)
+        return self._settle(bulk.RELEASE, jobs, delay=optional_span(delay), count=count, reason=reason)
 
     def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
-        return self._settle("bury", models.BuryMany, jobs, reason=reason)
+        return self._settle(bulk.BURY, jobs, reason=reason)
 
-    def _settle(self, verb: str, model: Any, jobs: Sequence[HasReceipt], **fields: Any) -> HTTPFlow[None]:
+    def _settle(self, endpoint: Endpoint[None], jobs: Sequence[HasReceipt], **fields: Any) -> HTTPFlow[None]:
         for job in jobs:
             settle.receipt_args(job)
         held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
-        path = f"/many/{verb}"
-        return gather_requests(
-            [ask(self.request("POST", path, read_nothing, model(jobs=part, **fields))) for part in split(held)]
-        )
+        model = endpoint.body_model
+        return gather_requests([ask(self.request(endpoint, body=model(jobs=part, **fields))) for part in split(held)])
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)
         holders.check_limit(limit)
-        return self._count_request(
-            f"/holders/{segment(holder)}/release", models.HolderRelease(count=count, limit=limit)
-        )
+        return self.request(bulk.RELEASE_HOLDER, holder, body=models.HolderRelease(count=count, limit=limit))
 
     def touch_holder(self, holder: str, ttr: Duration) -> HTTPRequest[int]:
         holders.encode_holder(holder)
         holders.ttr_us(ttr)
-        return self._count_request(f"/holders/{segment(holder)}/touch", models.HolderTouch(ttr=span_text(ttr)))
+        return self.request(bulk.TOUCH_HOLDER, holder, body=models.HolderTouch(ttr=span_text(ttr)))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states("kick", _several(ids))
+        return self._request_states(bulk.KICK, _several(ids))
 
     def delete(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states("delete", _several(ids))
+        return self._request_states(bulk.DELETE, _several(ids))
 
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> HTTPFlow[list[State | None]]:
         by_id.new_due(delay, at)
         bodies = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
-        return self._request_states("reschedule", bodies)
+        return self._request_states(bulk.RESCHEDULE, bodies)
 
-    def _request_states(self, verb: str, bodies: Sequence[Any]) -> HTTPFlow[list[State | None]]:
-        read = answers.WERE_MANY.decode
-        return run_in_order([self.request("POST", f"/many/{verb}", read, part) for part in bodies])
+    def _request_states(
+        self, endpoint: Endpoint[list[State | None]], bodies: Sequence[Any]
+    ) -> HTTPFlow[list[State | None]]:
+        return run_in_order([self.request(endpoint, body=part) for part in bodies])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
-        read = answers.JOBS.decoder(self.context.codec)
-        return run_in_order([self.request("POST", "/many/get", read, one) for one in _several(ids)])
+        known = (self.context.codec,)
+        return run_in_order([self.request(bulk.GET, body=one, known=known) for one in _several(ids)])
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,10 +219,10 @@ class HTTPTopicVerbs(Generic[T]):
         bounds = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
         query = {**named, **bounds, "limit": str(limit)}
-        return self.request("GET", "/jobs", answers.JOB_PAGE.decoder(self.context.codec), query=query)
+        return self.request(topics.LIST_JOBS, known=(self.context.codec,), query=query)
 
     def stats(self) -> HTTPRequest[Stats]:
-        return self.request("GET", "/stats", topic_answers.STATS.decode)
+        return self.request(topics.STATS)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
@@ -241,18 +230,17 @@ class HTTPTopicVerbs(Generic[T]):
         views.histogram_args(start, span, buckets, past)
         begin = start.isoformat() if isinstance(start, datetime) else span_text(start)
         query = {"start": begin, "span": span_text(span), "past": span_text(past), "buckets": str(buckets)}
-        return self.request("GET", "/histogram", topic_answers.HISTOGRAM.decode, query=query)
+        return self.request(topics.HISTOGRAM, query=query)
 
     def check(self) -> HTTPRequest[Check]:
-        return self.request("GET", "/check", topic_answers.CHECK.decode)
+        return self.request(topics.CHECK)
 
     def pause(self, for_: Duration | None) -> HTTPRequest[datetime | None]:
         settings.pause_us(for_)
-        read = topic_answers.PAUSED.decode
-        return self.request("POST", "/pause", read, topic_models.Pause(for_=optional_span(for_)))
+        return self.request(topics.PAUSE, body=topic_models.Pause(for_=optional_span(for_)))
 
     def resume(self) -> HTTPRequest[None]:
-        return self.request("POST", "/resume", read_nothing)
+        return self.request(topics.RESUME)
 
     def configure(
         self,
@@ -277,15 +265,11 @@ class HTTPTopicVerbs(Generic[T]):
             others["rate"] = f"{count}/{us}us"
         fields: dict[str, Any] = {name: optional_span(span) for name, span in spans.items() if span != UNCHANGED}
         fields |= {name: value for name, value in others.items() if value != UNCHANGED}
-        model = topic_models.Configure(**fields)
-        return self.request("PATCH", "/defaults", topic_answers.DEFAULTS.decode, model)
+        return self.request(topics.CONFIGURE, body=topic_models.Configure(**fields))
 
     def purge(self, state: State | None) -> HTTPRequest[int]:
         ranges_of(state)
-        return self._count_request("/purge", topic_models.Purge(state=state))
-
-    def _count_request(self, path: str, body: Any) -> HTTPRequest[int]:
-        return self.request("POST", path, answers.COUNT.decode, body)
+        return self.request(topics.PURGE, body=topic_models.Purge(state=state))
 
 
 def _several(ids: Sequence[str]) -> list[models.Several]:

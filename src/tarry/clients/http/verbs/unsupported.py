@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
-from tarry.clients.http.verbs.fields import reader, segment
-from tarry.clients.http.wire import lock_answers, map_answers, map_models
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
+from tarry.clients.http.wire import map_answers, map_models
+from tarry.clients.http.wire.endpoints import locks, maps
 from tarry.clients.http.wire.schemas import base64_text
 from tarry.errors import ServerUnfit
 from tarry.verbs.locks.models import LockState
@@ -46,20 +46,14 @@ class HTTPMapVerbs:
     def __init__(self, context: MapContext[Any, Any], backend: Backend) -> None:
         self.context = context
         self.native = backend == "native"
+        self._name = context.name
         self._backend: Backend = backend
-        self._path = f"/v1/map-caches/{segment(context.name)}"
 
     def stats(self) -> HTTPRequest[MapStats]:
-        return self._size(lambda now: now)
+        return request_to(maps.SIZE, self._name, known=(self._name,), query={"backend": self._backend})
 
     def size(self) -> HTTPRequest[int]:
-        return self._size(lambda now: now.size)
-
-    def _size(self, convert: Callable[[MapStats], Any]) -> HTTPRequest[Any]:
-        decode, name = map_answers.MAP_STATS.decode, self.context.name
-        return HTTPRequest(
-            "GET", self._path, lambda body: convert(decode(body, name)), query={"backend": self._backend}
-        )
+        return self.stats().then(lambda now: now.size)
 
     def page(self, cursor: bytes) -> HTTPRequest[tuple[bytes, list[tuple[bytes, bytes]]]]:
         def pairs(found: map_answers.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -67,7 +61,7 @@ class HTTPMapVerbs:
             return (found.cursor or "0").encode(), entries
 
         query = {"backend": self._backend, "codec": "bytes", "cursor": cursor.decode()}
-        return HTTPRequest("GET", self._path + "/entries", reader(map_answers.MapPage, pairs), query=query)
+        return request_to(maps.ENTRIES, self._name, query=query).then(pairs)
 
     def contains_value(self, value: Any) -> HTTPFlow[bool]:
         return self._contains_value(self.context.value(value))
@@ -90,8 +84,7 @@ class HTTPMapVerbs:
 
     def _look(self, key: Any, convert: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
         body = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
-        read = reader(map_answers.EntriesLooked, lambda found: convert(found.entries[0]))
-        return HTTPRequest("POST", self._path + "/look", read, body)
+        return request_to(maps.LOOK, self._name, body=body).then(lambda found: convert(found.entries[0]))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(MapVerbs, name):
@@ -113,12 +106,7 @@ class HTTPLockBackend:
     """The requests about locks."""
 
     def state(self, name: str) -> HTTPRequest[LockState]:
-        return HTTPRequest("GET", _lock(name), lock_answers.LOCK.decode)
+        return request_to(locks.LOOK, name)
 
     def force_release(self, name: str) -> HTTPRequest[bool]:
-        read = reader(lock_answers.LockReleased, lambda found: found.released)
-        return HTTPRequest("POST", _lock(name) + "/force-release", read)
-
-
-def _lock(name: str) -> str:
-    return f"/v1/locks/{segment(name)}"
+        return request_to(locks.FORCE_RELEASE, name).then(lambda found: found.released)

@@ -39,6 +39,8 @@ Convert = Callable[[Any], Any]
 class Schema(Generic[T]):
     """One kind of answer: ``model`` is its form in JSON, ``dump`` makes the model of a value, ``load`` the value of a model."""
 
+    model: type[Any] | None
+
     def __init__(self, model: type[Any], dump: Callable[[T], Any], load: Callable[..., T]) -> None:
         self.model = model
         self.dump = dump
@@ -55,6 +57,20 @@ class Schema(Generic[T]):
     def decoder(self, *known: Any) -> Callable[[bytes], T]:
         """``decode`` with what is known."""
         return lambda raw: self.load(self._decode(raw), *known)
+
+
+class _EmptySchema(Schema[None]):
+    def __init__(self) -> None:
+        self.model = None
+
+    def decode(self, raw: bytes, *_: Any) -> None:
+        """Raises ``ValueError`` for any other answer, such as a page of another program."""
+        if raw:
+            raise ValueError("no answer was expected")
+
+
+NOTHING = _EmptySchema()
+"""The schema of no answer: 204."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example
 from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, forms, replacement
 from tarry.programs.service.responses import PlainResponse
-from tarry.programs.service.router import CONSUME, PRODUCE, Example, RouteTable
+from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 

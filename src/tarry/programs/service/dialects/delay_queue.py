@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from tarry.clients.awaited.topic import pop_first
+from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, replacement
-from tarry.programs.service.router import CONSUME, PRODUCE, Example, Handler, RouteTable, Scope
+from tarry.programs.service.router import Handler, RouteTable
 
 if TYPE_CHECKING:
     from tarry.programs.service.problems import Problem

@@ -4,42 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire import queue_answers
+from tarry.clients.http.wire.endpoints import queues as endpoints
 from tarry.programs.service import shared_queues
-from tarry.programs.service.router import CONSUME, PRODUCE, VIEW, Example, RouteTable, count_items
-from tarry.programs.service.routes.queues import QUEUE
+from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import name_of, queue_of
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("queues")
-_PATH = {"queue": "DelayMessage"}
 
 
-@table.route(
-    "POST",
-    QUEUE + "/put",
-    scopes=PRODUCE,
-    body_model=queue_models.Put,
-    jobs=count_items("values"),
-    example=Example(queue_models.Put(values=["AAAA"], codec="river"), path=_PATH),
-)
+@table.handles(endpoints.PUT)
 async def put(request: ServiceRequest) -> None:
     """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
     values = shared_queues.values(request.payload.values, request.payload.codec)
     await shared_queues.put_values(request.client, queue_of(request, request.payload.codec).verbs.context, values)
 
 
-@table.route(
-    "POST",
-    QUEUE + "/take",
-    scopes=CONSUME,
-    body_model=queue_models.Take,
-    gives=queue_answers.ELEMENTS,
-    jobs=shared_queues.wanted_count,
-    example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
-)
+@table.handles(endpoints.TAKE)
 async def take(request: ServiceRequest) -> queue_answers.Elements:
     """Takes up to `n` elements, also those that have just become due; waits up to 60 s for one.
 
@@ -50,18 +34,7 @@ async def take(request: ServiceRequest) -> queue_answers.Elements:
     return queue_answers.elements(values)
 
 
-@table.route(
-    "POST",
-    "/v1/take",
-    scopes=CONSUME,
-    body_model=queue_models.TakeFromAny,
-    gives=queue_answers.TAKEN,
-    jobs=shared_queues.wanted_count,
-    example=Example(
-        queue_models.TakeFromAny(queues=["Urgent", "DelayMessage"], wait="30s", codec="river"),
-        queue_answers.TakenElements(["AAAA"], "DelayMessage"),
-    ),
-)
+@table.handles(endpoints.TAKE_FROM_ANY)
 async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
     """Takes elements of the first queue, in the order given, that has any; waits up to 60 s for one."""
     shared_queues.require_first_namespace(request)
@@ -69,14 +42,7 @@ async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
     return queue_answers.TakenElements([queue_answers.plain(value) for value in values], queue)
 
 
-@table.route(
-    "GET",
-    QUEUE + "/peek",
-    scopes=VIEW,
-    query_model=queue_models.QueueQuery,
-    gives=queue_answers.ELEMENTS,
-    example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
-)
+@table.handles(endpoints.PEEK)
 async def peek(request: ServiceRequest) -> queue_answers.Elements:
     """The first element that can be taken; it stays."""
     queue = queue_of(request, request.query_model.codec)

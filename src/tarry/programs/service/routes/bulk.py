@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from tarry.clients.awaited.topic import pop_first
-from tarry.clients.http.wire import answers, models
+from tarry.clients.http.wire.endpoints import bulk as endpoints
 from tarry.programs.service import add_jobs, idempotency
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, count_items, count_n
-from tarry.programs.service.routes.jobs import _DUE, _POPPED, PATH, on_behalf_of
+from tarry.programs.service.router import RouteTable
+from tarry.programs.service.routes.jobs import on_behalf_of
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.jobs.models import Added
 
@@ -22,30 +20,9 @@ if TYPE_CHECKING:
 
 table = RouteTable("many")
 MANY = "/v1/topics/{topic}/many"
-_HELD = [models.OneHeld(1800000000000000, "7")]
 
 
-@table.route(
-    "POST",
-    MANY + "/add",
-    new_names=("topic",),
-    scopes=PRODUCE,
-    body_model=models.AddMany,
-    gives=answers.ADDED_JOBS,
-    jobs=count_items("jobs"),
-    problem_codes=("job_exists", "too_large", "unconfirmed"),
-    example=Example(
-        models.AddMany(
-            jobs=[
-                models.OneOfMany(body=msgspec.Raw(b'{"order": 7}'), id="7"),
-                models.OneOfMany(body=msgspec.Raw(b'{"order": 8}'), delay="1h"),
-            ],
-            delay="30m",
-        ),
-        [Added("7", True, "delayed", _DUE)],
-        PATH,
-    ),
-)
+@table.handles(endpoints.ADD)
 async def add(request: ServiceRequest) -> list[Added]:
     """Adds many jobs, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
 
@@ -59,15 +36,7 @@ async def add(request: ServiceRequest) -> list[Added]:
     return await topic.engine.run(flow)
 
 
-@table.route(
-    "POST",
-    MANY + "/pop",
-    scopes=CONSUME,
-    body_model=models.PopMany,
-    gives=answers.POPPED_JOBS,
-    jobs=count_n,
-    example=Example(models.PopMany(n=10, wait="30s"), answers.PoppedJobs([_POPPED]), PATH),
-)
+@table.handles(endpoints.POP)
 async def pop(request: ServiceRequest) -> list[AsyncJob[Body]]:
     """Pops up to `n` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
     seconds = wait_seconds(request.payload.wait)
@@ -77,15 +46,7 @@ async def pop(request: ServiceRequest) -> list[AsyncJob[Body]]:
     return await request.pop_or_give_back(work, waits=bool(seconds))
 
 
-@table.route(
-    "POST",
-    "/v1/pop",
-    scopes=CONSUME,
-    body_model=models.PopFromAny,
-    gives=answers.POPPED_JOBS,
-    jobs=count_n,
-    example=Example(models.PopFromAny(topics=["urgent", "orders"], wait="30s"), answers.PoppedJobs([_POPPED])),
-)
+@table.handles(endpoints.POP_FROM_ANY)
 async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[Body]]:
     """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
     seconds = wait_seconds(request.payload.wait)
@@ -94,106 +55,50 @@ async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[Body]]:
     return await request.pop_or_give_back(work, waits=bool(seconds))
 
 
-@table.route(
-    "POST",
-    MANY + "/finish",
-    scopes=CONSUME,
-    body_model=models.FinishMany,
-    problem_codes=("stale_receipt",),
-    example=Example(models.FinishMany(_HELD), path=PATH),
-)
+@table.handles(endpoints.FINISH)
 async def finish(request: ServiceRequest) -> None:
     """Finishes the jobs whose receipts are valid; the problem names all others."""
     await request.topic.finish_many(request.payload.jobs)
 
 
-@table.route(
-    "POST",
-    MANY + "/touch",
-    scopes=CONSUME,
-    body_model=models.TouchMany,
-    problem_codes=("stale_receipt",),
-    example=Example(models.TouchMany(_HELD, "1m"), path=PATH),
-)
+@table.handles(endpoints.TOUCH)
 async def touch(request: ServiceRequest) -> None:
     """Renews the reservations of many jobs."""
     await request.topic.touch_many(request.payload.jobs, request.payload.ttr)
 
 
-@table.route(
-    "POST",
-    MANY + "/release",
-    scopes=CONSUME,
-    body_model=models.ReleaseMany,
-    problem_codes=("stale_receipt",),
-    example=Example(models.ReleaseMany(_HELD, delay="10s"), path=PATH),
-)
+@table.handles(endpoints.RELEASE)
 async def release(request: ServiceRequest) -> None:
     """Gives many jobs back; without `delay` each needs its `attempt`."""
     payload = request.payload
     await request.topic.release_many(payload.jobs, payload.delay, count=payload.count, reason=payload.reason)
 
 
-@table.route(
-    "POST",
-    MANY + "/bury",
-    scopes=CONSUME,
-    body_model=models.BuryMany,
-    problem_codes=("stale_receipt",),
-    example=Example(models.BuryMany(_HELD, "No such order"), path=PATH),
-)
+@table.handles(endpoints.BURY)
 async def bury(request: ServiceRequest) -> None:
     """Sets many jobs aside as dead."""
     await request.topic.bury_many(request.payload.jobs, request.payload.reason)
 
 
-@table.route(
-    "POST",
-    MANY + "/get",
-    scopes=ANY_SCOPE,
-    body_model=models.Several,
-    gives=answers.JOBS,
-    example=Example(models.Several(["7"]), [None], PATH),
-)
+@table.handles(endpoints.GET)
 async def get(request: ServiceRequest) -> list[JobInfo[Body] | None]:
     """Jobs as they are now."""
     return await request.topic.get_many(request.payload.ids)
 
 
-@table.route(
-    "POST",
-    MANY + "/delete",
-    scopes=PRODUCE,
-    body_model=models.Several,
-    gives=answers.WERE_MANY,
-    example=Example(models.Several(["7"]), ["delayed"], PATH),
-)
+@table.handles(endpoints.DELETE)
 async def delete(request: ServiceRequest) -> list[State | None]:
     """Deletes many jobs."""
     return list(await request.topic.delete_many(request.payload.ids))
 
 
-@table.route(
-    "POST",
-    MANY + "/kick",
-    scopes=PRODUCE,
-    body_model=models.Several,
-    gives=answers.WERE_MANY,
-    example=Example(models.Several(["7"]), ["dead"], PATH),
-)
+@table.handles(endpoints.KICK)
 async def kick(request: ServiceRequest) -> list[State | None]:
     """Makes many dead jobs ready again."""
     return list(await request.topic.kick_many(request.payload.ids))
 
 
-@table.route(
-    "POST",
-    MANY + "/reschedule",
-    scopes=PRODUCE,
-    body_model=models.RescheduleMany,
-    gives=answers.WERE_MANY,
-    example=Example(models.RescheduleMany(ids=["7"], delay="1h"), ["delayed"], PATH),
-)
+@table.handles(endpoints.RESCHEDULE)
 async def reschedule(request: ServiceRequest) -> list[State | None]:
     """Gives many jobs another due time."""
     payload = request.payload
@@ -203,17 +108,9 @@ async def reschedule(request: ServiceRequest) -> list[State | None]:
 # ── the jobs of one holder ──────────────────────────────────────────────────────────────────────────────────────────────
 
 HOLDER = "/v1/topics/{topic}/holders/{holder}"
-_WHO = {"topic": "orders", "holder": "worker-3"}
 
 
-@table.route(
-    "POST",
-    HOLDER + "/release",
-    scopes=ADMIN,
-    body_model=models.HolderRelease,
-    gives=answers.COUNT,
-    example=Example(models.HolderRelease(), 3, _WHO),
-)
+@table.handles(endpoints.RELEASE_HOLDER)
 async def release_holder(request: ServiceRequest) -> int:
     """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
     return await request.topic.release_holder(
@@ -221,14 +118,7 @@ async def release_holder(request: ServiceRequest) -> int:
     )
 
 
-@table.route(
-    "POST",
-    HOLDER + "/touch",
-    scopes=ADMIN,
-    body_model=models.HolderTouch,
-    gives=answers.COUNT,
-    example=Example(models.HolderTouch("1m"), 3, _WHO),
-)
+@table.handles(endpoints.TOUCH_HOLDER)
 async def touch_holder(request: ServiceRequest) -> int:
     """Renews the reservations of a process that is alive but cannot do it itself."""
     return await request.topic.touch_holder(request.path["holder"], request.payload.ttr)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from tarry.clients.http.wire import bodies, guarded_answers, guarded_models, queue_answers
+from tarry.clients.http.wire import bodies
+from tarry.clients.http.wire.endpoints import guarded as endpoints
 from tarry.programs.service import idempotency, replays
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, count_items
+from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 table = RouteTable("guarded")
 QUEUE = "/v1/guarded/{queue}"
-_PATH = {"queue": "reminders"}
-_DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
-_BODY = msgspec.Raw(b'{"to": "ann"}')
 
 
 def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
@@ -46,20 +42,7 @@ def count_of(payload: Any) -> int:
     return int(payload.count)
 
 
-@table.route(
-    "POST",
-    QUEUE + "/push",
-    new_names=("queue",),
-    scopes=PRODUCE,
-    body_model=guarded_models.PushItems,
-    gives=queue_answers.OFFERED,
-    jobs=count_items("items"),
-    example=Example(
-        guarded_models.PushItems(items=[guarded_models.Pushed(body=_BODY, delay=20)]),
-        [_DUE],
-        _PATH,
-    ),
-)
+@table.handles(endpoints.PUSH)
 async def push(request: ServiceRequest) -> list[datetime]:
     """Pushes values, each to be polled after its delay. Answers when each is due.
 
@@ -74,20 +57,7 @@ async def push(request: ServiceRequest) -> list[datetime]:
     return [as_datetime(score * context.unit) for score in scores]
 
 
-@table.route(
-    "POST",
-    QUEUE + "/poll",
-    scopes=CONSUME,
-    body_model=guarded_models.PollGuarded,
-    gives=guarded_answers.ITEMS,
-    jobs=count_of,
-    problem_codes=("fallen_behind",),
-    example=Example(
-        guarded_models.PollGuarded(wait="30s"),
-        guarded_answers.GuardedItems([guarded_answers.GuardedItem(body=_BODY, due=_DUE, lateness_ms=0.4)]),
-        _PATH,
-    ),
-)
+@table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> list[Item[bodies.Body]]:
     """Removes and answers up to `count` items that are due, the earliest first; waits up to 60 s for one.
 
@@ -106,27 +76,13 @@ async def poll(request: ServiceRequest) -> list[Item[bodies.Body]]:
     return queue._items(polled)
 
 
-@table.route(
-    "GET",
-    QUEUE,
-    scopes=ANY_SCOPE,
-    query_model=guarded_models.GuardedQuery,
-    gives=guarded_answers.GUARDED_STATS,
-    example=Example(answer=GuardedStats(12, 0, _DUE, timedelta(0)), path=_PATH),
-)
+@table.handles(endpoints.STATS)
 async def stats(request: ServiceRequest) -> GuardedStats:
     """How many items there are, how many are due, and how late the first is."""
     return await queue_of(request, request.query_model.layout).stats()
 
 
-@table.route(
-    "POST",
-    QUEUE + "/clear",
-    scopes=ADMIN,
-    body_model=guarded_models.ClearGuarded,
-    gives=queue_answers.CHANGED,
-    example=Example(guarded_models.ClearGuarded(), True, _PATH),
-)
+@table.handles(endpoints.CLEAR)
 async def clear(request: ServiceRequest) -> bool:
     """Removes all items."""
     return await queue_of(request, request.payload.layout).clear()

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.http.wire import answers, bodies, models
+from tarry.clients.http.wire import bodies, models
+from tarry.clients.http.wire.endpoints import jobs as endpoints
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import add_jobs, idempotency
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.responses import PlainResponse, Response
-from tarry.programs.service.router import ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, one_job
+from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
-from tarry.verbs.jobs.models import Added, Reservation
+from tarry.verbs.jobs.models import Reservation
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -29,33 +27,12 @@ if TYPE_CHECKING:
 table = RouteTable("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
-_DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
-_JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
-_POPPED = answers.PoppedJob(**_JOB, receipt=1800000000000000, attempt=1, due=_DUE, lateness_ms=0.31, ttr_ms=60000)
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is foreign content: no browser may run it in the origin of this service."""
-PATH = {"topic": "orders", "id": "7"}
 
 
-@table.route(
-    "POST",
-    JOBS,
-    new_names=("topic",),
-    scopes=PRODUCE,
-    body_model=models.Add,
-    reads_body=True,
-    query_model=models.AddQuery,
-    gives=answers.ADDED,
-    status=201,
-    other_statuses={200: "A job with this id exists already and was kept: `if_exists=keep`."},
-    problem_codes=("job_exists", "too_large", "wrong_media", "unconfirmed"),
-    example=Example(
-        models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
-        Added("7", True, "delayed", _DUE),
-        PATH,
-    ),
-)
+@table.handles(endpoints.ADD)
 async def add(request: ServiceRequest) -> Response:
     """Adds a job, to be handed out after a delay or at a moment.
 
@@ -85,17 +62,7 @@ async def add(request: ServiceRequest) -> Response:
     return Response(added, 201 if added.created else 200)
 
 
-@table.route(
-    "POST",
-    "/v1/topics/{topic}/pop",
-    scopes=CONSUME,
-    body_model=models.Pop,
-    gives=answers.POPPED,
-    other_statuses={204: "No job was due in time."},
-    jobs=one_job,
-    problem_codes=("too_large",),
-    example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
-)
+@table.handles(endpoints.POP)
 async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
     """Pops the job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
 
@@ -117,40 +84,19 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.route(
-    "POST",
-    JOB + "/finish",
-    scopes=CONSUME,
-    body_model=models.Held,
-    problem_codes=("stale_receipt",),
-    example=Example(models.Held(1800000000000000), path=PATH),
-)
+@table.handles(endpoints.FINISH)
 async def finish(request: ServiceRequest) -> None:
     """Finishes the job: the work is done, and the job is deleted."""
     await request.topic.finish(Reservation(request.path["id"], request.payload.receipt))
 
 
-@table.route(
-    "POST",
-    JOB + "/touch",
-    scopes=CONSUME,
-    body_model=models.Touch,
-    problem_codes=("stale_receipt",),
-    example=Example(models.Touch(1800000000000000, "1m"), path=PATH),
-)
+@table.handles(endpoints.TOUCH)
 async def touch(request: ServiceRequest) -> None:
     """Renews the reservation: it lasts for `ttr` from now."""
     await request.topic.touch(Reservation(request.path["id"], request.payload.receipt), request.payload.ttr)
 
 
-@table.route(
-    "POST",
-    JOB + "/release",
-    scopes=CONSUME,
-    body_model=models.Release,
-    problem_codes=("stale_receipt",),
-    example=Example(models.Release(1800000000000000, delay="10s", reason="The shop does not answer"), path=PATH),
-)
+@table.handles(endpoints.RELEASE)
 async def release(request: ServiceRequest) -> None:
     """Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead."""
     payload = request.payload
@@ -158,14 +104,7 @@ async def release(request: ServiceRequest) -> None:
     await request.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
 
 
-@table.route(
-    "POST",
-    JOB + "/bury",
-    scopes=CONSUME,
-    body_model=models.Bury,
-    problem_codes=("stale_receipt",),
-    example=Example(models.Bury(1800000000000000, "No such order"), path=PATH),
-)
+@table.handles(endpoints.BURY)
 async def bury(request: ServiceRequest) -> None:
     """Sets the job aside as dead. `kick` brings it back."""
     await request.topic.bury(Reservation(request.path["id"], request.payload.receipt), request.payload.reason)
@@ -174,14 +113,7 @@ async def bury(request: ServiceRequest) -> None:
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.route(
-    "GET",
-    JOB,
-    scopes=ANY_SCOPE,
-    gives=answers.JOB,
-    problem_codes=("unknown_job",),
-    example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
-)
+@table.handles(endpoints.GET)
 async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     """The job as it is now."""
     job = await request.topic.get(request.path["id"])
@@ -190,9 +122,7 @@ async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     return job
 
 
-@table.route(
-    "GET", JOB + "/body", scopes=ANY_SCOPE, gives=bytes, media="*/*", problem_codes=("unknown_job", "body_error")
-)
+@table.handles(endpoints.BODY)
 async def body(request: ServiceRequest) -> Response:
     """The job's body, with its media type."""
     job = await request.topic.get(request.path["id"])
@@ -219,41 +149,19 @@ def was(state: State | None) -> State:
     return state
 
 
-@table.route(
-    "DELETE",
-    JOB,
-    scopes=PRODUCE,
-    gives=answers.WAS,
-    problem_codes=("unknown_job",),
-    example=Example(answer="delayed", path=PATH),
-)
+@table.handles(endpoints.DELETE)
 async def delete(request: ServiceRequest) -> State:
     """Deletes the job, whatever its state; its holder learns of it when it settles. Answers the state it was in."""
     return was(await request.topic.delete(request.path["id"]))
 
 
-@table.route(
-    "POST",
-    JOB + "/kick",
-    scopes=PRODUCE,
-    gives=answers.WAS,
-    problem_codes=("unknown_job",),
-    example=Example(answer="dead", path=PATH),
-)
+@table.handles(endpoints.KICK)
 async def kick(request: ServiceRequest) -> State:
     """Makes a dead job ready again, its attempts at 0. Answers the state it was in."""
     return was(await request.topic.kick(request.path["id"]))
 
 
-@table.route(
-    "POST",
-    JOB + "/reschedule",
-    scopes=PRODUCE,
-    body_model=models.Reschedule,
-    gives=answers.WAS,
-    problem_codes=("unknown_job",),
-    example=Example(models.Reschedule(delay="1h"), "delayed", PATH),
-)
+@table.handles(endpoints.RESCHEDULE)
 async def reschedule(request: ServiceRequest) -> State:
     """Gives a delayed or ready job another due time; reserved and dead ones stay. Answers the state it was in."""
     return was(await request.topic.reschedule(request.path["id"], delay=request.payload.delay, at=request.payload.at))

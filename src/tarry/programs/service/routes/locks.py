@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tarry.clients.http.wire import lock_answers, lock_models
+from tarry.clients.http.wire import lock_answers
+from tarry.clients.http.wire.endpoints import locks as endpoints
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, Example, RouteTable
+from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import INTERNAL_PREFIXES
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
@@ -28,9 +28,6 @@ LOCK = "/v1/locks/{lock}"
 MOST_SCANS, PAGE_SIZE = 20, 500
 """For one page: how many SCAN calls, of a thousand keys each, and how many locks at most."""
 _CURSOR = re.compile(r"([0-9]{1,4})-([0-9]{1,19})")
-_PATH = {"lock": "stock"}
-_HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
-_SHOWN = LockState("stock", True, _HOLDER, 1, 1800000000000000, timedelta(seconds=28.5), 2)
 
 
 def _check_namespace(request: ServiceRequest) -> None:
@@ -47,14 +44,7 @@ def _lock_of(request: ServiceRequest) -> AsyncLock:
     return request.client.lock(name)
 
 
-@table.route(
-    "GET",
-    "/v1/locks",
-    scopes=ANY_SCOPE,
-    query_model=lock_models.LocksQuery,
-    gives=lock_answers.LOCKS,
-    example=Example(answer=lock_answers.Locks([_SHOWN])),
-)
+@table.handles(endpoints.LIST_HELD)
 async def list_held(request: ServiceRequest) -> lock_answers.Locks:
     """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
 
@@ -98,19 +88,13 @@ async def _state(request: ServiceRequest, name: str) -> LockState | None:
         return None
 
 
-@table.route("GET", LOCK, scopes=ANY_SCOPE, gives=lock_answers.LOCK, example=Example(answer=_SHOWN, path=_PATH))
+@table.handles(endpoints.LOOK)
 async def look(request: ServiceRequest) -> LockState:
     """The state of a lock: its holder, its lease, its fencing token, and how many clients wait."""
     return await _lock_of(request).state()
 
 
-@table.route(
-    "POST",
-    LOCK + "/force-release",
-    scopes=ADMIN,
-    gives=lock_answers.LOCK_RELEASED,
-    example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
-)
+@table.handles(endpoints.FORCE_RELEASE)
 async def force_release(request: ServiceRequest) -> lock_answers.LockReleased:
     """Releases a lock by force. The holder is notified at once, but may still be working."""
     lock = _lock_of(request)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire import map_answers, map_models
+from tarry.clients.http.wire import map_answers
+from tarry.clients.http.wire.endpoints import maps as endpoints
 from tarry.clients.http.wire.queue_answers import plain
 from tarry.clients.http.wire.types import ms
 from tarry.errors import BadInput
 from tarry.programs.service import shared_queues
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.router import ANY_SCOPE, VIEW, Example, RouteTable
+from tarry.programs.service.router import RouteTable
 from tarry.verbs.mapcache.models import MapStats
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 table = RouteTable("maps")
 MAP = "/v1/map-caches/{map}"
-_PATH = {"map": "prices"}
-_NOW = datetime(2027, 1, 15, 8, 0, tzinfo=timezone.utc)
-_SIZE = MapStats("prices", _NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
 
 
 def map_of(
@@ -47,27 +45,13 @@ def map_of(
     return request.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
 
 
-@table.route(
-    "GET",
-    MAP,
-    scopes=ANY_SCOPE,
-    query_model=map_models.SizeQuery,
-    gives=map_answers.MAP_STATS,
-    example=Example(answer=_SIZE, path=_PATH),
-)
+@table.handles(endpoints.SIZE)
 async def size(request: ServiceRequest) -> MapStats:
     """How many entries live, how many have expired and wait for the evictor, what expires next, the maximum size."""
     return await map_of(request, request.query_model.backend).stats()
 
 
-@table.route(
-    "GET",
-    MAP + "/entries",
-    scopes=VIEW,
-    query_model=map_models.EntriesQuery,
-    gives=map_answers.MAP_PAGE,
-    example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
-)
+@table.handles(endpoints.ENTRIES)
 async def entries(request: ServiceRequest) -> map_answers.MapPage:
     """One page of the live entries; does not restart their idle time.
 
@@ -86,18 +70,7 @@ async def entries(request: ServiceRequest) -> map_answers.MapPage:
     return map_answers.MapPage(shown, None if cursor == b"0" else cursor.decode())
 
 
-@table.route(
-    "POST",
-    MAP + "/look",
-    scopes=VIEW,
-    body_model=map_models.LookUp,
-    gives=map_answers.ENTRIES_LOOKED,
-    example=Example(
-        map_models.LookUp(keys=["tea"], codec="json"),
-        map_answers.EntriesLooked([map_answers.EntryLooked(True, 3, 28500)]),
-        _PATH,
-    ),
-)
+@table.handles(endpoints.LOOK)
 async def look(request: ServiceRequest) -> map_answers.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload

@@ -8,12 +8,13 @@ A queue has Redisson's keys and no namespace, so it needs a token of the service
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire import queue_answers
+from tarry.clients.http.wire.endpoints import queues as endpoints
 from tarry.programs.service import idempotency, shared_queues
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable, count_items
+from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import name_of, queue_of
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
@@ -24,24 +25,12 @@ if TYPE_CHECKING:
 
 table = RouteTable("queues")
 QUEUE = "/v1/queues/{queue}"
-_PATH = {"queue": "DelayMessage"}
-_DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
-_ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
-_STATS = QueueStats("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE)
 
 
 # ── elements that are not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.route(
-    "POST",
-    QUEUE + "/offer",
-    scopes=PRODUCE,
-    body_model=queue_models.Offer,
-    gives=queue_answers.OFFERED,
-    jobs=count_items("values"),
-    example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), [_DUE], _PATH),
-)
+@table.handles(endpoints.OFFER)
 async def offer(request: ServiceRequest) -> list[datetime]:
     """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
@@ -55,13 +44,7 @@ async def offer(request: ServiceRequest) -> list[datetime]:
     return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
 
 
-@table.route(
-    "GET",
-    QUEUE,
-    scopes=ANY_SCOPE,
-    gives=queue_answers.QUEUE_SIZE,
-    example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
-)
+@table.handles(endpoints.SIZE)
 async def size(request: ServiceRequest) -> queue_answers.QueueSize:
     """How many elements are not due yet, and how many can be taken."""
     queue = queue_of(request, "bytes")
@@ -69,14 +52,7 @@ async def size(request: ServiceRequest) -> queue_answers.QueueSize:
     return queue_answers.QueueSize(await queue.size(), await ready.size())
 
 
-@table.route(
-    "GET",
-    QUEUE + "/elements",
-    scopes=VIEW,
-    query_model=queue_models.ListQueueQuery,
-    gives=queue_answers.ELEMENTS,
-    example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
-)
+@table.handles(endpoints.LIST_ELEMENTS)
 async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
     """The elements that are not moved yet, in the order of offers; as base64 text if the codec gives bytes or cannot decode.
 
@@ -92,42 +68,20 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
         at = after
 
 
-@table.route(
-    "POST",
-    QUEUE + "/poll",
-    scopes=CONSUME,
-    body_model=queue_models.PollQueue,
-    gives=queue_answers.ELEMENTS,
-    jobs=shared_queues.wanted_count,
-    example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
-)
+@table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> queue_answers.Elements:
     """Ignores the delay: removes and answers what was offered first, whenever it is due, as Redisson does."""
     return queue_answers.elements(await queue_of(request, request.payload.codec).poll(request.payload.n))
 
 
-@table.route(
-    "POST",
-    QUEUE + "/pass-on",
-    scopes=CONSUME,
-    body_model=queue_models.PassOn,
-    gives=queue_answers.ELEMENTS,
-    example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
-)
+@table.handles(endpoints.PASS_ON)
 async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
     """Moves the element that was offered last, whenever it is due, to the head of another queue's list."""
     value = await queue_of(request, request.payload.codec).poll_last_and_offer_first_to(name_of(request.payload.to))
     return queue_answers.elements([] if value is None else [value])
 
 
-@table.route(
-    "POST",
-    QUEUE + "/remove",
-    scopes=PRODUCE | CONSUME,
-    body_model=queue_models.Remove,
-    gives=queue_answers.CHANGED,
-    example=Example(queue_models.Remove(values=["AAAA"], codec="river"), True, _PATH),
-)
+@table.handles(endpoints.REMOVE)
 async def remove(request: ServiceRequest) -> bool:
     """Removes the first element that is equal, as bytes; with `all` every element that is equal to one of the values."""
     queue, values = (
@@ -139,28 +93,14 @@ async def remove(request: ServiceRequest) -> bool:
     return await queue.remove(shared_queues.only_one(values))
 
 
-@table.route(
-    "POST",
-    QUEUE + "/retain",
-    scopes=ADMIN,
-    body_model=queue_models.QueueValues,
-    gives=queue_answers.CHANGED,
-    example=Example(_ONE, True, _PATH),
-)
+@table.handles(endpoints.RETAIN)
 async def retain(request: ServiceRequest) -> bool:
     """Removes every element that is equal to none of the values."""
     values = shared_queues.values(request.payload.values, request.payload.codec)
     return await queue_of(request, request.payload.codec).retain_all(values)
 
 
-@table.route(
-    "POST",
-    QUEUE + "/contains",
-    scopes=PRODUCE | CONSUME,
-    body_model=queue_models.Contains,
-    gives=queue_answers.CONTAINED,
-    example=Example(queue_models.Contains(values=["AAAA"], codec="river"), True, _PATH),
-)
+@table.handles(endpoints.CONTAINS)
 async def contains(request: ServiceRequest) -> bool:
     """Whether each value has an equal element, as bytes: of those not moved yet, or with `ready` of those that can be taken."""
     queue, values = (
@@ -174,40 +114,19 @@ async def contains(request: ServiceRequest) -> bool:
     return all(found)
 
 
-@table.route(
-    "POST",
-    QUEUE + "/format",
-    scopes=ADMIN,
-    body_model=queue_models.SetFormat,
-    example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
-)
+@table.handles(endpoints.SET_FORMAT)
 async def set_format(request: ServiceRequest) -> None:
     """Sets the queue's format after an upgrade of the Java side; offers use it from now on, whatever elements are found."""
     await queue_of(request, "bytes").set_format(request.payload.format)
 
 
-@table.route(
-    "POST",
-    QUEUE + "/clear",
-    scopes=ADMIN,
-    gives=queue_answers.CHANGED,
-    example=Example(answer=True, path=_PATH),
-)
+@table.handles(endpoints.CLEAR)
 async def clear(request: ServiceRequest) -> bool:
     """Removes all elements that are not moved yet."""
     return await queue_of(request, "bytes").clear()
 
 
-@table.route(
-    "POST",
-    QUEUE + "/move-to-topic",
-    scopes=ADMIN,
-    body_model=queue_models.MoveToTopic,
-    gives=queue_answers.MOVED,
-    example=Example(
-        queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
-    ),
-)
+@table.handles(endpoints.TO_TOPIC)
 async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
     """Moves about `limit` elements that are not due yet into a topic, with their due times. Repeat until it is `done`.
 
@@ -223,37 +142,19 @@ async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
 # ── the whole queue ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.route(
-    "GET",
-    QUEUE + "/stats",
-    scopes=ANY_SCOPE,
-    gives=queue_answers.QUEUE_STATS,
-    example=Example(answer=_STATS, path=_PATH),
-)
+@table.handles(endpoints.STATS)
 async def stats(request: ServiceRequest) -> QueueStats:
     """How many elements are in each place, and how late the first one is that is not moved."""
     return await queue_of(request, "bytes").stats()
 
 
-@table.route(
-    "GET",
-    QUEUE + "/poison",
-    scopes=VIEW,
-    gives=queue_answers.POISON,
-    example=Example(answer=[SetAside(b"\0\0\0", "truncated")], path=_PATH),
-)
+@table.handles(endpoints.POISON)
 async def poison(request: ServiceRequest) -> list[SetAside]:
     """The elements that could not be decoded or handled and were set aside, with the reasons."""
     return await queue_of(request, "bytes").poison()
 
 
-@table.route(
-    "POST",
-    QUEUE + "/aside",
-    scopes=CONSUME,
-    body_model=queue_models.Aside,
-    example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
-)
+@table.handles(endpoints.ASIDE)
 async def aside(request: ServiceRequest) -> None:
     """Sets aside payloads that were taken and could not be decoded or handled, with the reasons."""
     await shared_queues.set_aside(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire import answers, topic_answers, topic_models
+from tarry.clients.http.wire import topic_answers, topic_models
+from tarry.clients.http.wire.endpoints import topics as endpoints
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.service.problems import UnknownCursor
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable
+from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.models import Page
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
@@ -28,51 +29,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 table = RouteTable("topics")
 TOPIC = "/v1/topics/{topic}"
-UNKNOWN = ("unknown_topic",)
 EMPTY_HEADER = b"tarry-unknown-topic"
 """A client of the library sends it: to it an unknown topic is an empty one, as it is to a client of the server itself."""
-_NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
-_PATH = {"topic": "orders"}
-_STATS = Stats(
-    topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
-    oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
-    died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
-    lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
-)  # fmt: skip
 
 
-@table.route(
-    "GET",
-    "/v1/topics",
-    scopes=ANY_SCOPE,
-    gives=topic_answers.TOPIC_NAMES,
-    example=Example(answer=["orders"]),
-)
+@table.handles(endpoints.NAMES)
 async def names(request: ServiceRequest) -> list[str]:
     """The names of topics that have been added to. A hint: purged topics stay in the list."""
     return await request.client.topics()
 
 
-@table.route(
-    "GET",
-    "/v1/workers",
-    scopes=ANY_SCOPE,
-    gives=topic_answers.WORKERS,
-    example=Example(answer=[]),
-)
+@table.handles(endpoints.WORKERS)
 async def workers(request: ServiceRequest) -> list[WorkerInfo]:
     """The worker processes that have reported in the last half minute: what they work on, how busy they are."""
     return await request.client.workers()
 
 
-@table.route(
-    "GET",
-    TOPIC + "/stats",
-    scopes=ANY_SCOPE,
-    problem_codes=UNKNOWN,
-    gives=topic_answers.STATS,
-    example=Example(answer=_STATS, path=_PATH),
-)
+@table.handles(endpoints.STATS)
 async def stats(request: ServiceRequest) -> Stats:
     """Counts by state, next due, oldest ready, totals and lateness."""
     return await _view_of_known(request, request.topic.stats())
@@ -94,15 +67,7 @@ async def _refuse_unknown(request: ServiceRequest) -> None:
             raise UnknownTopic(topic=verbs.context.name)
 
 
-@table.route(
-    "GET",
-    TOPIC + "/histogram",
-    scopes=ANY_SCOPE,
-    query_model=topic_models.HistogramQuery,
-    problem_codes=UNKNOWN,
-    gives=topic_answers.HISTOGRAM,
-    example=Example(answer=Histogram(_NOW, _NOW, timedelta(minutes=15), 0, (3, 0, 7, 2), 0), path=_PATH),
-)
+@table.handles(endpoints.HISTOGRAM)
 async def histogram(request: ServiceRequest) -> Histogram:
     """How many jobs are due in each interval of time."""
     query = request.query_model
@@ -118,15 +83,7 @@ def start_of(text: str) -> str | datetime:
         return text
 
 
-@table.route(
-    "GET",
-    TOPIC + "/jobs",
-    scopes=VIEW,
-    query_model=topic_models.ListQuery,
-    problem_codes=("unknown_cursor", *UNKNOWN),
-    gives=answers.JOB_PAGE,
-    example=Example(answer=answers.JobPage([]), path=_PATH),
-)
+@table.handles(endpoints.LIST_JOBS)
 async def list_jobs(request: ServiceRequest) -> Page[Body]:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
@@ -144,26 +101,13 @@ async def list_jobs(request: ServiceRequest) -> Page[Body]:
         raise
 
 
-@table.route(
-    "GET",
-    TOPIC + "/check",
-    scopes=ADMIN,
-    gives=topic_answers.CHECK,
-    example=Example(answer=Check(15, ())),
-)
+@table.handles(endpoints.CHECK)
 async def check(request: ServiceRequest) -> Check:
     """Checks the whole topic: whether every job is in exactly one state, and which jobs are being moved to another topic."""
     return await request.topic.check()
 
 
-@table.route(
-    "POST",
-    TOPIC + "/pause",
-    scopes=ADMIN,
-    body_model=topic_models.Pause,
-    gives=topic_answers.PAUSED,
-    example=Example(topic_models.Pause("10m"), _NOW, _PATH),
-)
+@table.handles(endpoints.PAUSE)
 async def pause(request: ServiceRequest) -> datetime | None:
     """Hands out nothing for a time, or until `resume`."""
     if request.payload.for_ is not None:
@@ -171,51 +115,26 @@ async def pause(request: ServiceRequest) -> datetime | None:
     return await request.topic.pause(request.payload.for_)
 
 
-@table.route("POST", TOPIC + "/resume", scopes=ADMIN)
+@table.handles(endpoints.RESUME)
 async def resume(request: ServiceRequest) -> None:
     """Ends a pause."""
     await request.topic.resume()
 
 
-@table.route(
-    "POST",
-    TOPIC + "/purge",
-    scopes=ADMIN,
-    body_model=topic_models.Purge,
-    problem_codes=UNKNOWN,
-    gives=answers.COUNT,
-    example=Example(topic_models.Purge("dead"), 3, _PATH),
-)
+@table.handles(endpoints.PURGE)
 async def purge(request: ServiceRequest) -> int:
     """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising."""
     await _refuse_unknown(request)
     return await request.topic.purge(request.payload.state)
 
 
-_DEFAULTS = Defaults(timedelta(minutes=1), 20, timedelta(days=30), None, None, None, None)
-
-
-@table.route(
-    "GET",
-    TOPIC + "/defaults",
-    scopes=ANY_SCOPE,
-    gives=topic_answers.DEFAULTS,
-    example=Example(answer=_DEFAULTS, path=_PATH),
-)
+@table.handles(endpoints.DEFAULTS)
 async def defaults(request: ServiceRequest) -> Defaults:
     """The topic's defaults for jobs that are added without these options."""
     return await request.topic.configure()
 
 
-@table.route(
-    "PATCH",
-    TOPIC + "/defaults",
-    new_names=("topic",),
-    scopes=ADMIN,
-    body_model=topic_models.Configure,
-    gives=topic_answers.DEFAULTS,
-    example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
-)
+@table.handles(endpoints.CONFIGURE)
 async def configure(request: ServiceRequest) -> Defaults:
     """Changes the topic's defaults, and answers all of them. Fields that are not given stay."""
     payload = request.payload
@@ -223,27 +142,13 @@ async def configure(request: ServiceRequest) -> Defaults:
     return await request.topic.configure(**named)
 
 
-@table.route(
-    "GET",
-    TOPIC + "/partitions",
-    scopes=ANY_SCOPE,
-    gives=topic_answers.PARTITIONS,
-    example=Example(answer=1, path=_PATH),
-)
+@table.handles(endpoints.PARTITIONS)
 async def partitions(request: ServiceRequest) -> int:
     """How many partitions the topic has; 1 for a plain topic."""
     return len(await request.engine.run(request.topic.verbs.partitions()))
 
 
-@table.route(
-    "PUT",
-    TOPIC + "/partitions",
-    new_names=("topic",),
-    scopes=PRODUCE | CONSUME,
-    body_model=topic_models.PutPartitions,
-    gives=topic_answers.PARTITIONS,
-    example=Example(topic_models.PutPartitions(8), 8, _PATH),
-)
+@table.handles(endpoints.PUT_PARTITIONS)
 async def put_partitions(request: ServiceRequest) -> int:
     """Creates the topic with this number of partitions, each in a slot of its own. Repeating it changes nothing.
 
@@ -253,16 +158,7 @@ async def put_partitions(request: ServiceRequest) -> int:
     return len(await topic.engine.run(topic.verbs.partitions()))
 
 
-@table.route(
-    "POST",
-    TOPIC + "/migrate",
-    scopes=ADMIN,
-    body_model=topic_models.Migrate,
-    gives=topic_answers.MIGRATED,
-    example=Example(
-        topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
-    ),
-)
+@table.handles(endpoints.MIGRATE)
 async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     """Moves waiting and dead jobs, schedules and settings into another topic of the namespace.
 

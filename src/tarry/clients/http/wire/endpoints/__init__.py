@@ -1,0 +1,1 @@
+"""The endpoints of the API, by module; ``programs/service/routes`` has their handlers."""

@@ -1,0 +1,177 @@
+"""Endpoints of delayed queues that are shared with Java applications on Redisson."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire.endpoint import (
+    ADMIN,
+    ANY_SCOPE,
+    CONSUME,
+    PRODUCE,
+    VIEW,
+    Endpoint,
+    Example,
+    count_items,
+    count_n,
+)
+from tarry.clients.http.wire.schemas import NOTHING
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+
+_PATH = {"queue": "DelayMessage"}
+_DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
+_ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
+_STATS = QueueStats("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE)
+
+OFFER = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/offer",
+    scopes=PRODUCE,
+    body_model=queue_models.Offer,
+    gives=queue_answers.OFFERED,
+    jobs=count_items("values"),
+    example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), [_DUE], _PATH),
+)
+SIZE = Endpoint(
+    "GET",
+    "/v1/queues/{queue}",
+    scopes=ANY_SCOPE,
+    gives=queue_answers.QUEUE_SIZE,
+    example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
+)
+LIST_ELEMENTS = Endpoint(
+    "GET",
+    "/v1/queues/{queue}/elements",
+    scopes=VIEW,
+    query_model=queue_models.ListQueueQuery,
+    gives=queue_answers.ELEMENTS,
+    example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
+)
+POLL = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/poll",
+    scopes=CONSUME,
+    body_model=queue_models.PollQueue,
+    gives=queue_answers.ELEMENTS,
+    jobs=count_n,
+    example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
+)
+PASS_ON = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/pass-on",
+    scopes=CONSUME,
+    body_model=queue_models.PassOn,
+    gives=queue_answers.ELEMENTS,
+    example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
+)
+REMOVE = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/remove",
+    scopes=PRODUCE | CONSUME,
+    body_model=queue_models.Remove,
+    gives=queue_answers.CHANGED,
+    example=Example(queue_models.Remove(values=["AAAA"], codec="river"), True, _PATH),
+)
+RETAIN = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/retain",
+    scopes=ADMIN,
+    body_model=queue_models.QueueValues,
+    gives=queue_answers.CHANGED,
+    example=Example(_ONE, True, _PATH),
+)
+CONTAINS = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/contains",
+    scopes=PRODUCE | CONSUME,
+    body_model=queue_models.Contains,
+    gives=queue_answers.CONTAINED,
+    example=Example(queue_models.Contains(values=["AAAA"], codec="river"), True, _PATH),
+)
+SET_FORMAT = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/format",
+    scopes=ADMIN,
+    gives=NOTHING,
+    body_model=queue_models.SetFormat,
+    example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
+)
+CLEAR = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/clear",
+    scopes=ADMIN,
+    gives=queue_answers.CHANGED,
+    example=Example(answer=True, path=_PATH),
+)
+TO_TOPIC = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/move-to-topic",
+    scopes=ADMIN,
+    body_model=queue_models.MoveToTopic,
+    gives=queue_answers.MOVED,
+    example=Example(
+        queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
+    ),
+)
+STATS = Endpoint(
+    "GET",
+    "/v1/queues/{queue}/stats",
+    scopes=ANY_SCOPE,
+    gives=queue_answers.QUEUE_STATS,
+    example=Example(answer=_STATS, path=_PATH),
+)
+POISON = Endpoint(
+    "GET",
+    "/v1/queues/{queue}/poison",
+    scopes=VIEW,
+    gives=queue_answers.POISON,
+    example=Example(answer=[SetAside(b"\0\0\0", "truncated")], path=_PATH),
+)
+ASIDE = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/aside",
+    scopes=CONSUME,
+    gives=NOTHING,
+    body_model=queue_models.Aside,
+    example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
+)
+PUT = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/put",
+    scopes=PRODUCE,
+    gives=NOTHING,
+    body_model=queue_models.Put,
+    jobs=count_items("values"),
+    example=Example(queue_models.Put(values=["AAAA"], codec="river"), path=_PATH),
+)
+TAKE = Endpoint(
+    "POST",
+    "/v1/queues/{queue}/take",
+    scopes=CONSUME,
+    body_model=queue_models.Take,
+    gives=queue_answers.ELEMENTS,
+    jobs=count_n,
+    example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
+)
+TAKE_FROM_ANY = Endpoint(
+    "POST",
+    "/v1/take",
+    scopes=CONSUME,
+    body_model=queue_models.TakeFromAny,
+    gives=queue_answers.TAKEN,
+    jobs=count_n,
+    example=Example(
+        queue_models.TakeFromAny(queues=["Urgent", "DelayMessage"], wait="30s", codec="river"),
+        queue_answers.TakenElements(["AAAA"], "DelayMessage"),
+    ),
+)
+PEEK = Endpoint(
+    "GET",
+    "/v1/queues/{queue}/peek",
+    scopes=VIEW,
+    query_model=queue_models.QueueQuery,
+    gives=queue_answers.ELEMENTS,
+    example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
+)

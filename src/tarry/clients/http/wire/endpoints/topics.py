@@ -1,0 +1,134 @@
+"""Endpoints of topics: stats, lists, settings, and administration."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from tarry.clients.http.wire import answers, topic_answers, topic_models
+from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
+from tarry.clients.http.wire.schemas import NOTHING
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Stats
+
+UNKNOWN = ("unknown_topic",)
+_NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+_PATH = {"topic": "orders"}
+_STATS = Stats(
+    topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
+    oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
+    died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
+    lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
+)  # fmt: skip
+_DEFAULTS = Defaults(timedelta(minutes=1), 20, timedelta(days=30), None, None, None, None)
+
+NAMES = Endpoint(
+    "GET",
+    "/v1/topics",
+    scopes=ANY_SCOPE,
+    gives=topic_answers.TOPIC_NAMES,
+    example=Example(answer=["orders"]),
+)
+WORKERS = Endpoint(
+    "GET",
+    "/v1/workers",
+    scopes=ANY_SCOPE,
+    gives=topic_answers.WORKERS,
+    example=Example(answer=[]),
+)
+STATS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/stats",
+    scopes=ANY_SCOPE,
+    problem_codes=UNKNOWN,
+    gives=topic_answers.STATS,
+    example=Example(answer=_STATS, path=_PATH),
+)
+HISTOGRAM = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/histogram",
+    scopes=ANY_SCOPE,
+    query_model=topic_models.HistogramQuery,
+    problem_codes=UNKNOWN,
+    gives=topic_answers.HISTOGRAM,
+    example=Example(answer=Histogram(_NOW, _NOW, timedelta(minutes=15), 0, (3, 0, 7, 2), 0), path=_PATH),
+)
+LIST_JOBS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/jobs",
+    scopes=VIEW,
+    query_model=topic_models.ListQuery,
+    problem_codes=("unknown_cursor", *UNKNOWN),
+    gives=answers.JOB_PAGE,
+    example=Example(answer=answers.JobPage([]), path=_PATH),
+)
+CHECK = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/check",
+    scopes=ADMIN,
+    gives=topic_answers.CHECK,
+    example=Example(answer=Check(15, ())),
+)
+PAUSE = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/pause",
+    scopes=ADMIN,
+    body_model=topic_models.Pause,
+    gives=topic_answers.PAUSED,
+    example=Example(topic_models.Pause("10m"), _NOW, _PATH),
+)
+RESUME = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/resume",
+    scopes=ADMIN,
+    gives=NOTHING,
+)
+PURGE = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/purge",
+    scopes=ADMIN,
+    body_model=topic_models.Purge,
+    problem_codes=UNKNOWN,
+    gives=answers.COUNT,
+    example=Example(topic_models.Purge("dead"), 3, _PATH),
+)
+DEFAULTS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/defaults",
+    scopes=ANY_SCOPE,
+    gives=topic_answers.DEFAULTS,
+    example=Example(answer=_DEFAULTS, path=_PATH),
+)
+CONFIGURE = Endpoint(
+    "PATCH",
+    "/v1/topics/{topic}/defaults",
+    new_names=("topic",),
+    scopes=ADMIN,
+    body_model=topic_models.Configure,
+    gives=topic_answers.DEFAULTS,
+    example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
+)
+PARTITIONS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/partitions",
+    scopes=ANY_SCOPE,
+    gives=topic_answers.PARTITIONS,
+    example=Example(answer=1, path=_PATH),
+)
+PUT_PARTITIONS = Endpoint(
+    "PUT",
+    "/v1/topics/{topic}/partitions",
+    new_names=("topic",),
+    scopes=PRODUCE | CONSUME,
+    body_model=topic_models.PutPartitions,
+    gives=topic_answers.PARTITIONS,
+    example=Example(topic_models.PutPartitions(8), 8, _PATH),
+)
+MIGRATE = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/migrate",
+    scopes=ADMIN,
+    body_model=topic_models.Migrate,
+    gives=topic_answers.MIGRATED,
+    example=Example(
+        topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
+    ),
+)
