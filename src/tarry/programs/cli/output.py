@@ -110,17 +110,12 @@ def schedule_data(now: Schedule) -> dict[str, Any]:
 
 def worker_data(info: WorkerInfo) -> dict[str, Any]:
     """A live worker."""
-    import msgspec
+    from tarry.clients.http.wire.topic_answers import WORKER
 
-    data = {
-        name: value for name, value in msgspec.structs.asdict(info).items() if name not in ("now", "topics", "jobs")
-    }
-    return {
-        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in data.items()},
-        "free": info.free,
-        "topics": [msgspec.structs.asdict(topic) for topic in info.topics],
-        "jobs": [{**msgspec.structs.asdict(job), "taken": rfc3339(job.taken)} for job in info.jobs],
-    }
+    found = as_data(WORKER, info)
+    topics, jobs = found.pop("topics"), found.pop("jobs")
+    del found["now"]
+    return {**found, "free": info.free, "topics": topics, "jobs": jobs}
 
 
 def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:

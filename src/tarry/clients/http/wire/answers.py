@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 
 from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.schemas import Schema, field_schema, schema_of
-from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, ms
+from tarry.clients.http.wire.schemas import Schema, SharedFields, field_schema, schema_of
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
@@ -100,38 +100,23 @@ class JobsShown(Struct):
     jobs: list[JobShown | None]
 
 
+_POPPED_FIELDS = SharedFields(PoppedJob, JobFields)
+_STATE_FIELDS = SharedFields(JobShown, JobFields, "max_attempts", "ttr_ms")
+_HEAD_FIELDS = SharedFields(JobShown, JobFields, *_STATE_FIELDS.wire_names)
+"""Of a record that can be read."""
+
+
 # ── of a job ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _dump_popped(job: BaseJob[Any]) -> PoppedJob:
-    return PoppedJob(
-        **_stored_fields(job),
-        receipt=job.receipt,
-        attempt=job.attempt,
-        due=job.due,
-        lateness_ms=ms(job.lateness),
-        ttr_ms=ms(job.ttr),
-    )
+    return PoppedJob(**_stored_fields(job), **_POPPED_FIELDS.dump(job))
 
 
 def _dump_job(job: JobInfo[Any]) -> JobShown:
-    fields = _stored_fields(job)
-    if "created" in fields:  # else nothing can be read
-        fields |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
-    return JobShown(
-        **fields,
-        state=job.state,
-        attempts=job.attempts,
-        attempt_limit=job.attempt_limit,
-        due=job.due,
-        reserved_until=job.reserved_until,
-        died=job.died,
-        receipt=job.receipt,
-        holder=job.holder,
-        reason=job.reason,
-        error=job.error,
-        first_failure=job.first_failure,
-    )
+    stored = _stored_fields(job)
+    readable = _HEAD_FIELDS.dump(job) if "created" in stored else {}
+    return JobShown(**stored, **readable, **_STATE_FIELDS.dump(job))
 
 
 def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.schemas import Schema, schema_of
-from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, from_ms, ms
+from tarry.clients.http.wire.schemas import Schema, SharedFields, schema_of
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
 from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
 from tarry.verbs.guarded.context import GuardedStats, Item
@@ -30,6 +30,9 @@ class GuardedItems(Struct):
     items: list[GuardedItem]
 
 
+_FIELDS = SharedFields(GuardedItem, Answer, "body", "body_base64", "coded")
+
+
 def _dump_items(found: list[Item[Any]]) -> GuardedItems:
     return GuardedItems([_dump(item) for item in found])
 
@@ -37,11 +40,11 @@ def _dump_items(found: list[Item[Any]]) -> GuardedItems:
 def _dump(item: Item[Any]) -> GuardedItem:
     """A member that cannot be read is its bytes."""
     body = (item.value, RAW) if isinstance(item.value, bytes) else item.value
-    return GuardedItem(**bodies.body_fields(body), due=item.due, lateness_ms=ms(item.lateness))
+    return GuardedItem(**bodies.body_fields(body), **_FIELDS.dump(item))
 
 
 def _load_items(found: GuardedItems, codec: BodyCodec[Any]) -> list[Item[Any]]:
-    return [Item(_load(item, codec), item.due, from_ms(item.lateness_ms)) for item in found.items]
+    return [Item(_load(item, codec), **_FIELDS.load(item)) for item in found.items]
 
 
 def _load(item: GuardedItem, codec: BodyCodec[Any]) -> Any:

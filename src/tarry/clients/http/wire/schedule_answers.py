@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from tarry.clients.http.wire.answers import Carried, carried_fields, carried_head
-from tarry.clients.http.wire.schemas import Schema
-from tarry.clients.http.wire.types import Milliseconds, Moment, from_ms, ms
+from tarry.clients.http.wire.schemas import Schema, SharedFields
+from tarry.clients.http.wire.types import Milliseconds, Moment, ms
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, as_timedelta
@@ -54,26 +54,11 @@ class Schedules(Struct):
     schedules: list[ScheduleShown]
 
 
+_FIELDS = SharedFields(ScheduleShown, Carried, "ttr_ms", "max_attempts", "max_lateness_ms")
+
+
 def _dump(now: Schedule) -> ScheduleShown:
-    return ScheduleShown(
-        **carried_fields(now),
-        every_ms=None if now.every is None else ms(now.every),
-        cron=now.cron,
-        tz=now.tz,
-        missed=now.missed,
-        next=now.next,
-        last=now.last,
-        paused=now.paused,
-        fired=now.fired,
-        skipped=now.skipped,
-        from_code=now.from_code,
-        orphaned=now.orphaned,
-        version=now.version,
-        declared=now.declared,
-        changed=now.changed,
-        damaged=now.damaged,
-        **_of_jobs(now),
-    )
+    return ScheduleShown(**carried_fields(now), **_FIELDS.dump(now), **_of_jobs(now))
 
 
 def _of_jobs(now: Schedule) -> dict[str, Any]:
@@ -93,28 +78,13 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
 
 
 def _load(now: ScheduleShown, codec: BodyCodec[Any]) -> Schedule:
-    every = None if now.every_ms is None else from_ms(now.every_ms)
     recurrence = Recurrence(
         0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC"
     )
     return Schedule(
         topic=now.topic,
         id=now.id,
-        every=every,
-        cron=now.cron,
-        tz=now.tz,
-        missed=now.missed,
-        next=now.next,
-        paused=now.paused,
-        fired=now.fired,
-        skipped=now.skipped,
-        from_code=now.from_code,
-        orphaned=now.orphaned,
-        version=now.version,
-        declared=now.declared,
-        changed=now.changed,
-        damaged=now.damaged,
-        last=now.last,
+        **_FIELDS.load(now),
         _codec=codec,
         _recurrence=recurrence,
         _record=_record_in(now),

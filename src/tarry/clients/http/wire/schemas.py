@@ -31,6 +31,7 @@ from tarry.clients.http.wire.types import Base64, Milliseconds, Moment, from_ms,
 from tarry.values import rates
 from tarry.values.rates import Rate
 
+_MS = "_ms"
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 Convert = Callable[[Any], Any]
@@ -147,6 +148,37 @@ def model_schema(model: type[S]) -> Schema[S]:
     return Schema(model, _unchanged, _unchanged)
 
 
+class SharedFields:
+    """The fields that a value and a model written by hand have in common, by the same rule. ``without``: those of a model above
+    it, or by their names."""
+
+    def __init__(self, model: type[msgspec.Struct], above: type[msgspec.Struct], *without: str) -> None:
+        names = [name for name in model.__struct_fields__ if name not in (*above.__struct_fields__, *without)]
+        self._names = [(name, name) for name in names if not name.endswith(_MS)]
+        self._spans = [(name, name.removesuffix(_MS)) for name in names if name.endswith(_MS)]
+
+    @property
+    def wire_names(self) -> list[str]:
+        """The names in JSON."""
+        return [wire_name for wire_name, _ in (*self._names, *self._spans)]
+
+    def dump(self, value: Any) -> dict[str, Any]:
+        """The model's fields."""
+        found = {wire_name: getattr(value, name) for wire_name, name in self._names}
+        for wire_name, name in self._spans:
+            span = getattr(value, name)
+            found[wire_name] = None if span is None else ms(span)
+        return found
+
+    def load(self, found: Any) -> dict[str, Any]:
+        """The value's fields."""
+        values = {name: getattr(found, wire_name) for wire_name, name in self._names}
+        for wire_name, name in self._spans:
+            span = getattr(found, wire_name)
+            values[name] = None if span is None else from_ms(span)
+        return values
+
+
 def _fields(kind: Any, derived: tuple[str, ...], renamed: Mapping[str, str]) -> list[_Field]:
     """The fields without a default first: a model needs them so."""
     hints, info = typing.get_type_hints(kind), typing.cast("Any", msgspec.inspect.type_info(kind))
@@ -214,7 +246,7 @@ def base64_text(raw: bytes) -> str:
 
 
 _SCALARS: dict[Any, tuple[str, Any, Convert | None, Convert | None]] = {
-    timedelta: ("_ms", Milliseconds, ms, from_ms),
+    timedelta: (_MS, Milliseconds, ms, from_ms),
     datetime: ("", Moment, None, None),
     Rate: ("", str, str, _rate),
     bytes: ("_base64", Base64, base64_text, b64decode),

@@ -13,6 +13,7 @@ from tarry.verbs.workers import WorkerInfo
 TOPIC_NAMES: Schema[list[str]] = field_schema(
     "TopicNames", "topics", list[str], "By name. A hint: a purged topic stays in it."
 )
+WORKER = model_schema(WorkerInfo)
 WORKERS: Schema[list[WorkerInfo]] = field_schema(
     "Workers", "workers", list[WorkerInfo], "By name. A killed worker is listed for up to 30 s."
 )
