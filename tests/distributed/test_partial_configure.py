@@ -11,7 +11,7 @@ from distributed.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch, Command
 from tarry.verbs.jobs import migration, settings
-from tarry.verbs.jobs.settings import FIELDS, UNCHANGED
+from tarry.verbs.jobs.settings import FIELDS, TopicSettings
 
 BEFORE, AFTER = 20, 40
 
@@ -31,8 +31,7 @@ def topic(client: TestClient) -> Any:
 
 def begin(topic: Any, **limits: Any) -> Any:
     """A configure of which no step is done."""
-    given = {"ttr": UNCHANGED, "max_attempts": UNCHANGED, "keep": UNCHANGED} | limits
-    return one_by_one(topic.verbs.configure(**given))
+    return one_by_one(topic.verbs.configure(TopicSettings(**limits)))
 
 
 def one_by_one(flow: Any) -> Any:
@@ -107,7 +106,7 @@ def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic
     first = topic.engine.run(topic.verbs.partitions())[0]
     topic.configure(concurrency=AFTER)
     topic.configure(concurrency=60)
-    topic.engine.run(first.configure(UNCHANGED, UNCHANGED, UNCHANGED, concurrency=AFTER))
+    topic.engine.run(first.configure(TopicSettings(concurrency=AFTER)))
     topic.engine.run(Command((b"HSET", first.keys.meta, b"ruling", b"1"), int))
     assert topic.configure().concurrency == AFTER
     assert told(topic)["concurrency"] == {b"40"}

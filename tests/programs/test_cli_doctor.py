@@ -94,9 +94,7 @@ def test_doctor_finds_inconsistent_partitions(client: tarry.Client, cli: Cli, na
     topic.configure(concurrency=8)
     assert "parted  all well" in cli("doctor").stdout
     [first, *_] = client.engine.run(topic.verbs.partitions())
-    client.engine.run(
-        first.configure(ttr=settings.UNCHANGED, max_attempts=settings.UNCHANGED, keep=settings.UNCHANGED, rate=9)
-    )
+    client.engine.run(first.configure(settings.TopicSettings(rate=9)))
     assert "different limits or defaults, because a configure was interrupted" in cli("doctor").stdout
     assert "rate 9/1s" in cli("limit", "parted").stdout
     assert "parted  all well" in cli("doctor").stdout

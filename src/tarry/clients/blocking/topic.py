@@ -14,8 +14,8 @@ from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
-from tarry.verbs.jobs.partition import UNCHANGED
 from tarry.verbs.jobs.pop import RawJob
+from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.topic import TopicVerbs
 
@@ -286,7 +286,8 @@ class Topic(Generic[T]):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
-        return self.engine.run(self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness))
+        given = TopicSettings(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+        return self.engine.run(self.verbs.configure(given))
 
     def purge(self, state: State | None = None) -> int:
         """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""

@@ -9,16 +9,15 @@ from typing import Any, Generic, TypeVar
 from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
-from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.pop import PopReply
+from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
 TOPIC_DEFAULT = options.TOPIC_DEFAULT
-UNCHANGED = settings.UNCHANGED
 
 
 class PartitionVerbs(Generic[T]):
@@ -131,19 +130,8 @@ class PartitionVerbs(Generic[T]):
     def resume(self) -> ScriptCall[None]:
         return settings.resume(self.keys)
 
-    def configure(
-        self,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        keep: Duration | None,
-        rate: RateLike | None = UNCHANGED,
-        burst: int | None = UNCHANGED,
-        concurrency: int | None = UNCHANGED,
-        max_lateness: Duration | None = UNCHANGED,
-    ) -> ScriptCall[Defaults]:
-        return settings.configure(
-            self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness, self.share
-        )
+    def configure(self, given: TopicSettings) -> ScriptCall[Defaults]:
+        return settings.configure(self.keys, given, self.share)
 
     def purge(self, state: State | None) -> Flow[int]:
         return settings.purge(self.keys, state)

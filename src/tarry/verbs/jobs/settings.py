@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
@@ -32,8 +35,6 @@ from tarry.verbs.jobs.stats import Defaults
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
-FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
-"""The options of a topic, in the order in which lua/topic/configure.lua returns them."""
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """The defaults; lua/topic/pop.lua has the same."""
@@ -64,52 +65,54 @@ def resume(keys: TopicKeys) -> ScriptCall[None]:
     return ScriptCall(PAUSE, keys, (b"",), lambda _: None)
 
 
-def configure(
-    keys: TopicKeys,
-    ttr: Duration | None = UNCHANGED,
-    max_attempts: int | None = UNCHANGED,
-    keep: Duration | None = UNCHANGED,
-    rate: RateLike | None = UNCHANGED,
-    burst: int | None = UNCHANGED,
-    concurrency: int | None = UNCHANGED,
-    max_lateness: Duration | None = UNCHANGED,
-    share: Share = WHOLE_TOPIC,
-) -> ScriptCall[Defaults]:
-    """Sets the defaults for jobs, and the limits of the topic. ``None`` removes a limit; for the first three it means the
-    default TTR, no limit of attempts, dead jobs for ever. Arguments and answer are of the whole topic; a partition keeps its
-    ``share``. Raises ``BadInput`` for limits that cannot be divided."""
-    items = encode_settings(share[1], ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
-    return _configure(keys, share, items, lambda reply: _defaults(reply, share[1]))
+class TopicSettings(Struct, frozen=True):
+    """The settings of one call of ``configure``, as they were given: defaults for jobs, and the limits of the topic. ``None``
+    removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever."""
+
+    ttr: Duration | None = UNCHANGED
+    max_attempts: int | None = UNCHANGED
+    keep: Duration | None = UNCHANGED
+    rate: RateLike | None = UNCHANGED
+    burst: int | None = UNCHANGED
+    concurrency: int | None = UNCHANGED
+    max_lateness: Duration | None = UNCHANGED
+
+    def changes(self) -> dict[str, Any]:
+        """Those that change something."""
+        return {name: value for name, value in asdict(self).items() if value != UNCHANGED}
+
+    def encode(self, parts: int) -> list[bytes]:
+        """The settings as they are stored: names and values in turn. Raises ``BadInput`` for limits that cannot be divided."""
+        items: list[bytes] = []
+        if self.ttr != UNCHANGED:
+            items += [b"ttr", b"%d" % (ttr_ms_of(self.ttr) * MILLISECOND) if self.ttr is not None else b""]
+        if self.max_attempts != UNCHANGED:
+            items += [b"max_attempts", b"%d" % max_attempts_of(self.max_attempts)]
+        if self.keep != UNCHANGED:
+            items += [
+                b"keep",
+                b"%d" % duration_us(self.keep, "keep", minimum=SECOND) if self.keep is not None else b"0",
+            ]
+        if self.rate != UNCHANGED:
+            items += [b"rate", b"%d %d" % _rate(self.rate, parts) if self.rate is not None else b""]
+        if self.burst != UNCHANGED:
+            items += [b"burst", _count(self.burst, "burst", parts)]
+        if self.concurrency != UNCHANGED:
+            items += [b"concurrency", _count(self.concurrency, "concurrency", parts)]
+        if self.max_lateness != UNCHANGED:
+            latest = max_lateness_us(self.max_lateness)
+            items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
+        return items
 
 
-def encode_settings(
-    parts: int,
-    ttr: Duration | None,
-    max_attempts: int | None,
-    keep: Duration | None,
-    rate: RateLike | None,
-    burst: int | None,
-    concurrency: int | None,
-    max_lateness: Duration | None,
-) -> list[bytes]:
-    """The options to set, as they are stored: names and values in turn. Raises ``BadInput`` for limits that cannot be divided."""
-    items: list[bytes] = []
-    if ttr != UNCHANGED:
-        items += [b"ttr", b"%d" % (ttr_ms_of(ttr) * MILLISECOND) if ttr is not None else b""]
-    if max_attempts != UNCHANGED:
-        items += [b"max_attempts", b"%d" % max_attempts_of(max_attempts)]
-    if keep != UNCHANGED:
-        items += [b"keep", b"%d" % duration_us(keep, "keep", minimum=SECOND) if keep is not None else b"0"]
-    if rate != UNCHANGED:
-        items += [b"rate", b"%d %d" % _rate(rate, parts) if rate is not None else b""]
-    if burst != UNCHANGED:
-        items += [b"burst", _count(burst, "burst", parts)]
-    if concurrency != UNCHANGED:
-        items += [b"concurrency", _count(concurrency, "concurrency", parts)]
-    if max_lateness != UNCHANGED:
-        latest = max_lateness_us(max_lateness)
-        items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
-    return items
+FIELDS = TopicSettings.__struct_fields__
+"""The settings of a topic, in the order in which lua/topic/configure.lua returns them."""
+
+
+def configure(keys: TopicKeys, settings: TopicSettings, share: Share = WHOLE_TOPIC) -> ScriptCall[Defaults]:
+    """Sets what is given. Settings and answer are of the whole topic; a partition keeps its ``share``. Raises ``BadInput`` for
+    limits that cannot be divided."""
+    return _configure(keys, share, settings.encode(share[1]), lambda reply: _defaults(reply, share[1]))
 
 
 def _configure(

@@ -16,13 +16,13 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
-from tarry.values.rates import RateLike
 from tarry.verbs.jobs import add, merge, pop, settings, views
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
-from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
+from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
+from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
@@ -230,30 +230,19 @@ class TopicVerbs(Partitions[T]):
     def resume(self) -> Operation[None]:
         return self._on_each(lambda verbs: verbs.resume(), lambda ends: None)
 
-    def configure(
-        self,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        keep: Duration | None,
-        rate: RateLike | None = UNCHANGED,
-        burst: int | None = UNCHANGED,
-        concurrency: int | None = UNCHANGED,
-        max_lateness: Duration | None = UNCHANGED,
-    ) -> Operation[Defaults]:
-        """Sets the topic's options. Each partition keeps its share of the limits; arguments and answer are of the whole topic."""
-        given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
-        if any(one != UNCHANGED for one in given):  # else it only reads them
+    def configure(self, given: TopicSettings) -> Operation[Defaults]:
+        """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
+        if given.changes():  # else it only reads them
             names.refuse_dots(self.context.name, "topic")
-        return self._dispatch(lambda only: only.configure(*given), lambda parts: self._configure(parts, given))
+        return self._dispatch(lambda only: only.configure(given), lambda parts: self._configure(parts, given))
 
-    def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: tuple[Any, ...]) -> Flow[Defaults]:
+    def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: TopicSettings) -> Flow[Defaults]:
         """Sets the options of the first partition, and copies all that it has to the others, so that nothing stays half done. A
         partition with a later change, because a fail-over lost the first one's, is overwritten once the first has counted past
         it."""
         first, *rest = partitions
-        stored = yield from ask(
-            settings.configure_first(first.keys, first.share, settings.encode_settings(len(partitions), *given))
-        )
+        items = given.encode(len(partitions))
+        stored = yield from ask(settings.configure_first(first.keys, first.share, items))
         for _ in range(MOST_CONFIGURE_TRIES):
             later = (yield from self._copy_settings(rest, stored)) if rest and stored.number else 0
             if not later:

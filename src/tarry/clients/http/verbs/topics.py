@@ -28,7 +28,6 @@ from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
-from tarry.values.rates import RateLike
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import add, by_id, holders, settings, settle, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
@@ -36,9 +35,10 @@ from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.verbs.jobs.partition import UNCHANGED, require_several
+from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.records import NO_NONCE
+from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
@@ -242,29 +242,14 @@ class HTTPTopicVerbs(Generic[T]):
     def resume(self) -> HTTPRequest[None]:
         return self.request(topics.RESUME)
 
-    def configure(
-        self,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        keep: Duration | None,
-        rate: RateLike | None = UNCHANGED,
-        burst: int | None = UNCHANGED,
-        concurrency: int | None = UNCHANGED,
-        max_lateness: Duration | None = UNCHANGED,
-    ) -> HTTPRequest[Defaults]:
-        settings.encode_settings(1, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
-        spans = {"ttr": ttr, "keep": keep, "max_lateness": max_lateness}
-        others: dict[str, Any] = {
-            "max_attempts": max_attempts,
-            "burst": burst,
-            "concurrency": concurrency,
-            "rate": rate,
-        }
-        if rate is not None and rate != UNCHANGED:
-            count, us = rates.parse_rate(rate)
-            others["rate"] = f"{count}/{us}us"
-        fields: dict[str, Any] = {name: optional_span(span) for name, span in spans.items() if span != UNCHANGED}
-        fields |= {name: value for name, value in others.items() if value != UNCHANGED}
+    def configure(self, given: TopicSettings) -> HTTPRequest[Defaults]:
+        given.encode(1)
+        fields = given.changes()
+        for name in {"ttr", "keep", "max_lateness"} & fields.keys():
+            fields[name] = optional_span(fields[name])
+        if fields.get("rate") is not None:
+            count, us = rates.parse_rate(fields["rate"])
+            fields["rate"] = f"{count}/{us}us"
         return self.request(topics.CONFIGURE, body=topic_models.Configure(**fields))
 
     def purge(self, state: State | None) -> HTTPRequest[int]:
