@@ -286,7 +286,15 @@ class Topic(Generic[T]):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
-        given = TopicSettings(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+        given = TopicSettings(
+            ttr=ttr,
+            max_attempts=max_attempts,
+            keep=keep,
+            rate=rate,
+            burst=burst,
+            concurrency=concurrency,
+            max_lateness=max_lateness,
+        )
         return self.engine.run(self.verbs.configure(given))
 
     def purge(self, state: State | None = None) -> int:

@@ -46,7 +46,15 @@ def worker(
     format = "json" if session.json else log
     log_setup.configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
     try:
-        code = _run(session, app, processes, topics, concurrency, format, log_level)
+        code = _run(
+            session=session,
+            app=app,
+            processes=processes,
+            topics=topics,
+            concurrency=concurrency,
+            log=format,
+            log_level=log_level,
+        )
     except TarryError as fault:
         if format != "json":
             raise

@@ -101,13 +101,13 @@ class Heartbeat:
             stopping=self.stopping,
             topics=[
                 WorkerTopic(
-                    consumer.topic.name,
-                    tuple(target.name for target in self._handlers[consumer.topic.name]),
-                    consumer.slots,
-                    len(jobs),
-                    len(consumer.overruns),
-                    () if consumer.settler.unknown is None else consumer.settler.unknown.lines(),
-                    _attempt_limits(self._handlers[consumer.topic.name]),
+                    name=consumer.topic.name,
+                    handlers=tuple(target.name for target in self._handlers[consumer.topic.name]),
+                    slots=consumer.slots,
+                    busy=len(jobs),
+                    overrun=len(consumer.overruns),
+                    unknown=() if consumer.settler.unknown is None else consumer.settler.unknown.lines(),
+                    max_attempts=_attempt_limits(self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running
             ],

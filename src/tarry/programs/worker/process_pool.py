@@ -131,7 +131,13 @@ class ProcessPool:
         config = client.engine.config
         settings = {"namespace": config.namespace, "max_body": config._max_body, "patience": config.patience.bound}
         self._setup = Setup(
-            os.getpid(), config.address.full_url, settings, main_module(), log_setup.configured, name, app
+            parent=os.getpid(),
+            url=config.address.full_url,
+            client=settings,
+            main=main_module(),
+            logging=log_setup.configured,
+            name=name,
+            app=app,
         )
         self._size = size
         self._idle: list[ChildProcess] = []

@@ -117,14 +117,31 @@ class Registry(ScheduleDecorators):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale, run)
+        options = RunOptions.of(
+            timeout=timeout,
+            retry=retry,
+            max_attempts=max_attempts,
+            cancel=cancel_when_lost,
+            max_lateness=max_lateness,
+            on_stale=on_stale,
+            run=run,
+        )
 
         def register(function: F) -> F:
             handler = handlers.inspect_handler(function, type)
             target = options.target(handler.name, handler.is_async, make_call(handler))
             if run == "process":
                 kind = handler.type
-                process = name_function(function, handler.name, handler.is_async, topic, "", self, target.call, kind)
+                process = name_function(
+                    function=function,
+                    name=handler.name,
+                    is_async=handler.is_async,
+                    topic=topic,
+                    task="",
+                    registry=self,
+                    call=target.call,
+                    kind=kind,
+                )
                 target = replace(target, process=process)
             usual = _usual_slots(handler.is_async, run)
             self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, handler.type, target)

@@ -86,14 +86,30 @@ class RunOptions:
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
         latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
-        return RunOptions(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale, check_run(run))
+        return RunOptions(
+            timeout_s=seconds,
+            retry=check_policy(retry),
+            max_attempts=max_attempts,
+            cancel_when_lost=cancel,
+            latest=latest,
+            on_stale=on_stale,
+            run=check_run(run),
+        )
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.latest is not None:
             if self.on_stale is not None and handlers.is_async(self.on_stale) is not is_async:
                 raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
             call = drop_when_late(call, is_async, self.latest, self.on_stale)
-        return Target(name, is_async, call, self.timeout_s, self.retry, self.max_attempts, self.cancel_when_lost)
+        return Target(
+            name=name,
+            is_async=is_async,
+            call=call,
+            timeout_s=self.timeout_s,
+            retry=self.retry,
+            max_attempts=self.max_attempts,
+            cancel_when_lost=self.cancel_when_lost,
+        )
 
 
 class Task(Generic[P, R]):
@@ -124,7 +140,13 @@ class Task(Generic[P, R]):
         if options.run == "process":
             awaited = handlers.is_async(function)
             self._process = name_function(
-                function, self.name, awaited, self.registered_topic, self.name, registry, self._run
+                function=function,
+                name=self.name,
+                is_async=awaited,
+                topic=self.registered_topic,
+                task=self.name,
+                registry=registry,
+                call=self._run,
             )
         update_wrapper(self, function)
 

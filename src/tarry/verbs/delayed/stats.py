@@ -68,6 +68,17 @@ def queue_stats(context: QueueContext[Any]) -> ScriptCall[QueueStats]:
         now, waiting, overdue, ready, poison, leaving, movers, head, format = reply
         known = None if format is None else format.decode("ascii", "replace").split(" ")[0]
         due = None if head is None else as_datetime(round(float(head)) * MILLISECOND)
-        return QueueStats(context.name, as_datetime(now), waiting, overdue, ready, poison, leaving, movers, due, known)
+        return QueueStats(
+            queue=context.name,
+            now=as_datetime(now),
+            waiting=waiting,
+            overdue=overdue,
+            ready=ready,
+            poison=poison,
+            leaving=leaving,
+            movers=movers,
+            next_due=due,
+            format=known,
+        )
 
     return ScriptCall(STATS, (*context.keys, leaving_key(context.keys)), (), decode)

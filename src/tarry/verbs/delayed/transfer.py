@@ -65,7 +65,18 @@ class TransferResult:
 def _parse_result(reply: Reply) -> TransferResult:
     now, wait, seat, left, moved, aside, believed, ahead, anchor, *payloads = reply
     known = Anchor(int(anchor[0]), anchor[1], anchor[2]) if anchor else None
-    return TransferResult(now, wait, seat, left, moved, aside, bool(believed), ahead, known, payloads)
+    return TransferResult(
+        now=now,
+        wait=wait,
+        seat=seat,
+        left=left,
+        moved=moved,
+        set_aside=aside,
+        assumed_places=bool(believed),
+        due_ahead=ahead,
+        anchor=known,
+        payloads=payloads,
+    )
 
 
 def transfer(

@@ -206,13 +206,13 @@ def _defaults(reply: Reply, parts: int) -> Defaults:
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, latest = (int(arg) if arg is not None else None for arg in reply[4:7])
     return Defaults(
-        as_timedelta(ttr if ttr is not None else TTR_US),
-        MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
-        as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
-        rate,
-        None if rate is None else burst if burst is not None else default_burst(rate, parts),
-        concurrency,
-        None if latest is None else as_timedelta(latest),
+        ttr=as_timedelta(ttr if ttr is not None else TTR_US),
+        max_attempts=MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
+        keep=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
+        rate=rate,
+        burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),
+        concurrency=concurrency,
+        max_lateness=None if latest is None else as_timedelta(latest),
     )
 
 

@@ -100,7 +100,15 @@ def count_waiting(keys: LockKeys) -> Command[int]:
 def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
     seen = yield from ask(read_lock(name, keys))
     count = yield from ask(count_waiting(keys))
-    return LockState(seen.name, seen.held, seen.holder, seen.depth, seen.token, seen.remaining, count)
+    return LockState(
+        name=seen.name,
+        held=seen.held,
+        holder=seen.holder,
+        depth=seen.depth,
+        token=seen.token,
+        remaining=seen.remaining,
+        waiting=count,
+    )
 
 
 def scan_locks(cursor: bytes) -> tuple[bytes, ...]:

@@ -270,8 +270,16 @@ class ZooKeeperBackend:
             if found is not None:
                 data, stat = found
                 who = parse_node(data).who or f"session {stat.session:#x}"
-                return LockState(name, True, who, 1, stat.czxid, None, len(line) - index - 1)
-        return LockState(name, False, None, 0, None, None, 0)
+                return LockState(
+                    name=name,
+                    held=True,
+                    holder=who,
+                    depth=1,
+                    token=stat.czxid,
+                    remaining=None,
+                    waiting=len(line) - index - 1,
+                )
+        return LockState(name=name, held=False, holder=None, depth=0, token=None, remaining=None, waiting=0)
 
     def force_release(self, name: str) -> Steps[bool]:
         base = self.base_of(name)

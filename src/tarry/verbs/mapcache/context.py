@@ -113,7 +113,16 @@ def context_of(
     channels = (theirs.created, theirs.updated, theirs.removed, theirs.expired)
     keys = map_keys((*parts, *channels), names.prefix_name("tarry", redisson_name))
     sharded = b"1" if cluster else b"0"
-    return MapContext(name, keys, theirs.latch.encode(), theirs.leases.encode(), key_codec, codec, sharded, random)
+    return MapContext(
+        name=name,
+        keys=keys,
+        evictor_latch=theirs.latch.encode(),
+        leases=theirs.leases.encode(),
+        key_codec=key_codec,
+        codec=codec,
+        sharded=sharded,
+        random=random,
+    )
 
 
 def _encoded(codec: Codec[Any], value: Any, what: str) -> bytes:

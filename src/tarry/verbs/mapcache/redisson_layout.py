@@ -204,15 +204,15 @@ class RedissonLayout:
             waiting = max(expired, 0)
             mode: Mode = "LFU" if lfu else "LRU"
             found = MapStats(
-                name,
-                as_datetime(now),
-                stored - waiting,
-                waiting,
-                as_datetime(next_ms * MILLISECOND) if next_ms else None,
-                most if most > 0 else None,
-                mode,
-                bool(listened),
-                keepers,
+                name=name,
+                now=as_datetime(now),
+                size=stored - waiting,
+                expired=waiting,
+                next_expiry=as_datetime(next_ms * MILLISECOND) if next_ms else None,
+                max_size=most if most > 0 else None,
+                mode=mode,
+                listened=bool(listened),
+                keepers=keepers,
             )
             return found, expired >= 0
 

@@ -91,7 +91,17 @@ def unpack(id: bytes, stored: bytes) -> ScheduleRecord:
     except Exception as fault:
         raise BadInput(f"schedule {_text(id)}: it is damaged; delete it.") from fault
     value = stored[at + r + a :]
-    return ScheduleRecord(id.decode(), bool(paused), int(after), int(changed), fired, skipped, recurrence, about, value)
+    return ScheduleRecord(
+        id=id.decode(),
+        paused=bool(paused),
+        after=int(after),
+        changed=int(changed),
+        fired=fired,
+        skipped=skipped,
+        recurrence=recurrence,
+        options=about,
+        value=value,
+    )
 
 
 def unpack_damaged(id: bytes, stored: bytes) -> ScheduleRecord:
@@ -100,7 +110,18 @@ def unpack_damaged(id: bytes, stored: bytes) -> ScheduleRecord:
         return unpack(id, stored)
     except BadInput:
         name = id.decode("utf-8", "replace")
-        return ScheduleRecord(name, False, 0, 0, 0, 0, Recurrence(), ScheduleOptions(), b"", damaged=True)
+        return ScheduleRecord(
+            id=name,
+            paused=False,
+            after=0,
+            changed=0,
+            fired=0,
+            skipped=0,
+            recurrence=Recurrence(),
+            options=ScheduleOptions(),
+            value=b"",
+            damaged=True,
+        )
 
 
 def _text(id: bytes) -> str:

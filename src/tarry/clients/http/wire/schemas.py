@@ -194,7 +194,15 @@ def _field(name: str, hint: Any, info: Any, renamed: Mapping[str, str]) -> _Fiel
     if info is not None and not info.required:
         make = info.default_factory
         default = info.default if make is msgspec.NODEFAULT else msgspec.field(default_factory=make)
-    return _Field(name, renamed.get(name, name) + suffix, kind, out, back, default, info is None)
+    return _Field(
+        name=name,
+        wire_name=renamed.get(name, name) + suffix,
+        kind=kind,
+        out=out,
+        back=back,
+        default=default,
+        derived=info is None,
+    )
 
 
 def _conversion(hint: Any) -> tuple[str, Any, Convert | None, Convert | None]:

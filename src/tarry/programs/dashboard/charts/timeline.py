@@ -135,12 +135,34 @@ async def whole_timeline(topic: HasHistogram, *, parts: int = 1) -> TimeLine:
         begin = part.start if not late else part.start - part.width
         step_s = seconds / len(part.counts)
         plots.append(
-            Plot(name, look, begin, step_s, counts, path if late else "", "" if late else path, sum(counts), marks)
+            Plot(
+                name=name,
+                look=look,
+                start=begin,
+                step_s=step_s,
+                counts=counts,
+                late=path if late else "",
+                due="" if late else path,
+                total=sum(counts),
+                marks=marks,
+            )
         )
     now, last = found[0].now, found[-1]
     later = bars_path((after,), height)
     end = last.start + last.width * len(last.counts)
-    plots.append(Plot(LATER[1], LATER[0], end, 86400.0 * 30, (after,), "", later, after, (AxisMark(0.0, "1 d"),)))
+    plots.append(
+        Plot(
+            name=LATER[1],
+            look=LATER[0],
+            start=end,
+            step_s=86400.0 * 30,
+            counts=(after,),
+            late="",
+            due=later,
+            total=after,
+            marks=(AxisMark(0.0, "1 d"),),
+        )
+    )
     return TimeLine(now, tuple(plots), 0, 0, top)
 
 
@@ -185,7 +207,19 @@ def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str)
         for at in axes.marks(part.start, end, 7)
     )
     here = now if 0 <= now <= 1 else None
-    plot = Plot(name, look, part.start, step_s, counts, late, due, sum(counts), marks, here, axes.label_style(span_s))
+    plot = Plot(
+        name=name,
+        look=look,
+        start=part.start,
+        step_s=step_s,
+        counts=counts,
+        late=late,
+        due=due,
+        total=sum(counts),
+        marks=marks,
+        now=here,
+        style=axes.label_style(span_s),
+    )
     return TimeLine(part.now, (plot,), part.before, part.after, top)
 
 

@@ -57,7 +57,15 @@ async def view(visit: Visit) -> dict[str, Any]:
     if job.state == "ready" and not held and job.due is not None:
         ahead = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, "ready", None, job.due))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
-    known = JobFacts(job, stats, defaults, workers, held and job.state == "ready", ahead, pace)
+    known = JobFacts(
+        job=job,
+        stats=stats,
+        defaults=defaults,
+        workers=workers,
+        timed_out=held and job.state == "ready",
+        ahead=ahead,
+        pace=pace,
+    )
     return {
         "topic": topic.name,
         "job": job,

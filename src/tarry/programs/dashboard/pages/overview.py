@@ -97,7 +97,16 @@ def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInf
     rate_in, rate_out = history.rate("added", RATES_S), history.rate("finished", RATES_S)
     waits = bool(stats.delayed or stats.ready or stats.reserved)
     consumed = not waits or has_consumer(visit, stats, workers)
-    return TopicRow(stats, line, lately, rate_in, rate_out, overdue(stats), is_late(stats), consumed)
+    return TopicRow(
+        stats=stats,
+        line=line,
+        lately=lately,
+        rate_in=rate_in,
+        rate_out=rate_out,
+        overdue=overdue(stats),
+        late=is_late(stats),
+        has_consumer=consumed,
+    )
 
 
 def has_consumer(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:

@@ -92,7 +92,15 @@ async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
     )
     due = as_datetime(int(float(first[1])) * MILLISECOND) - now if first else None
     late = -due if due is not None and due < timedelta(0) else None
-    return QueueView(name, delayed, ready, poison, movers, due if late is None else None, late)
+    return QueueView(
+        name=name,
+        delayed=delayed,
+        ready=ready,
+        poison=poison,
+        movers=movers,
+        next_due=due if late is None else None,
+        late=late,
+    )
 
 
 async def view(visit: Visit) -> dict[str, Any]:

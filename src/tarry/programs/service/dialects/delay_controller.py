@@ -123,7 +123,17 @@ def routes_of(namespace: str) -> RouteTable:
         or_null=True,
         namespace=namespace,
         answers_head=False,
-        example=Example(answer=ReservedJob(10_000, 3, "tag:testid:3", 0, "RESERVED", "test", 10_000)),
+        example=Example(
+            answer=ReservedJob(
+                delayTime=10_000,
+                id=3,
+                message="tag:testid:3",
+                retryCount=0,
+                status="RESERVED",
+                topic="test",
+                ttrTime=10_000,
+            )
+        ),
     )
     async def pop(request: ServiceRequest) -> ReservedJob | PlainResponse:
         """Article 001: pops a job that is due, or answers `null`."""
@@ -134,7 +144,13 @@ def routes_of(namespace: str) -> RouteTable:
         message = None if job.body[0] == b"null" else by_id.text_of(job.body)
         delay = by_id.header_number(job, "delayTime")
         return ReservedJob(
-            delay, _number(job.id), message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS)
+            delayTime=delay,
+            id=_number(job.id),
+            message=message,
+            retryCount=job.attempt - 1,
+            status="RESERVED",
+            topic=job.topic,
+            ttrTime=round(job.ttr / _MS),
         )
 
     @table.route(

@@ -174,11 +174,11 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     found = await request.client.engine.run(flow)
     done = payload.dry_run or found.refused > 0 or found.moved < payload.limit
     return topic_answers.MigratedShown(
-        found.moved,
-        found.refused,
-        found.reserved,
-        found.schedules,
-        found.schedules_refused,
-        list(found.options),
-        done,
+        moved=found.moved,
+        refused=found.refused,
+        reserved=found.reserved,
+        schedules=found.schedules,
+        schedules_refused=found.schedules_refused,
+        options=list(found.options),
+        done=done,
     )

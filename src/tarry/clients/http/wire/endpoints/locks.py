@@ -10,7 +10,15 @@ from tarry.verbs.locks.models import LockState
 
 _PATH = {"lock": "stock"}
 _HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
-_SHOWN = LockState("stock", True, _HOLDER, 1, 1800000000000000, timedelta(seconds=28.5), 2)
+_SHOWN = LockState(
+    name="stock",
+    held=True,
+    holder=_HOLDER,
+    depth=1,
+    token=1800000000000000,
+    remaining=timedelta(seconds=28.5),
+    waiting=2,
+)
 
 LIST_HELD = Endpoint(
     "GET",

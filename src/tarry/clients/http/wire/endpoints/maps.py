@@ -10,7 +10,17 @@ from tarry.verbs.mapcache.models import MapStats
 
 _PATH = {"map": "prices"}
 _NOW = datetime(2027, 1, 15, 8, 0, tzinfo=timezone.utc)
-_SIZE = MapStats("prices", _NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
+_SIZE = MapStats(
+    name="prices",
+    now=_NOW,
+    size=12,
+    expired=3,
+    next_expiry=_NOW + timedelta(seconds=20),
+    max_size=1000,
+    mode="LRU",
+    listened=True,
+    keepers=2,
+)
 
 SIZE = Endpoint(
     "GET",

@@ -23,7 +23,9 @@ from tarry.verbs.delayed.transfer import SetAside
 _PATH = {"queue": "DelayMessage"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
 _ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
-_STATS = QueueStats("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE)
+_STATS = QueueStats(
+    queue="DelayMessage", now=_DUE, waiting=12, overdue=0, ready=3, poison=0, leaving=0, movers=2, next_due=_DUE
+)
 
 OFFER = Endpoint(
     "POST",

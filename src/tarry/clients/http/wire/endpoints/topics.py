@@ -18,7 +18,15 @@ _STATS = Stats(
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
     lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
 )  # fmt: skip
-_DEFAULTS = Defaults(timedelta(minutes=1), 20, timedelta(days=30), None, None, None, None)
+_DEFAULTS = Defaults(
+    ttr=timedelta(minutes=1),
+    max_attempts=20,
+    keep=timedelta(days=30),
+    rate=None,
+    burst=None,
+    concurrency=None,
+    max_lateness=None,
+)
 
 NAMES = Endpoint(
     "GET",
@@ -129,6 +137,10 @@ MIGRATE = Endpoint(
     body_model=topic_models.Migrate,
     gives=topic_answers.MIGRATED,
     example=Example(
-        topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
+        topic_models.Migrate("orders-8"),
+        topic_answers.MigratedShown(
+            moved=998, refused=0, reserved=3, schedules=1, schedules_refused=0, options=["ttr"], done=True
+        ),
+        _PATH,
     ),
 )
