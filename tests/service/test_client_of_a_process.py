@@ -1,0 +1,237 @@
+"""``HTTPClient`` passes the same story as ``Client``: with a token, while the service drains, is killed and started again, and
+while connections break. The service is a process, and the connections are real."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from service.test_process import Process, Start, start  # noqa: F401  # a fixture
+from tarry.verbs import tokens
+from until import until
+
+pytestmark = pytest.mark.slow
+PATIENCE = "60s"
+"""A service that starts on a busy machine takes seconds."""
+
+
+def story(client: Any, between: Callable[[], object] = lambda: None) -> list[Any]:
+    """What a job goes through, and what its client is told of it."""
+    topic, told = client.topic("orders"), list[Any]()
+    added = topic.add({"order": 7}, id="7", headers={"from": "shop"})
+    told.append((added.id, added.created, added.state))
+    between()
+    told.append([one.state for one in topic.add_many([8, 9], delay="1h")])
+    job = topic.pop(wait="30s")
+    told.append((job.id, job.body, job.headers, job.attempt))
+    between()
+    topic.touch(job, "5m")
+    topic.release(job, 0, reason="not yet")
+    job = topic.pop(wait="30s")
+    told.append((job.id, job.attempt))
+    between()
+    topic.bury(job, "no such order")
+    told += [topic.get("7").reason, topic.kick("7"), topic.kick("unknown")]
+    job = client.pop("empty", topic, wait="30s")
+    between()
+    with pytest.raises(tarry.JobExists):
+        topic.add("another", id="7")
+    topic.finish(job)
+    with pytest.raises(tarry.StaleReceipt):
+        topic.touch(job, "5m")
+    told += [[job.body for job in topic.list()], topic.purge()]
+    stats = topic.stats()
+    told.append((stats.added, stats.popped, stats.finished, stats.released, stats.died, stats.kicked, stats.lost))
+    return told
+
+
+@pytest.fixture
+def expected(valkey_url: str, namespace: str) -> list[Any]:
+    """The story of a client of the server itself."""
+    with tarry.Client(valkey_url, namespace=f"{namespace}-near") as client:
+        return story(client)
+
+
+class Service:
+    """A service that is stopped, and started again at the same port."""
+
+    def __init__(self, start: Start, namespace: str) -> None:  # noqa: F811
+        self._start = start
+        self._words = ("--namespace", namespace, "--no-dialects", "--drain", "200ms")
+        self.process: Process = start(*self._words)
+        self.url = self.process.url
+        self.starts = 1
+
+    def stop(self, sent: signal.Signals) -> None:
+        self.process.child.send_signal(sent)
+        self.process.ended()
+
+    def start_again(self) -> None:
+        self.starts += 1
+        self.process = self._start(*self._words, "--port", self.url.rpartition(":")[2])
+        assert self.process.url == self.url
+
+    def held_requests(self) -> float:
+        """How many requests wait at the service."""
+        text = httpx.get(f"{self.url}/metrics", timeout=20).text
+        return float(text.split("\ntarry_http_requests_held ")[1].split("\n")[0])
+
+
+@pytest.fixture
+def service(start: Start, namespace: str) -> Service:  # noqa: F811
+    return Service(start, namespace)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
+def test_the_story_goes_on_while_the_service_is_restarted(
+    service: Service, expected: list[Any], sent: signal.Signals
+) -> None:
+    """Stopped in the background, at any step of the story, and started again: the client sends its request again."""
+    with tarry.HTTPClient(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
+
+        def restart() -> None:
+            service.stop(sent)
+            elsewhere.submit(service.start_again)  # while the next verb is sent already
+
+        assert story(client, restart) == expected
+    assert service.starts == 5
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
+def test_a_waiting_pop_outlives_a_restart_of_the_service(service: Service, sent: signal.Signals) -> None:
+    with tarry.HTTPClient(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
+        topic = client.topic("orders")
+        waiting = elsewhere.submit(topic.pop, wait="2m")
+        until(lambda: service.held_requests() == 1)
+        service.stop(sent)
+        service.start_again()
+        until(lambda: service.held_requests() == 1)
+        topic.add("tea")
+        job = waiting.result(60)
+        assert job is not None
+        assert (job.body, job.attempt) == ("tea", 1)
+        job.finish()
+        assert topic.stats().popped == 1
+
+
+class Cutter:
+    """Passes connections on to a service, until they are cut."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._clients: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._pass_on, args=(client,)))
+                self._threads[-1].start()
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._to)) as service, suppress(OSError):
+            self._clients.append(client)
+            ends = {client: service, service: client}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    part = end.recv(65536)
+                    if not part:
+                        return
+                    ends[end].sendall(part)
+
+    def cut(self) -> None:
+        """Breaks every connection."""
+        clients, self._clients = self._clients, []
+        for client in clients:
+            with suppress(OSError):  # it may have ended already
+                client.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(10)
+
+
+@pytest.fixture
+def cutter(service: Service) -> Iterator[Cutter]:
+    made = Cutter(int(service.url.rpartition(":")[2]))
+    yield made
+    made.close()
+
+
+def test_the_story_goes_on_while_connections_break(cutter: Cutter, expected: list[Any]) -> None:
+    with tarry.HTTPClient(cutter.url, patience=PATIENCE) as client:
+        assert story(client, cutter.cut) == expected
+
+
+def test_a_waiting_pop_outlives_its_connection(service: Service, cutter: Cutter) -> None:
+    """What the service handed out to the lost connection comes back: the job is there once, and its attempt is the first."""
+    with (
+        tarry.HTTPClient(cutter.url, patience=PATIENCE) as client,
+        tarry.HTTPClient(service.url) as direct,
+        ThreadPoolExecutor(1) as elsewhere,
+    ):
+        waiting = elsewhere.submit(client.topic("orders").pop, wait="2m")
+        until(lambda: service.held_requests() == 1)
+        cutter.cut()
+        direct.topic("orders").add("tea")
+        job = waiting.result(60)
+        assert job is not None
+        assert (job.body, job.attempt) == ("tea", 1)
+        direct.topic("orders").finish(job)
+
+
+def test_the_story_with_a_token(start: Start, valkey_url: str, namespace: str, expected: list[Any]) -> None:  # noqa: F811
+    with ExitStack() as stack:
+        server = stack.enter_context(tarry.Client(valkey_url))
+
+        def token(*scopes: Any) -> tuple[str, str]:
+            text, id, record = tokens.create_token(os.urandom, scopes)
+            server.engine.run(tokens.store_token(namespace, id, record))
+            stack.callback(lambda: server.engine.run(tokens.delete_token(namespace, id)))
+            return text, id
+
+        def client(token: str | None) -> Any:
+            return stack.enter_context(tarry.HTTPClient(url, token=token))
+
+        (full, id), (produce, _), (view, _) = token("admin"), token("produce"), token("view")
+        url = start("--namespace", namespace, "--no-dialects").url
+        admin, producer, viewer, stranger = map(client, (full, produce, view, None))
+        assert story(admin) == expected
+        assert producer.topic("orders").add("tea", id="1").created
+        assert viewer.topic("orders").stats().ready == 1
+        for refused in (
+            producer.topic("orders").pop,
+            lambda: viewer.topic("orders").add("milk"),
+            lambda: producer.topic("orders").purge(),
+            stranger.topics,
+        ):
+            with pytest.raises(tarry.NotAllowed):
+                refused()
+        server.engine.run(tokens.delete_token(namespace, id))
+
+        def is_refused() -> bool:
+            try:
+                admin.topics()
+            except tarry.NotAllowed:
+                return True
+            return False
+
+        until(is_refused)
