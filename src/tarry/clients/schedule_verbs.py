@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tarry.clients.config import ClientConfig
+from tarry.clients.handle_verbs import server_verbs
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
 from tarry.errors import BadInput
@@ -202,10 +203,7 @@ class ScheduleVerbs:
 
     def verbs(self, topic: Any) -> TopicVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
-        found: Any = topic.verbs if hasattr(topic, "verbs") else self.config.verbs(topic, None)
-        if not isinstance(found, TopicVerbs):
-            raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
-        return found
+        return server_verbs(topic) if hasattr(topic, "verbs") else self.config.verbs(topic, None)
 
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context

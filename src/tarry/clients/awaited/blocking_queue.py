@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, Event
 from tarry.clients.awaited.operators import CollectionOperators
 from tarry.clients.config import wait_seconds
+from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
 from tarry.clients.shared_queues import failure_reason
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
@@ -18,7 +19,6 @@ from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
-from tarry.verbs.delayed.verbs import BlockingQueueVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -34,7 +34,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     consumer that dies loses the element that it took. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, engine: HandleEngine, verbs: BlockingQueueVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: BlockingQueueHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

@@ -19,6 +19,7 @@ from tarry.clients.awaited.schedules import AsyncSchedules
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.guarded_queues import guarded_context
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.handles import handle_of
 from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy, map_verbs
@@ -204,9 +205,11 @@ class AsyncClient:
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return await self.engine.run(dry_run_to_topic(source.verbs.context, chosen.verbs))
+            return await self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
         await self.engine.register_topic(chosen.name)
-        return await self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, redirect=redirect))
+        return await self.engine.run(
+            move_to_topic(source.verbs.context, server_verbs(chosen), progress, redirect=redirect)
+        )
 
     async def migrate(
         self,
@@ -232,7 +235,10 @@ class AsyncClient:
         refuse_services("migrate", mine, to)
         same = mine.engine.config.address == to.engine.config.address
         migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
-        here, there = await self.engine.run(mine.verbs.partitions()), await to.engine.run(to.verbs.partitions())
+        here, there = (
+            await self.engine.run(server_verbs(mine).partitions()),
+            await to.engine.run(server_verbs(to).partitions()),
+        )
         if not dry_run:
             await to.engine.register_topic(to.name)
         engines = (mine.engine, to.engine)

@@ -13,7 +13,7 @@ from tarry.clients.awaited.duty_loop import DutyLoop
 from tarry.clients.awaited.loader import load
 from tarry.clients.awaited.map_listener import AsyncMapListener
 from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
-from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
 from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
@@ -284,7 +284,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     async def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         return await self._run(self._verbs.page(cursor))
 
-    async def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+    async def _run(self, operation: Operation[T]) -> T:
         if self._has_policy:
             self._ensure_evictor()
         return await self._engine.run(operation)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.schedule_verbs import Schedule, ScheduleVerbs, Timing
+from tarry.clients.handle_verbs import ScheduleHandleVerbs
+from tarry.clients.schedule_verbs import Schedule, Timing
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules.records import Missed
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class AsyncSchedules:
     """Schedules, which add jobs again and again. The clients that pop the topic add them: there is no scheduler to run."""
 
-    def __init__(self, engine: HandleEngine, verbs: ScheduleVerbs) -> None:
+    def __init__(self, engine: HandleEngine, verbs: ScheduleHandleVerbs) -> None:
         self._engine = engine
         self._verbs = verbs
 

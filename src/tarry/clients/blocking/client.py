@@ -20,6 +20,7 @@ from tarry.clients.blocking.schedules import Schedules
 from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.guarded_queues import guarded_context
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.handles import handle_of
 from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy, map_verbs
@@ -198,9 +199,9 @@ class Client:
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return self.engine.run(dry_run_to_topic(source.verbs.context, chosen.verbs))
+            return self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
         self.engine.register_topic(chosen.name)
-        return self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, redirect=redirect))
+        return self.engine.run(move_to_topic(source.verbs.context, server_verbs(chosen), progress, redirect=redirect))
 
     def migrate(
         self,
@@ -226,7 +227,10 @@ class Client:
         refuse_services("migrate", mine, to)
         same = mine.engine.config.address == to.engine.config.address
         migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
-        here, there = self.engine.run(mine.verbs.partitions()), to.engine.run(to.verbs.partitions())
+        here, there = (
+            self.engine.run(server_verbs(mine).partitions()),
+            to.engine.run(server_verbs(to).partitions()),
+        )
         if not dry_run:
             to.engine.register_topic(to.name)
         engines = (mine.engine, to.engine)

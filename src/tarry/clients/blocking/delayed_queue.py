@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from tarry.clients.blocking.operators import CollectionOperators
+from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
-from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
@@ -26,7 +26,7 @@ class DelayedQueue(CollectionOperators[T]):
     Made by ``client.delayed_queue(name)``. A handle: to make it, close it or lose it changes nothing on the server.
     """
 
-    def __init__(self, engine: HandleEngine, verbs: DelayedQueueVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: DelayedQueueHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

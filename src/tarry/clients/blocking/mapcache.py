@@ -14,7 +14,7 @@ from tarry.clients.blocking.duty_loop import DutyLoop
 from tarry.clients.blocking.loader import load
 from tarry.clients.blocking.map_listener import MapListener
 from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
-from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
 from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
@@ -279,7 +279,7 @@ class MapCache(DictMethods[K, V]):
     def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         return self._run(self._verbs.page(cursor))
 
-    def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+    def _run(self, operation: Operation[T]) -> T:
         if self._has_policy:
             self._ensure_evictor()
         return self._engine.run(operation)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.blocking.job import Job
+from tarry.clients.handle_verbs import TopicHandleVerbs
 from tarry.core.watch import PopAnswer
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
@@ -17,7 +18,6 @@ from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOpt
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
-from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Topic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, engine: HandleEngine, verbs: TopicVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tarry.clients.config import LARGEST_BODY, queue_format_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
@@ -34,12 +34,8 @@ from tarry.verbs.workers import WorkerInfo
 if TYPE_CHECKING:
     import httpx
 
-    from tarry.clients.schedule_verbs import ScheduleVerbs
-    from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
     from tarry.verbs.guarded.context import GuardedContext
-    from tarry.verbs.jobs.topic import TopicVerbs
     from tarry.verbs.mapcache.models import Backend
-    from tarry.verbs.mapcache.verbs import MapVerbs
 
 MOST_URLS = 256
 """URLs that are kept parsed: parsing takes a tenth of the processor time of a request."""
@@ -100,26 +96,19 @@ class HTTPClientConfig:
         """Returns the name unchanged: the service maps names itself."""
         return name
 
-    def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
+    def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
+        """The verbs of a topic."""
         context = TopicContext(topic, keys.topic_keys(self.namespace, topic), self.codec_for(kind), self._ids)
         return HTTPTopicVerbs(context, self.name, os.urandom, self._declared_partitions, partitions)
 
-    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
-        """The verbs of a topic."""
-        return cast("TopicVerbs[Any]", self._verbs(topic, kind, partitions))
+    def schedules(self) -> HTTPScheduleVerbs:
+        return HTTPScheduleVerbs(self.verbs)
 
-    def schedules(self) -> ScheduleVerbs:
-        return cast("ScheduleVerbs", HTTPScheduleVerbs(self._verbs))
+    def delayed(self, name: str, codec: Any, format: str | None) -> HTTPDelayedQueueVerbs[Any]:
+        return HTTPDelayedQueueVerbs(queue_context(self, name, codec, format), os.urandom)
 
-    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
-        return cast(
-            "DelayedQueueVerbs[Any]", HTTPDelayedQueueVerbs(queue_context(self, name, codec, format), os.urandom)
-        )
-
-    def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
-        return cast(
-            "BlockingQueueVerbs[Any]", HTTPBlockingQueueVerbs(queue_context(self, name, codec, None), os.urandom)
-        )
+    def blocking(self, name: str, codec: Any) -> HTTPBlockingQueueVerbs[Any]:
+        return HTTPBlockingQueueVerbs(queue_context(self, name, codec, None), os.urandom)
 
     def guarded(
         self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
@@ -130,10 +119,10 @@ class HTTPClientConfig:
         context = guarded_context(self, name, layout, kind, max_lateness, on_late)
         return context, HTTPGuardedVerbs(with_late_policy(context, on_late), os.urandom)
 
-    def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> MapVerbs[Any, Any]:
+    def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> HTTPMapVerbs:
         """Looking at a map."""
         context = map_verbs(self, name, codec, key_codec, backend).context
-        return cast("MapVerbs[Any, Any]", HTTPMapVerbs(context, backend))
+        return HTTPMapVerbs(context, backend)
 
     @property
     def redacted(self) -> str:

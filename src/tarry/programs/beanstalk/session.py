@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.topic import pop_first
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, Command
@@ -217,7 +218,7 @@ class Session:
         async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "releases", pri=str(pri), delay=_text(delay))
             when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _due_us(job)  # without a delay: to its old place
-            dead = await tube.engine.run(tube.verbs.fail(job, when, "released", True))
+            dead = await tube.engine.run(server_verbs(tube).fail(job, when, "released", True))
             return b"BURIED\r\n" if dead else b"RELEASED\r\n"
 
         return await self._on_mine(number, release)
@@ -267,7 +268,7 @@ class Session:
     async def _pop_by_id(
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
     ) -> tuple[AsyncJob[Body], Tube] | None:
-        taken = await tube.engine.run(tube.verbs.pop_by_id(id, states))
+        taken = await tube.engine.run(server_verbs(tube).pop_by_id(id, states))
         return (tube._make_jobs(taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
@@ -276,7 +277,7 @@ class Session:
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]
             jobs = [one.job for one in held]
-            await held[0].tube.engine.run(held[0].tube.verbs.give_back(jobs, [_due_us(job) for job in jobs]))
+            await held[0].tube.engine.run(held[0].server_verbs(tube).give_back(jobs, [_due_us(job) for job in jobs]))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -364,7 +365,7 @@ class Session:
         if found is None:
             return None
         await _count(found[0], tube, "kicks")
-        await tube.engine.run(tube.verbs.fail(found[0], b"0", "kicked", False))
+        await tube.engine.run(server_verbs(tube).fail(found[0], b"0", "kicked", False))
         return True
 
     async def _pause_tube(self, name: str, delay: float) -> bytes:
@@ -391,7 +392,7 @@ async def _count(job: AsyncJob[Body], tube: Tube, what: str, **changed: str) -> 
     """Counts in the headers of a reserved job, and changes others. Raises ``StaleReceipt``."""
     headers = _headers_of(job)
     headers.update(changed, **{what: str(reports.number_in(headers, what) + 1)})
-    if not await tube.engine.run(tube.verbs.set_headers(job, headers)):
+    if not await tube.engine.run(server_verbs(tube).set_headers(job, headers)):
         raise StaleReceipt(f"Job {job.id} is not reserved any more.", id=job.id, reason="timed out", attempt=None)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_type_hints
 
 import msgspec
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import flow_of
 from tarry.errors import BadInput
 from tarry.programs.cli.progress import progress, with_progress
@@ -50,8 +51,8 @@ def add_from_file(
     """Adds the jobs of a file, with a progress bar; ``dry_run`` only checks them and prints their number."""
     topic, jobs = handle.name, new_jobs(path, raw=raw)[:limit]
     if not dry_run:
-        handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
-    flow = flow_of(handle.verbs.add_many(jobs, options, atomic=False))
+        handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
+    flow = flow_of(server_verbs(handle).add_many(jobs, options, atomic=False))
     if dry_run:
         session.print_answer({"topic": topic, "would_add": len(jobs)}, f"{topic}  {len(jobs)} jobs would be added")
         return ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.cli.commands import verb
 from tarry.programs.cli.output import count_text
@@ -127,7 +128,7 @@ def _check_topic(
 ) -> tuple[dict[str, Any], str, bool]:
     handle = client.topic(name)
     found, now = check_with_progress(handle), handle.stats()
-    parts = client.engine.run(handle.verbs.partitions())
+    parts = client.engine.run(server_verbs(handle).partitions())
     notes, ok = list(found.faults), found.ok
     if last >= len(parts) or (last >= 0 and len(parts) == 1):
         ok = False

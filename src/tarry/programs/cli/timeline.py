@@ -21,6 +21,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.workers import as_text
 
@@ -71,16 +72,16 @@ def _view_topic(topic: Topic[Any], scale: float) -> Flow[TopicView]:
     from tarry.core.requests import flow_of
     from tarry.values.durations import SECOND, duration_us
 
-    past = flow_of(topic.verbs.histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1]))
+    past = flow_of(server_verbs(topic).histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1]))
     stretches = [
         flow_of(
-            topic.verbs.histogram(
+            server_verbs(topic).histogram(
                 start, (duration_us(end) - duration_us(start)) / SECOND, max(int(columns * scale), 1), 0
             )
         )
         for _, start, end, columns in SPANS
     ]
-    requests: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
+    requests: list[Flow[Any]] = [flow_of(server_verbs(topic).stats()), past, *stretches]
     stats, late, *rest = yield from gather(requests)
     return TopicView(stats, late, tuple(rest))
 

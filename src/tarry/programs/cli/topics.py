@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import flow_of
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
@@ -86,10 +87,10 @@ def purge(
         count = count_jobs(handle, state, limit)
         session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
-        handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
+        handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
         with progress(f"{topic}: deleting") as advance:
             count = session.client.engine.run(
-                with_progress(flow_of(handle.verbs.purge(cast("State | None", state))), advance)
+                with_progress(flow_of(server_verbs(handle).purge(cast("State | None", state))), advance)
             )
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
@@ -194,11 +195,13 @@ def resume(session: CommandSession, topic: TopicName) -> None:
 
 def check_with_progress(topic: Topic[Any]) -> Check:
     """Checks a topic, with a progress bar."""
-    topic.engine.run(topic.verbs.partitions())
+    topic.engine.run(server_verbs(topic).partitions())
     with progress(f"{topic.name}: checking") as advance:
         from tarry.verbs.jobs.views import CHECK
 
-        return topic.engine.run(with_progress(flow_of(topic.verbs.check()), lambda step: advance(step[1]), CHECK))
+        return topic.engine.run(
+            with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), CHECK)
+        )
 
 
 def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
@@ -207,7 +210,7 @@ def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
     from tarry.core.requests import flow_of
     from tarry.verbs.jobs import views
 
-    both = [views.count_leaving(part.keys) for part in topic.engine.run(topic.verbs.partitions())]
+    both = [views.count_leaving(part.keys) for part in topic.engine.run(server_verbs(topic).partitions())]
     found = topic.engine.run(gather(flow_of(request) for pair in both for request in pair))
     return sum(found[::2]), sum(found[1::2])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import bodies, models
 from tarry.clients.http.wire.job_options import given_options
 from tarry.errors import BadInput
@@ -30,7 +31,7 @@ def add_operation(
     ids: KeyedIds | None,
 ) -> ScriptCall[Added] | Flow[Added]:
     """The operation that adds a job. Raises ``BadInput``."""
-    verbs, id = topic.verbs, given.id
+    verbs, id = server_verbs(topic), given.id
     if ids is not None:
         verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
     return verbs.add(body, JobOptions(**{**given_options(given), "headers": headers}), id)
@@ -40,7 +41,7 @@ def add_many_flow(
     topic: AsyncTopic[bodies.Body], payload: models.AddMany, ids: KeyedIds | None
 ) -> ScriptCall[list[Added]] | Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
-    verbs = topic.verbs if ids is None else topic.verbs.on_behalf_of(ids=ids)
+    verbs = server_verbs(topic) if ids is None else server_verbs(topic).on_behalf_of(ids=ids)
     jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
     return verbs.add_many(jobs, JobOptions(**given_options(payload)), atomic=payload.atomic)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.service import replays
 from tarry.programs.service.problems import Draining, TooLarge, TooSlow, WrongCoding
@@ -202,7 +203,7 @@ class ServiceRequest:
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
         """Gives jobs back with their due times; the attempts do not count."""
         topic = self.topic_named(jobs[0].topic)
-        await topic.engine.run(topic.verbs.give_back(jobs, [moment_us(job.due) for job in jobs]))
+        await topic.engine.run(server_verbs(topic).give_back(jobs, [moment_us(job.due) for job in jobs]))
 
     async def run_while_connected(self, work: Coroutine[Any, Any, R]) -> R:
         """Awaits work that may take long; cancels it when the client disconnects or the service drains."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import queue_answers, types
 from tarry.clients.migration import MovedOver, dry_run_to_topic
 from tarry.clients.migration import move_to_topic as moving_to
@@ -151,7 +152,9 @@ async def move_to_topic(
     """Moves up to ``limit`` elements that are not due yet; returns the counts, and whether these were all."""
     chosen = client.topic(topic)
     if dry_run:
-        return await client.engine.run(dry_run_to_topic(queue.verbs.context, chosen.verbs)), True
+        return await client.engine.run(dry_run_to_topic(queue.verbs.context, server_verbs(chosen))), True
     await client.engine.register_topic(topic)
-    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, limit=limit, redirect=redirect))
+    found = await client.engine.run(
+        moving_to(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
+    )
     return found, found.moved + found.aside < limit

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
+from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.programs.worker import log_lines
@@ -160,7 +161,7 @@ class Settler:
     def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return self.topic.verbs.fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)
+        return server_verbs(self.topic).fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True

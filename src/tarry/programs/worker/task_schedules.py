@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
@@ -164,7 +165,7 @@ class ScheduleDeclarer:
             try:
                 if schedules:
                     await topic.engine.register_topic(name)
-                found = await topic.engine.run(declare_schedules(topic.verbs, schedules))
+                found = await topic.engine.run(declare_schedules(server_verbs(topic), schedules))
             except TarryError as fault:
                 if self._health.should_retry(fault):
                     self._health.failed(fault)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.mapcache import eviction, load
@@ -47,6 +47,8 @@ from tarry.verbs.mapcache.replies import (
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+Entries = tuple[bytes, list[tuple[bytes, bytes]]]
+"""The next cursor, and entries."""
 KEEP_TTL = EntryTtl(0, 0, keep=True)
 
 
@@ -138,7 +140,7 @@ class MapVerbs(Generic[K, V]):
         request: ScriptCall[V | None] = self._get(key, GETS)
         return request
 
-    def get_with_ttl_only(self, key: K) -> ScriptCall[V | None]:
+    def get_with_ttl_only(self, key: K) -> Operation[V | None]:
         request: ScriptCall[V | None] = self._get(key, TTL_ONLY)
         return request
 
@@ -163,7 +165,7 @@ class MapVerbs(Generic[K, V]):
             )
         return found
 
-    def remaining_ttl(self, key: K) -> ScriptCall[timedelta | None]:
+    def remaining_ttl(self, key: K) -> Operation[timedelta | None]:
         request: Any = self._layout.left(self.context.key(key))
         decode = request.decode
 
@@ -174,27 +176,30 @@ class MapVerbs(Generic[K, V]):
         answer: ScriptCall[timedelta | None] = request
         return answer
 
-    def page(self, cursor: bytes) -> ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]]:
+    def page(self, cursor: bytes) -> Operation[Entries]:
+        return self._page(cursor)
+
+    def _page(self, cursor: bytes) -> ScriptCall[Entries]:
         request: ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
         return request
 
-    def contains_value(self, value: V) -> Flow[bool]:
+    def contains_value(self, value: V) -> Operation[bool]:
         return self._contains_value(value, self.context.value(value))
 
     def _contains_value(self, sought: V, wanted: bytes) -> Flow[bool]:
         cursor = b"0"
         while True:
-            cursor, pairs = yield from ask(self.page(cursor))
+            cursor, pairs = yield from ask(self._page(cursor))
             if any(value == wanted for _, value in pairs):
                 return True
             if cursor == b"0":
                 return self.context.found(False, values=[sought])
 
-    def size(self) -> Flow[int]:
+    def size(self) -> Operation[int]:
         flow: Flow[int] = self._layout.size()
         return flow
 
-    def stats(self) -> ScriptCall[MapStats]:
+    def stats(self) -> Operation[MapStats]:
         if self.native:
             refuse_native("stats")
         return map_answer(self._layout.stats(), first_of)

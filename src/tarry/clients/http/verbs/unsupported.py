@@ -40,12 +40,11 @@ def not_supported(what: str) -> ServerUnfit:
     return ServerUnfit(NOT_SUPPORTED[what])
 
 
-class HTTPMapVerbs:
+class HTTPMapVerbs(MapVerbs[Any, Any]):
     """A map cache's verbs that change nothing. Every other one is refused. Keys and values are encoded and decoded here."""
 
     def __init__(self, context: MapContext[Any, Any], backend: Backend) -> None:
-        self.context = context
-        self.native = backend == "native"
+        super().__init__(context, backend)
         self._name = context.name
         self._backend: Backend = backend
 
@@ -64,9 +63,9 @@ class HTTPMapVerbs:
         return request_to(maps.ENTRIES, self._name, query=query).then(pairs)
 
     def contains_value(self, value: Any) -> HTTPFlow[bool]:
-        return self._contains_value(self.context.value(value))
+        return self._find_value(self.context.value(value))
 
-    def _contains_value(self, encoded: bytes) -> HTTPFlow[bool]:
+    def _find_value(self, encoded: bytes) -> HTTPFlow[bool]:
         cursor = b""
         while cursor != b"0":
             cursor, pairs = yield from ask(self.page(cursor or b"0"))
@@ -86,11 +85,6 @@ class HTTPMapVerbs:
         body = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
         return request_to(maps.LOOK, self._name, body=body).then(lambda found: convert(found.entries[0]))
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_") or not hasattr(MapVerbs, name):
-            raise AttributeError(name)
-        return _refuse_map
-
 
 def _remaining(found: map_answers.EntryLooked) -> timedelta | None:
     if found.remaining_ms is UNSET:
@@ -100,6 +94,11 @@ def _remaining(found: map_answers.EntryLooked) -> timedelta | None:
 
 def _refuse_map(*_: Any, **__: Any) -> Any:
     raise not_supported("map_cache")
+
+
+for _name in vars(MapVerbs).keys() - vars(HTTPMapVerbs).keys():
+    if not _name.startswith("_"):
+        setattr(HTTPMapVerbs, _name, _refuse_map)
 
 
 class HTTPLockBackend:

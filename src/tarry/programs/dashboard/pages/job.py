@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
@@ -49,13 +50,15 @@ async def view(visit: Visit) -> dict[str, Any]:
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
-        visit.client.engine.run(aggregates.is_held(topic.verbs, id)),
+        visit.client.engine.run(aggregates.is_held(server_verbs(topic), id)),
     )
     if job is None:
         raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
-        ahead = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, "ready", None, job.due))
+        ahead = await visit.client.engine.run(
+            aggregates.due_between(server_verbs(topic), stats.now, "ready", None, job.due)
+        )
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = JobFacts(
         job=job,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
 from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
@@ -31,7 +32,9 @@ async def view(visit: Visit) -> dict[str, Any]:
         state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.parameter("cursor") or None
     )
     if has_window:
-        count = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, state, after, before))
+        count = await visit.client.engine.run(
+            aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
+        )
     else:
         count = sum(getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in ACTIONS_BY_STATE[name]})

@@ -8,6 +8,7 @@ from typing import Any
 
 from tarry.clients import schedule_verbs
 from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.app import Dashboard
@@ -45,7 +46,7 @@ class DeadCauses:
         now = asyncio.get_running_loop().time()
         read_at, causes = self._known.get(topic.name, (-REFRESH_S, None))
         if causes is None or now - read_at > (REFRESH_S if causes.dead == stats.dead else REFRESH_CHANGED_S):
-            causes = await self._engine.run_view(aggregates.causes(topic.verbs))
+            causes = await self._engine.run_view(aggregates.causes(server_verbs(topic)))
             self._known = {name: one for name, one in self._known.items() if now - one[0] < REFRESH_S}
             self._known[topic.name] = (now, causes)
         return causes
@@ -58,8 +59,8 @@ async def view(visit: Visit) -> dict[str, Any]:
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.client.engine.run(schedule_verbs.count_schedules(topic.verbs)),
-        visit.client.engine.run(topic.verbs.partitions()),
+        visit.client.engine.run(schedule_verbs.count_schedules(server_verbs(topic))),
+        visit.client.engine.run(server_verbs(topic).partitions()),
     )
     stats, defaults, workers, hour, schedules, parts = await view_known(topic, views)
     causes = await visit.dashboard.shared_part(DeadCauses).of(topic, stats)

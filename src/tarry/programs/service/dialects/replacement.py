@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
 from tarry.programs.service.dialects import by_id
 from tarry.values.names import IdGenerator
@@ -55,7 +56,7 @@ class FoundJob:
     nonce: bytes
 
     async def delete(self, id: str) -> None:
-        await self.topic.engine.run(self.topic.verbs.delete_exactly(id, self.nonce))
+        await self.topic.engine.run(server_verbs(self.topic).delete_exactly(id, self.nonce))
 
     def is_older(self, other: FoundJob) -> bool:
         return (self.turn, self.topic.name) < (other.turn, other.topic.name)
@@ -77,7 +78,7 @@ async def replace_job(
     """Adds a job and replaces any other with this id: one add, and a search of all topics before and after it."""
     place, body = request.topic_named(topic), (msgspec.json.encode(text), JSON)
     own = FoundJob(place, 0, os.urandom(NONCE_BYTES))
-    verbs = place.verbs.on_behalf_of(ids=_FixedNonce(own.nonce))
+    verbs = server_verbs(place).on_behalf_of(ids=_FixedNonce(own.nonce))
     verbs.add(body, JobOptions(headers=headers, **payload), id)  # raises before anything is written
     await place.engine.register_topic(topic)  # so that a search after this add knows the topic
     added, lost = None, False

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import bodies, models
 from tarry.clients.http.wire.endpoints import jobs as endpoints
 from tarry.errors import BadInput, BodyError
@@ -78,7 +79,7 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
     """The same topic, with the holder's name for the reservations."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, topic.verbs.on_behalf_of(holder=new_holder_of(holder)))
+    return AsyncTopic(topic.engine, server_verbs(topic).on_behalf_of(holder=new_holder_of(holder)))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────

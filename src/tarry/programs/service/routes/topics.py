@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import topic_answers, topic_models
 from tarry.clients.http.wire.endpoints import topics as endpoints
 from tarry.clients.migration import migrate_some
@@ -145,7 +146,7 @@ async def configure(request: ServiceRequest) -> Defaults:
 @table.handles(endpoints.PARTITIONS)
 async def partitions(request: ServiceRequest) -> int:
     """How many partitions the topic has; 1 for a plain topic."""
-    return len(await request.engine.run(request.topic.verbs.partitions()))
+    return len(await request.engine.run(server_verbs(request.topic).partitions()))
 
 
 @table.handles(endpoints.PUT_PARTITIONS)
@@ -155,7 +156,7 @@ async def put_partitions(request: ServiceRequest) -> int:
     Refused if the topic has another number, or is a plain topic that has been used: the number cannot be changed.
     """
     topic = request.app.clients.partitioned(request.namespace, request.path["topic"], request.payload.number)
-    return len(await topic.engine.run(topic.verbs.partitions()))
+    return len(await topic.engine.run(server_verbs(topic).partitions()))
 
 
 @table.handles(endpoints.MIGRATE)
@@ -167,7 +168,11 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     """
     payload, to = request.payload, request.topic_named(request.payload.to)
     flow = migrate_some(
-        request.topic.verbs, to.verbs, dry_run=payload.dry_run, limit=payload.limit, redirect=payload.redirect
+        server_verbs(request.topic),
+        server_verbs(to),
+        dry_run=payload.dry_run,
+        limit=payload.limit,
+        redirect=payload.redirect,
     )
     if not payload.dry_run:
         await request.client.engine.register_topic(to.name)
