@@ -15,7 +15,7 @@ import msgspec
 from tarry import errors
 from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.core.requests import AnyRequest
-from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
+from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable, UnknownTopic
 from tarry.values import names
 
 T = TypeVar("T")
@@ -55,6 +55,8 @@ class HTTPRequest(AnyRequest[T]):
     """A request that must be sent before, once in the life of a client."""
     absent: tuple[str, Any] = ("", None)
     """The code of a problem that says no more than that it is not there, or is otherwise, and what is answered then."""
+    unknown_is_empty: bool = False
+    """An unknown topic is to be answered as an empty one."""
 
     def then(self, convert: Callable[[T], S]) -> HTTPRequest[S]:
         """The same request, with its answer converted."""
@@ -66,7 +68,8 @@ def request_to(
     endpoint: Endpoint[T], *names: str, body: Any = None, known: tuple[Any, ...] = (), **options: Any
 ) -> HTTPRequest[T]:
     """A request to an endpoint. ``names``: those of its path; ``body``: its body; ``known``: what its answer is read with."""
-    return HTTPRequest(endpoint.method, endpoint.path_of(names), endpoint.decoder(*known), body, **options)
+    decode, unknown = endpoint.decoder(*known), UnknownTopic.code in endpoint.problem_codes
+    return HTTPRequest(endpoint.method, endpoint.path_of(names), decode, body, unknown_is_empty=unknown, **options)
 
 
 HTTPFlow = Generator[HTTPRequest[Any], Any, T]
@@ -114,7 +117,9 @@ class ServiceAddress:
 
     def arguments(self, request: HTTPRequest[Any], *, repeated: bool, within: float) -> dict[str, Any]:
         """Returns the arguments of a request for httpx. ``within``: seconds that its answer may take."""
-        headers = {"accept": "application/json", UNKNOWN_TOPIC_HEADER: "empty"}
+        headers = {"accept": "application/json"}
+        if request.unknown_is_empty:
+            headers[UNKNOWN_TOPIC_HEADER] = "empty"
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         if request.key is not None:

@@ -277,7 +277,7 @@ class Session:
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]
             jobs = [one.job for one in held]
-            await held[0].tube.engine.run(held[0].server_verbs(tube).give_back(jobs, [_due_us(job) for job in jobs]))
+            await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_due_us(job) for job in jobs]))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -49,13 +49,14 @@ class Route(Endpoint[Any]):
     """It is about this namespace, whatever the request says."""
     problem_answer: Callable[[Problem], Any] | None = None
     """Turns a problem into an answer with the route's status, for clients that know no other status."""
+    name: str = field(init=False)
+    """The name of the operation in OpenAPI and in metrics."""
     decode: Decode = field(repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(repr=False)
 
-    @property
-    def name(self) -> str:
-        """The name of the operation in OpenAPI and in metrics."""
-        return f"{self.tag}_{self.handler.__name__}"
+    def __post_init__(self) -> None:
+        Endpoint.__post_init__(self)
+        object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
 
     @property
     def answer_model(self) -> Any:

@@ -23,6 +23,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -154,17 +155,18 @@ class SharedFields:
 
     def __init__(self, model: type[msgspec.Struct], above: type[msgspec.Struct], *without: str) -> None:
         names = [name for name in model.__struct_fields__ if name not in (*above.__struct_fields__, *without)]
-        self._names = [(name, name) for name in names if not name.endswith(_MS)]
+        self._names = tuple(name for name in names if not name.endswith(_MS))
         self._spans = [(name, name.removesuffix(_MS)) for name in names if name.endswith(_MS)]
+        self._get = attrgetter("__class__", *self._names)  # of two names at least it makes a tuple
 
     @property
     def wire_names(self) -> list[str]:
         """The names in JSON."""
-        return [wire_name for wire_name, _ in (*self._names, *self._spans)]
+        return [*self._names, *(wire_name for wire_name, _ in self._spans)]
 
     def dump(self, value: Any) -> dict[str, Any]:
         """The model's fields."""
-        found = {wire_name: getattr(value, name) for wire_name, name in self._names}
+        found: dict[str, Any] = dict(zip(self._names, self._get(value)[1:], strict=True))
         for wire_name, name in self._spans:
             span = getattr(value, name)
             found[wire_name] = None if span is None else ms(span)
@@ -172,7 +174,7 @@ class SharedFields:
 
     def load(self, found: Any) -> dict[str, Any]:
         """The value's fields."""
-        values = {name: getattr(found, wire_name) for wire_name, name in self._names}
+        values: dict[str, Any] = dict(zip(self._names, self._get(found)[1:], strict=True))
         for wire_name, name in self._spans:
             span = getattr(found, wire_name)
             values[name] = None if span is None else from_ms(span)
