@@ -24,8 +24,9 @@ from tarry.programs.service.settings import ServiceSettings, is_loopback
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
+    from tarry.clients.http.wire.endpoint import Scope
     from tarry.programs.service.clients import NamespaceClients
-    from tarry.programs.service.router import Route, Scope
+from tarry.programs.service.router import Route
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")

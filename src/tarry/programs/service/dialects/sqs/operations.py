@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.clients.awaited.topic import pop_first
+from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.service.dialects.sqs import messages
 from tarry.programs.service.dialects.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
@@ -27,7 +28,6 @@ from tarry.programs.service.dialects.sqs.queues import (
     checked_attributes,
     checked_tags,
 )
-from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 from tarry.verbs.jobs.options import NewJob
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
 from tarry.programs.service.dialects.sqs.faults import SqsError, invalid, unknown_queue
 from tarry.verbs.codecs import JSON
@@ -190,7 +191,7 @@ class Queues:
         record = StoredQueue(queue.attributes, queue.tags, queue.created)
         body = msgspec.json.encode(record), JSON
         try:
-            await self._topic.engine.run(self._topic.verbs.add_with(body, options, queue.name))
+            await self._topic.engine.run(server_verbs(self._topic).add_with(body, options, queue.name))
         except JobExists:
             return False
         return True
