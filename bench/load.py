@@ -23,9 +23,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Service:
     """A service process."""
 
-    def __init__(self, child: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, child: subprocess.Popen[str], port: int, beanstalk: int = 0) -> None:
         self.child = child
         self.port = port
+        self.beanstalk = beanstalk
 
     @property
     def cpu_s(self) -> float:
@@ -35,16 +36,18 @@ class Service:
 
 
 @contextmanager
-def service(url: str) -> Iterator[Service]:
+def service(url: str, *words: str) -> Iterator[Service]:
     """``tarry serve`` on a server, as users run it."""
-    command = [sys.executable, "-m", "tarry", "serve", "--port", "0", "--url", url, "--drain", "0s"]
+    command = [sys.executable, "-m", "tarry", "serve", "--port", "0", "--url", url, "--drain", "0s", *words]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert child.stderr is not None
-        found = None
+        found, beanstalk = None, None
         while found is None:
-            found = re.search(r"service at \S+:(\d+)\n", child.stderr.readline())
-        yield Service(child, int(found[1]))
+            line = child.stderr.readline()
+            beanstalk = beanstalk or re.search(r"clients at \S+:(\d+),", line)
+            found = re.search(r"service at \S+:(\d+)\n", line)
+        yield Service(child, int(found[1]), int(beanstalk[1]) if beanstalk else 0)
     finally:
         child.terminate()
         child.communicate(timeout=30)

@@ -7,6 +7,7 @@ from bench.results import Result
 from bench.rows.add import add
 from bench.rows.add_many import add_many
 from bench.rows.add_tasks import add_tasks
+from bench.rows.beanstalk import beanstalk
 from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
@@ -48,4 +49,5 @@ ROWS: dict[str, Row] = {
     "hearing": tracking,
     "dashboard": dashboard,
     "service": service,
+    "beanstalk": beanstalk,
 }
