@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
+from tarry.clients.awaited.topic import pop_first
+from tarry.programs.beanstalk import session
 from until import until
 
 Connect = Callable[[], Bean]
@@ -170,3 +175,23 @@ def test_a_number_that_is_taken_is_not_given_again(service: Beanstalk, connect: 
         later = second.connect()
         assert later.put(b"coffee") != first
     assert client(b"peek %d" % first) == b"FOUND %d 3\r\ntea" % first
+
+
+def test_a_connection_that_closes_in_the_moment_of_a_pop_gives_the_job_back(
+    service: Beanstalk, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, other = connect(), connect()
+    number = other.put(b"tea", ttr=3600)
+
+    async def pop_and_close(*given: Any) -> Any:
+        jobs = await pop_first(*given)
+        (connection,) = [one for one in service.server._connections if one.is_busy]
+        asyncio.get_running_loop().call_soon(connection.connection_lost, None)  # before the connection has the job
+        connection.transport.abort()
+        return jobs
+
+    monkeypatch.setattr(session, "pop_first", pop_and_close)
+    gone.send(b"reserve\r\n")
+    until(lambda: len(service.server._connections) == 1)
+    monkeypatch.undo()
+    assert other(b"reserve") == b"RESERVED %d 3\r\ntea" % number

@@ -173,6 +173,11 @@ class Session:
         self.waiting = wait != 0
         try:
             return await self._pop
+        except asyncio.CancelledError:
+            if self._pop.done() and not self._pop.cancelled() and not self._pop.exception():
+                for job in self._pop.result():  # the connection closed in the very moment: to be given back
+                    self._hold(job, self._tubes.tube(job.topic))
+            raise
         finally:
             self.waiting, self._pop = False, None
 
@@ -190,9 +195,16 @@ class Session:
         return NOT_FOUND if found is None else await self._reserved(*found)
 
     async def _reserved(self, job: AsyncJob[Body], tube: Tube) -> bytes:
+        unnumbered = self._hold(job, tube)
         number = await self._tubes.number_of(job.topic, job.id)
-        self.reserved[number] = TubeJob(job, tube, self._loop.time() + job.ttr / timedelta(seconds=1))
+        self.reserved[number] = self.reserved.pop(unnumbered)
         return _with_body(b"RESERVED", number, job)
+
+    def _hold(self, job: AsyncJob[Body], tube: Tube) -> int:
+        """Notes a reserved job whose number is not known yet, under a key that is no number of a job."""
+        key = -id(job)
+        self.reserved[key] = TubeJob(job, tube, self._loop.time() + job.ttr / timedelta(seconds=1))
+        return key
 
     async def _delete(self, number: int) -> bytes:
         return b"DELETED\r\n" if await self._settle(number, _finish) else NOT_FOUND
