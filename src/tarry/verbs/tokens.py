@@ -6,6 +6,9 @@
 
 Only the SHA-256 of those bits is stored. A slow hash, as for passwords, would add nothing, for 2^256 values cannot be tried
 anyway; and it would cost every request some milliseconds.
+
+Clients of SQS sign their requests: the token's id is their access key, the stored SHA-256 their secret key. So a reader of this
+table can sign requests of theirs (decision 0063).
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ def create(
     text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs)
     session.client.engine.run(tokens.store_token(session.namespace, id, record))
     session.print_note(f"The token {id} of the namespace {session.namespace}; only a hash of it is stored.")
-    session.print_answer({"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}, text)
+    session.print_note(f"For clients of SQS: the access key is {id}, the secret key {record.hash}.")
+    data = {"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}
+    session.print_answer({**data, "secret_key": record.hash}, text)
 
 
 @verb(name="list", within=token)

@@ -60,6 +60,8 @@ class ServiceApp:
         self.dashboard: DashboardMount | None = None
         """The dashboard, once ``show_dashboard`` was called."""
         self._routes = PathTree(self.routes)
+        self._before_dashboard = {(route.method, route.path) for route in self.routes if route.path == "/"}
+        """Routes at a path of the dashboard; their methods are not the dashboard's."""
         self._document: bytes | None = None
         self._held_requests: set[asyncio.Future[Any]] = set()
 
@@ -145,9 +147,11 @@ class ServiceApp:
             with suppress(Unavailable, TimeoutError):  # the page says so itself
                 async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
                     await self.authorizer.detect_first_token()
-        if self.dashboard is not None and (page := self.dashboard.by_namespace.route(scope)) is not None:
-            show, inner = page
-            return await show(inner, receive, send)
+        if self.dashboard is not None and (scope["method"], scope["path"]) not in self._before_dashboard:
+            page = self.dashboard.by_namespace.route(scope)
+            if page is not None:
+                show, inner = page
+                return await show(inner, receive, send)
         try:
             route, found = self._route_of(scope)
             name = route.name

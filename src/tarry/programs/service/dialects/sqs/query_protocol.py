@@ -62,7 +62,10 @@ def parse(body: bytes) -> tuple[str, dict[str, Any]]:
         raise SqsError("MissingAction", "The request must contain the parameter Action.")
     for name in ("Version", "Expires"):
         tree.pop(name, None)
-    return action, _named(tree)
+    found = _named(tree)
+    if action == "CreateQueue" and "Tags" in found:
+        found["tags"] = found.pop("Tags")  # the model's own spelling
+    return action, found
 
 
 def _named(tree: dict[str, Any]) -> dict[str, Any]:

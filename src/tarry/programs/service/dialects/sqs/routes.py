@@ -11,7 +11,7 @@ import msgspec
 
 from tarry.clients.http.wire.endpoint import NO_TOKEN, Scope
 from tarry.programs.service.dialects.sqs import query_protocol, signature
-from tarry.programs.service.dialects.sqs.faults import SqsError, fault_of
+from tarry.programs.service.dialects.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.service.dialects.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
 from tarry.programs.service.request import ClientGone
 from tarry.programs.service.responses import PlainResponse, Response
@@ -64,7 +64,8 @@ async def _perform(request: ServiceRequest, action: str, given: dict[str, Any], 
     handler, model, _ = operation
     if request.credential is None:
         request.namespace = _namespace(given) or request.namespace
-        request.app.clients[request.namespace]  # raises for one that is not served
+        if request.namespace not in request.app.clients.namespaces:
+            raise unknown_queue()
     here = Call(request, region, texts=texts)
     return await handler(here, here.parse(model, given))
 
@@ -125,9 +126,9 @@ def _response(body: bytes, status: int, request_id: str, *headers: tuple[bytes, 
 
 
 def routes_of() -> RouteTable:
-    """The routes: SDKs send to the endpoint, or to the queue's URL."""
+    """The routes: clients send to the endpoint or to the queue's URL; Celery's transport leaves out the endpoint's path."""
     table = RouteTable("sqs")
-    for path in (ROOT, f"{ROOT}/", ROOT + "/{account}/{queue}"):
+    for path in ("/", ROOT, f"{ROOT}/", ROOT + "/{account}/{queue}"):
         table.route(
             "POST", path, scopes=NO_TOKEN, reads_body=True, query_model=QueryParts, gives=bytes, namespaced=False
         )(call)

@@ -57,7 +57,8 @@ def parse(header: str) -> Signature:
     algorithm, _, rest = header.partition(" ")
     if not header:
         raise SqsError("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
-    fields = dict(part.strip().partition("=")[::2] for part in rest.split(","))
+    parts = [part.strip().partition("=") for part in rest.split(",")]
+    fields = {name: value for name, _, value in parts}
     scope = fields.get("Credential", "").rsplit("/", 4)
     names = tuple(name for name in fields.get("SignedHeaders", "").split(";") if name)
     if algorithm != ALGORITHM or len(scope) != 5 or scope[4] != "aws4_request" or "Signature" not in fields:

@@ -1,0 +1,50 @@
+"""``tarry serve --dialect sqs`` as a process: beside the dashboard, with the keys that ``tarry token create`` shows, until SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import httpx
+import pytest
+
+from service.test_process import Start, start  # noqa: F401  # a fixture
+from sqs.conftest import boto
+from sqs.test_operations import receive
+
+pytestmark = pytest.mark.slow
+LIST = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.ListQueues"}
+
+
+def test_it_is_served_only_where_it_is_asked_for(start: Start) -> None:  # noqa: F811
+    running = start("--namespace", "plain")
+    assert httpx.post(f"{running.url}/sqs/", content=b"{}", headers=LIST).status_code == 404
+    code = "import sys; import tarry.programs.service.app as a; print([m for m in sys.modules if 'sqs' in m])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout == "[]\n"
+
+
+def test_a_process_with_the_dialect(start: Start, valkey_url: str) -> None:  # noqa: F811
+    surroundings = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": "sqs-process"}
+    line = [sys.executable, "-m", "tarry", "token", "create", "--scope", "admin", "--json"]
+    made = subprocess.run(line, capture_output=True, text=True, env=surroundings, timeout=60, check=True)
+    token: dict[str, Any] = json.loads(made.stdout)
+    running = start("--namespace", "sqs-process", "--dialect", "sqs", "--drain", "0s")
+    client = boto(running.url, token["id"], token["secret_key"])
+    queue = client.create_queue(QueueName="orders")["QueueUrl"]
+    assert queue == f"{running.url}/sqs/sqs-process/orders"
+    client.send_message(QueueUrl=queue, MessageBody="x")
+    assert receive(client, queue)[0]["Body"] == "x"
+    at_root = httpx.post(
+        f"{running.url}/", content=b"{}", headers=LIST
+    )  # as Celery's transport; the dashboard is there too
+    assert at_root.json()["__type"] == "com.amazonaws.sqs#MissingAuthenticationToken"
+    headers = {"authorization": f"Bearer {token['token']}"}
+    assert 'route="sqs_call",status="200"' in httpx.get(f"{running.url}/metrics", headers=headers).text
+    running.child.send_signal(signal.SIGTERM)
+    assert running.child.wait(20) == 0
+    client.close()
