@@ -245,7 +245,7 @@ BROKEN = {
     "raising": ("import deeper", ["deeper.py", "limit = read()", "ValueError: invalid literal"]),
     "refused": (
         "import tarry\ntarry.Worker().on('n')(print)",
-        ["cli_calls.py", "tarry.errors.BadInput: handler print"],
+        ["refused.py", "tarry.errors.BadInput: handler print"],
     ),
     "unwritten": ("def (:", ["unwritten.py", "SyntaxError"]),
     "lacking": ("import nowhere_at_all", ["lacking.py", "No module named 'nowhere_at_all'"]),
