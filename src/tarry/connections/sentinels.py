@@ -30,7 +30,6 @@ from tarry.connections.faults import (
     Fault,
     ServerRefused,
     TryLater,
-    WrongNode,
     fault_of,
 )
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
@@ -160,12 +159,6 @@ class Sentinels:
             raise TryLater("the Sentinels that answer name an older master; waiting for the others")
         if not report.up:
             raise TryLater(f"no Sentinel names a master {self.name!r} that answers")
-
-    def confirm_master(self, url: str, within_s: float) -> None:
-        """Asks the Sentinels. Raises a ``Fault``, unless this server is the master."""
-        self.ask_all(within_s)
-        if self.master != url:
-            raise WrongNode("the Sentinels name another master now")
 
     def wait_for_failover(self, within_s: float) -> None:
         """Waits while a fail-over is in progress. Raises a ``Fault`` if it takes longer."""

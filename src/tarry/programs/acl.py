@@ -1,6 +1,6 @@
 """ACL users for the server: the commands that each role may run, and its keys and channels.
 
-    producer    adds, looks up, reschedules, deletes; never takes a job
+    producer    adds, looks up, reschedules, deletes; cannot wait for jobs
     consumer    all that a topic can; a worker
     all         the service, its dashboard and the command line; queues, maps and locks that are shared with Java
 

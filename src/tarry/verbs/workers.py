@@ -3,8 +3,8 @@
     report_worker ── every REPORT_EVERY_S ──▶  tarry:{NAMESPACE}:workers ──▶  list_workers: those that reported within half a minute
     forget_worker ── at a clean stop ───────▶
 
-A hint for people and dashboards: tarry decides nothing by it. A report is JSON. It names only the jobs that a worker has had for
-longest, so that it stays small.
+A hint for people and dashboards, with one exception: by it a worker decides when a job of a task that no worker knows is dead
+(programs/worker/unknown_tasks.py). A report is JSON. It names only the jobs that a worker has had for longest, so that it stays small.
 """
 
 from __future__ import annotations

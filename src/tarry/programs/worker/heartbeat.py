@@ -1,7 +1,7 @@
 """A worker reports itself to the server every ten seconds, and soon after its start: its topics and running jobs (``tarry workers``).
 
-The renewal thread (renewal.py) sends the reports over its connection, after the renewals. Nothing depends on a report: one
-that fails is skipped.
+The renewal thread (renewal.py) sends the reports over its connection, after the renewals. A report that fails is skipped. Other
+workers read from the reports which tasks this one knows, before a job of an unknown task is dead (unknown_tasks.py).
 """
 
 from __future__ import annotations
