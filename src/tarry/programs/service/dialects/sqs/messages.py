@@ -26,13 +26,14 @@ from tarry.verbs.jobs.models import Reservation
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.http.wire.bodies import Body
+    from tarry.verbs.jobs.models import StoredJob
 
 ATTRIBUTES, GROUP, TRACE, SENT, SOURCE, WHOLE = (
     "sqs.attributes", "sqs.group", "sqs.trace", "sqs.sent", "sqs.source", "sqs.whole",
 )  # fmt: skip
 MOST_ATTRIBUTES = 10
 LONG_ATTRIBUTES = 5_000
-"""Longer ones, in bytes, are stored in the body."""
+"""Longer ones, in bytes of a header, which escapes their quotes, are stored in the body."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile("[A-Za-z0-9_.-]{1,256}")
 _TYPE = re.compile(r"(String|Number|Binary)(\.[^\x00-\x1f]{1,240})?")
@@ -138,7 +139,7 @@ def encoded(text: str, attributes: Attributes, others: Mapping[str, str]) -> tup
     headers, body = dict(others), msgspec.json.encode(text)
     if attributes:
         packed = msgspec.json.encode(attributes).decode()
-        if len(packed.encode()) > LONG_ATTRIBUTES:
+        if len(msgspec.json.encode(packed)) > LONG_ATTRIBUTES:
             headers[WHOLE] = "1"
             body = msgspec.json.encode(WholeMessage(text, dict(attributes)))
         else:
@@ -146,7 +147,7 @@ def encoded(text: str, attributes: Attributes, others: Mapping[str, str]) -> tup
     return (body, JSON), headers
 
 
-def headers_of(job: AsyncJob[Body]) -> dict[str, str]:
+def headers_of(job: StoredJob[Body]) -> dict[str, str]:
     """A job's headers; none if they are damaged."""
     try:
         return job.headers

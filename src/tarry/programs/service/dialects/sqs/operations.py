@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -29,6 +29,7 @@ from tarry.programs.service.dialects.sqs.queues import (
     checked_tags,
 )
 from tarry.verbs.jobs.options import NewJob
+from tarry.verbs.jobs.records import LONGEST_HEADERS
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -414,18 +415,45 @@ async def _redrive(call: Call, queue: Queue, jobs: Sequence[AsyncJob[Body]]) -> 
     """
     redrive = queue.redrive
     over = [job for job in jobs if redrive is not None and job.attempt > redrive.most]
-    if redrive is None or not over or await call.queues.find(redrive.name) is None:
+    if redrive is None or not over or redrive.name == queue.name or await call.queues.find(redrive.name) is None:
         return list(jobs)
-    moved = list[NewJob[Any]]()
-    for job in over:
-        headers = messages.headers_of(job)
-        sent = headers.get(messages.SENT) or str(int(job.created.timestamp() * 1000))
-        marks = {messages.SENT: sent, messages.SOURCE: queue.arn(redrive.arn.split(":")[3])}
-        moved.append(NewJob(job.body, id=job.id, headers={**headers, **marks}))
-    await call.request.topic_named(redrive.name).add_many(moved, if_exists="keep", max_attempts=None)
+    source = queue.arn(redrive.arn.split(":")[3])
+    await _add_moved(call.request.topic_named(redrive.name), [_moved(job, source) for job in over])
     for job in over:
         await _finish(call.topic(queue), job)
     return [job for job in jobs if job not in over]
+
+
+def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
+    """A message as the dead-letter queue gets it. Its headers may have no room for the marks; then it gets an id of its own."""
+    headers = messages.headers_of(job)
+    sent = headers.get(messages.SENT) or str(int(job.created.timestamp() * 1000))
+    marked = {**headers, messages.SENT: sent, messages.SOURCE: source}
+    if len(msgspec.json.encode(marked)) <= LONGEST_HEADERS:
+        return NewJob(job.body, id=job.id, headers=marked)
+    return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers)
+
+
+async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> None:
+    """Adds moved messages. Where another message of that id is there already, the moved one gets an id of its own."""
+    added = await dead.add_many(moved, if_exists="keep", max_attempts=None)
+    found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.created}
+    if not found:
+        return
+    there = {job.id: job for job in await dead.engine.run(dead.verbs.get(list(found))) if job is not None}
+    others: list[NewJob[Body]] = []
+    for id, new in found.items():
+        headers = dict(new.headers or {})
+        if messages.SENT in headers and (id not in there or messages.headers_of(there[id]) != headers):
+            others.append(replace(new, id=_other_id(headers[messages.SOURCE], id, headers[messages.SENT])))
+    if others:
+        await dead.add_many(others, if_exists="keep", max_attempts=None)
+
+
+def _other_id(source: str, id: str, sent: str) -> str:
+    """An id of this message alone, the same in each try."""
+    made = sha256(f"{source}\0{id}\0{sent}".encode()).digest()
+    return str(UUID(bytes=made[:16], version=4))
 
 
 async def _finish(topic: AsyncTopic[Body], held: Any) -> None:

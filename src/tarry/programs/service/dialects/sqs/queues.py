@@ -180,6 +180,10 @@ class Queues:
 
     async def _check_redrive(self, queue: Queue) -> None:
         redrive = queue.redrive
+        if redrive is not None and redrive.name == queue.name:
+            raise invalid(
+                "RedrivePolicy", queue.attributes["RedrivePolicy"], "A queue is not its own dead letter target."
+            )
         if redrive is not None and await self.find(redrive.name) is None:
             raise invalid("RedrivePolicy", queue.attributes["RedrivePolicy"], "Dead letter target does not exist.")
 
