@@ -95,10 +95,18 @@ def test_a_client_that_reads_no_replies_is_read_no_further(service: Beanstalk, c
     until(lambda: len(service.server._connections) == 1)
 
 
-def test_a_web_page_is_no_client(connect: Connect) -> None:
+@pytest.mark.parametrize("path", [b"/", b"/" + b"x" * 5_000], ids=["short", "long"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_web_page_is_no_client(connect: Connect, path: bytes, parts: int) -> None:
     client = connect()
-    client.send(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nput 0 0 60 4\r\nevil\r\n")
-    with suppress(ConnectionResetError):
+    if parts == 2:
+        client.send(b"POST " + path[:100])
+        assert connect()(b"use a") == b"USING a"  # the first part has arrived
+        path = path[100:]
+    client.send(
+        (b"POST " if parts == 1 else b"") + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nput 0 0 60 4\r\nevil\r\n"
+    )
+    with suppress(ConnectionError):
         assert client.reply() == b""
     assert connect()(b"reserve-with-timeout 0") == b"TIMED_OUT"
 

@@ -14,8 +14,8 @@ _TUBE = rb"([A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199})"
 _NUMBER = rb" +([0-9]+)"
 _SPAN = rb" +([0-9]+(?:\.[0-9]{1,6})?)"
 TUBE_NAME = re.compile(_TUBE.decode())
-HTTP = re.compile(rb"[A-Z]+ .* HTTP/[0-9.]+")
-"""The first line of a web page's request: a browser must be no way in."""
+HTTP = re.compile(rb"[A-Z]+ (/|.* HTTP/[0-9.]+$)")
+"""How a web page's request begins, however long its first line is: a browser must be no way in."""
 
 
 @dataclass(frozen=True, slots=True)

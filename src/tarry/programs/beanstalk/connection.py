@@ -24,6 +24,8 @@ CRLF = b"\r\n"
 READ_AHEAD = 1 << 16
 """Bytes that are read beyond the command that runs."""
 INTERNAL_ERROR = b"INTERNAL_ERROR\r\n"
+TOO_LONG = b"..."
+"""A line that is too long; its bytes are forgotten."""
 JOB_TOO_BIG, EXPECTED_CRLF = b"JOB_TOO_BIG\r\n", b"EXPECTED_CRLF\r\n"
 
 
@@ -142,21 +144,12 @@ class Connection(asyncio.Protocol):
             return None if self._skip else (JOB_TOO_BIG, b"")
         if self._put is not None:
             return self._next_body(self._put)
-        end = self._buffer.find(CRLF, 0, None if self._in_long_line else LONGEST_LINE)
-        if end < 0:
-            if len(self._buffer) >= LONGEST_LINE:
-                self._in_long_line = True
-                end = self._buffer.find(CRLF)
-            if end < 0:
-                if self._in_long_line:  # only a CR at the end may belong to the end of the line
-                    del self._buffer[: -1 if self._buffer.endswith(b"\r") else None]
-                return None
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + len(CRLF)]
-        if self._in_long_line:
-            self._in_long_line = False
+        line = self._next_line()
+        if line is None:
+            return None
+        if line is TOO_LONG:
             return BAD_FORMAT, b""
-        if HTTP.fullmatch(line):
+        if HTTP.match(line):
             self.transport.abort()
             return None
         try:
@@ -170,6 +163,24 @@ class Connection(asyncio.Protocol):
             return self._next()
         self._put = command
         return self._next_body(command)
+
+    def _next_line(self) -> bytes | None:
+        """The next complete line without its end, or ``TOO_LONG``; ``None`` until more arrives."""
+        end = self._buffer.find(CRLF, 0, None if self._in_long_line else LONGEST_LINE)
+        if end < 0 and len(self._buffer) >= LONGEST_LINE:
+            if not self._in_long_line and HTTP.match(self._buffer):
+                self.transport.abort()
+                return None
+            self._in_long_line = True
+            end = self._buffer.find(CRLF)
+        if end < 0:
+            if self._in_long_line:  # only a CR at the end may belong to the end of the line
+                del self._buffer[: -1 if self._buffer.endswith(b"\r") else None]
+            return None
+        line = TOO_LONG if self._in_long_line else bytes(self._buffer[:end])
+        del self._buffer[: end + len(CRLF)]
+        self._in_long_line = False
+        return line
 
     def _next_body(self, put: Command) -> tuple[Command | bytes, bytes] | None:
         if len(self._buffer) < put.size + len(CRLF):
