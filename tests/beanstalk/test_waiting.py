@@ -195,3 +195,21 @@ def test_a_connection_that_closes_in_the_moment_of_a_pop_gives_the_job_back(
     until(lambda: len(service.server._connections) == 1)
     monkeypatch.undo()
     assert other(b"reserve") == b"RESERVED %d 3\r\ntea" % number
+
+
+@pytest.mark.parametrize("state", ["delayed", "buried"])
+def test_a_delete_that_is_interrupted_hands_out_no_job(
+    service: Beanstalk, connect: Connect, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    async def killed(*_: object) -> None:
+        raise ConnectionError("as if the service were killed in the middle")
+
+    client = connect()
+    number = client.put(b"tea", delay="100" if state == "delayed" else "0", ttr=1)
+    if state == "buried":
+        assert client(b"reserve").startswith(b"RESERVED")
+        assert client(b"bury %d 1" % number) == b"BURIED"
+    monkeypatch.setattr(session, "_finish", killed)
+    assert client(b"delete %d" % number) in (b"DELETED", b"INTERNAL_ERROR")
+    monkeypatch.undo()
+    assert connect()(b"reserve-with-timeout 2") == b"TIMED_OUT", "it is neither due nor kicked"

@@ -68,7 +68,7 @@ def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats) -> bytes:
             "current-using": sum(one.used == name for one in sessions),
             "current-watching": sum(name in one.watched for one in sessions),
             "current-waiting": sum(one.waiting and name in one.watched for one in sessions),
-            "cmd-delete": stats.finished,
+            "cmd-delete": stats.finished + stats.deleted,
             "cmd-pause-tube": server.pauses[tubes.namespace, name],
             "pause": left,
             "pause-time-left": left,

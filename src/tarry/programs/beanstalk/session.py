@@ -2,7 +2,7 @@
 
     put            add, without a limit of attempts       reserve       pop, waiting in the watch
     release, bury  set_headers, then release or bury      reserve-job   pop_by_id
-    delete, kick   finish or release what is reserved here; any other job is popped by its id first
+    delete, kick   finish or release what is reserved here; a ready or kicked job is popped by its id first
 
 The headers of a job keep what beanstalkd knows of it and tarry does not: ``pri``, ``delay``, ``releases``, ``buries``, ``kicks``.
 """
@@ -207,24 +207,28 @@ class Session:
         return key
 
     async def _delete(self, number: int) -> bytes:
-        return b"DELETED\r\n" if await self._settle(number, _finish) else NOT_FOUND
+        """Deletes a job that is reserved here, or that nobody has reserved.
 
-    async def _settle(self, number: int, act: Callable[[AsyncJob[Body], Tube], Awaitable[Any]]) -> bool:
-        """Performs an act on a job that is reserved here, or that nobody has reserved. Returns whether it did."""
-        mine = self._mine(number)
+        A ready job is popped, so that no other consumer gets it meanwhile. A delayed or buried one is not: a crash in between
+        would hand it out.
+        """
+        mine = self.reserved.pop(number, None)
         if mine is not None:
             with suppress(StaleReceipt):
-                await act(mine.job, mine.tube)
-                self.reserved.pop(number, None)
+                await _finish(mine.job, mine.tube)
+                return b"DELETED\r\n"
+        return b"DELETED\r\n" if await self._tubes.by_number(number, self._delete_by_id) else NOT_FOUND
+
+    async def _delete_by_id(self, tube: Tube, id: str) -> bool | None:
+        job = await _get(tube, id)
+        if job is not None and job.state in ("delayed", "dead"):
+            return await tube.engine.run(server_verbs(tube).delete_exactly(id, job.head.nonce)) is not None or None
+        found = await self._pop_by_id(tube, id)
+        if found is not None:
+            with suppress(StaleReceipt):
+                await _finish(*found)
                 return True
-            self.reserved.pop(number, None)
-        found = await self._tubes.by_number(number, self._pop_by_id)
-        if found is None:
-            return False
-        with suppress(StaleReceipt):
-            await act(*found)
-            return True
-        return False
+        return None
 
     async def _release(self, number: int, pri: int, delay: float) -> bytes:
         async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
