@@ -70,6 +70,8 @@ def parse(header: str) -> Signature:
 
 def check(signature: Signature, request: SignedRequest, secret: str, now: float) -> None:
     """Raises ``SqsError`` if the request was not signed with the secret, or too long ago."""
+    if b"x-amz-target" in request.headers and "x-amz-target" not in signature.signed_headers:  # it names the operation
+        raise SqsError("SignatureDoesNotMatch", "'X-Amz-Target' must be a signed header.", 403)
     stamp = request.headers.get(b"x-amz-date", b"").decode("latin-1")
     if not hmac.compare_digest(sign(signature, stamp, request, secret).encode(), signature.digest.encode()):
         raise SqsError("SignatureDoesNotMatch", _MISMATCH, 403)
