@@ -8,6 +8,7 @@ from typing import Any
 
 from faults.any_client import AnyClient
 from faults.proxy import DONE
+from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.testing import Clock
 
 PATIENT, QUIET_S = 30, 0.25
@@ -26,6 +27,13 @@ class Scenario:
 
     def say(self, verb: str, *given: Any, **named: Any) -> Any:
         return self.any_client.call(self.topic, verb, *given, **named)
+
+    def run(self, verb: str, *given: Any) -> Any:
+        """Performs a verb that no handle offers."""
+        return self.run_call(getattr(server_verbs(self.topic), verb)(*given))
+
+    def run_call(self, call: Any) -> Any:
+        return self.any_client.call(self.topic.engine, "run", call)
 
     @property
     def done(self) -> bool:

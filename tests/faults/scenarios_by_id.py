@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.scenarios import Scenario, counts, held, verb
+from faults.scenarios import TTR, Scenario, counts, held, verb
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -57,6 +57,28 @@ def reschedule_many(scenario: Scenario) -> Iterator[None]:
     yield
     assert scenario.say("reschedule_many", ids, delay=0) == (["ready"] * 3 if scenario.done else ["delayed"] * 3)
     assert counts(scenario) == (0, 3, 0, 0)
+
+
+@verb
+def pop_by_id(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a", delay="1h", ttr=TTR)
+    yield
+    taken = scenario.run("pop_by_id", "a", ("delayed",))
+    if scenario.done:  # as with pop, a job whose reply is lost comes back after its TTR
+        assert taken is None
+        scenario.clock.advance("61s")
+        taken = scenario.run("pop_by_id", "a", ("ready",))
+    (job,) = scenario.topic._make_jobs(taken, taken.jobs)
+    assert (job.body, job.attempt, counts(scenario)) == ("tea", 2 if scenario.done else 1, (0, 0, 1, 0))
+
+
+@verb
+def delete_exactly(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea", id="a", delay="1h")
+    nonce = scenario.at.get("a").head.nonce
+    yield
+    assert scenario.run("delete_exactly", "a", nonce) == (None if scenario.done else "delayed")
+    assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)
 
 
 # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────────

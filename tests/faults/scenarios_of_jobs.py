@@ -140,6 +140,15 @@ def touch_many(scenario: Scenario) -> Iterator[None]:
 
 
 @verb
+def set_headers(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    assert scenario.run("set_headers", job, {"kicks": "1"})
+    info = scenario.at.get(job.id)
+    assert (info.headers, info.body, counts(scenario)) == ({"kicks": "1"}, "job 0", (0, 0, 1, 0))
+
+
+@verb
 def release(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from faults.proxy import CUTS, SILENT, Proxy
+from faults.proxy import CUTS, DONE, SILENT, Proxy
 from faults.scenarios import PATIENT, QUIET_S, VERBS, Scenario
 from faults.scenarios_by_id import stats
 from faults.scenarios_of_jobs import add_with_an_id, finish, pop
 from tarry import Unavailable
 from tarry.clients.testing import Clock, TestClient
+from tarry.verbs import numbers
 
 # ── on which lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,6 +72,16 @@ def test_a_verb_survives_repeated_cuts(
     line.arm("lost", "torn", "unsent", "lost")
     added = any_client.call(topic, "add", "tea", id="a")
     assert (added.created, line.struck, direct.topic(name).stats().ready) == (True, 4, 1)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_no_number_is_given_twice(cut: str, kind: str, make_client: Any, line: Proxy, name: str) -> None:
+    any_client = make_client(kind, line.url(), patience=PATIENT)
+    engine = any_client.topic(name).engine
+    first = any_client.call(engine, "run", numbers.reserve_numbers(name, 1000))
+    line.arm(cut, at=b"INCRBY")
+    second = any_client.call(engine, "run", numbers.reserve_numbers(name, 1000))
+    assert second == first + (2000 if cut in DONE else 1000), "the numbers of a lost reply are skipped"
 
 
 # ── when patience ends ───────────────────────────────────────────────────────────────────────────────────────────────
