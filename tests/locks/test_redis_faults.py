@@ -17,6 +17,7 @@ from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
 from locks.holder_process import HolderProcess
 from locks.lock_users import LockUsers
+from tarry.connections import clock, sentinels
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import LockLost, Unavailable
 from until import until
@@ -252,6 +253,42 @@ print("released", flush=True)
         [sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True, text=True, timeout=60
     )
     assert told.stdout.splitlines() == ["[False, None, 'lock_lost', 'lock_lost']", "released"], told.stderr
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that goes on during suspend")
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+def test_a_lease_ends_while_the_machine_is_suspended(valkey_url: str, name: str, client_kind: str) -> None:
+    """During suspend ``CLOCK_BOOTTIME`` goes on, ``CLOCK_MONOTONIC`` does not."""
+    code = f"""
+import asyncio, inspect, time, tarry
+clock_gettime, suspended_s = time.clock_gettime, 0
+time.clock_gettime = lambda clock: clock_gettime(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0)
+
+async def main():
+    global suspended_s
+    async def call(verb, *given, **named):
+        answer = verb(*given, **named)
+        return await answer if inspect.isawaitable(answer) else answer
+    client = tarry.{"Client" if client_kind == "sync" else "AsyncClient"}({valkey_url!r})
+    grant = await call(client.lock({name!r}).acquire, lease=60)
+    print(grant.lost.is_set())
+    suspended_s = 61
+    print(grant.lost.is_set(), grant.remaining, await call(grant.lost.wait))
+    try: await call(grant.check)
+    except tarry.LockLost as fault: print(fault.code)
+    await call(client.close)
+
+asyncio.run(main())
+"""
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert told.stdout.splitlines() == ["False", "True 0:00:00 True", "lock_lost"], told.stderr
+
+
+def test_leases_and_sentinels_have_one_clock(lock_users: LockUsers, name: str) -> None:
+    lock = lock_users.client().lock(name)
+    assert lock_users.user().call(lambda: lock._locks().table.now) is sentinels.now is clock.now
 
 
 @pytest.mark.otherserver

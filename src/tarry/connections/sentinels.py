@@ -14,16 +14,15 @@ connections stay in use, and no new one is made (docs/decisions/0038-sentinels-a
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.connections.blocking import Server, pack, read_push_or_reply
+from tarry.connections.clock import now
 from tarry.connections.faults import (
     CONNECTION_ERRORS,
     ConnectionLost,
@@ -46,9 +45,6 @@ NEWEST_S = 30.0
 """How long reports of an older epoch are ignored after the last report of the newest one."""
 _SUBSCRIBE_COMMAND = (b"SUBSCRIBE", b"+try-failover", b"+switch-master")
 _MASTERS_COMMAND = (b"SENTINEL", b"MASTERS")
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
-"""Seconds of a clock that goes on while the machine is suspended, if the system has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from redis.crc import key_slot
 
 from tarry.connections.address import SENTINEL_PORT, SENTINEL_PREFIX, Address
 from tarry.connections.blocking import DroppableServer, LiveObjects, Server, raise_faults
+from tarry.connections.clock import now
 from tarry.connections.embedded.shared_server import SharedServer, join_server
 from tarry.connections.faults import (
     ONE_DATABASE,
@@ -36,7 +37,7 @@ from tarry.connections.faults import (
     WrongServerKind,
     with_tls_hint,
 )
-from tarry.connections.sentinels import ASK_TIMEOUT_S, MasterReport, Sentinels, now
+from tarry.connections.sentinels import ASK_TIMEOUT_S, MasterReport, Sentinels
 from tarry.core.patience import FIRST_DELAY_S
 from tarry.errors import BadInput, ServerUnfit, TarryError
 

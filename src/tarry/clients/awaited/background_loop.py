@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from tarry.clients.awaited.concurrency import Background, Mutex, Signal
 from tarry.clients.config import ErrorLog
+from tarry.connections.clock import now
 
 CLOSING_S = 5.0
 LONGEST_SLEEP_S = 30.0
@@ -51,12 +50,12 @@ class BackgroundLoop:
                 self._errors.resolved(self._title)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the work must go on
                 self._errors.report(self._title, "continued", fault)
-                until = time.monotonic() + PAUSE_S
+                until = now() + PAUSE_S
             with self._mutex:
                 if self._closed or not self._is_needed():
                     self._background = None
                     break
-            await self._wakeup.wait(min(until - time.monotonic(), LONGEST_SLEEP_S))
+            await self._wakeup.wait(min(until - now(), LONGEST_SLEEP_S))
         if self._closed:
             await self._end()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -17,6 +16,7 @@ from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
+from tarry.connections.clock import now
 from tarry.core.requests import Batch
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, Duration, as_timedelta
@@ -76,10 +76,10 @@ class AsyncLost:
 
     async def wait(self, within: Duration | None = None) -> bool:
         """Waits until it is lost, or for the time; returns whether it was."""
-        until = time.monotonic() + LockOptions(within, None).wait_s
+        until = now() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
-            left = min(until, self._hold.until) - time.monotonic()
-            if await self._event.wait(left) or time.monotonic() >= until:
+            left = min(until, self._hold.until) - now()
+            if await self._event.wait(left) or now() >= until:
                 break
         return self.is_set()
 
@@ -126,7 +126,7 @@ class AsyncGrant:
     @property
     def remaining(self) -> timedelta:
         """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
-        left = self._hold.until - time.monotonic()
+        left = self._hold.until - now()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))

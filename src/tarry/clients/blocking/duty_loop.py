@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from tarry.clients.blocking.background_loop import BackgroundLoop
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
+from tarry.connections.clock import now
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.duties import Duty, DutyList
 from tarry.core.requests import Request
@@ -89,13 +89,13 @@ class DutyLoop(BackgroundLoop):
     def _look(self) -> None:
         """Sends one pipeline, for all duties that are due."""
         with self._mutex:
-            due = self._duties.due(time.monotonic())
+            due = self._duties.due(now())
         if not due:
             return
         answers = self._engine.runner.send_batch([duty.request for duty in due])
         with self._mutex:
             for duty, answer in zip(due, answers, strict=True):
-                self._duties.on_answer(duty, answer, time.monotonic())
+                self._duties.on_answer(duty, answer, now())
                 if isinstance(answer, Exception):
                     self._errors.report(duty.name, duty.done, answer)
                 else:

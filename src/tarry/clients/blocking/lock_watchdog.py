@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from tarry.clients.lock_options import (
     call_listeners,
     log_watchdog_failure,
 )
+from tarry.connections.clock import now
 from tarry.errors import TarryError
 from tarry.verbs.locks.lock_steps import LockBackend, Sleep, Steps, WaitUntil, clean_up
 from tarry.verbs.locks.lock_table import LockTable
@@ -34,11 +34,11 @@ class LockWatchdog(BackgroundLoop):
     def __init__(self, make_backend: Callable[[LockTable], LockBackend], perform: Callable[[Any], Any]) -> None:
         super().__init__()
         self.acquisition_ids = AcquisitionIds()
-        self.table = LockTable(time.monotonic, Mutex(), self._wakeup.set, is_alive)
+        self.table = LockTable(now, Mutex(), self._wakeup.set, is_alive)
         self.backend = make_backend(self.table)
         self._perform = perform
         self._calls = BackgroundCalls()
-        self._renew_at = time.monotonic() + RENEWED_EVERY_S
+        self._renew_at = now() + RENEWED_EVERY_S
 
     def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
         """Performs steps; ``wake_event`` wakes the acquisition that these steps perform."""
@@ -50,7 +50,7 @@ class LockWatchdog(BackgroundLoop):
         if not isinstance(step, WaitUntil):
             return self._perform(step)
         assert wake_event is not None
-        return wake_event.wait(step.until - time.monotonic())
+        return wake_event.wait(step.until - now())
 
     # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -62,12 +62,12 @@ class LockWatchdog(BackgroundLoop):
 
     def _work(self) -> float:
         self._check()
-        due = time.monotonic() >= self._renew_at
+        due = now() >= self._renew_at
         if self.table.check_is_due(due):
             if due:
-                self._renew_at = time.monotonic() + RENEWED_EVERY_S
+                self._renew_at = now() + RENEWED_EVERY_S
             self._calls.start(self._renew(due=due))
-        until = min(self.table.next_due(), self._renew_at, time.monotonic() + LONGEST_SLEEP_S)
+        until = min(self.table.next_due(), self._renew_at, now() + LONGEST_SLEEP_S)
         self.table.watchdog_wakes_at = until
         return until
 
@@ -83,7 +83,7 @@ class LockWatchdog(BackgroundLoop):
             self.run(self.backend.renew(self.table.holds, due=due))
         except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
             log_watchdog_failure(fault)
-            self._renew_at = min(self._renew_at, time.monotonic() + CLEAN_UP_EVERY_S)
+            self._renew_at = min(self._renew_at, now() + CLEAN_UP_EVERY_S)
             self._wakeup.set()
             return False
         return True
@@ -92,7 +92,7 @@ class LockWatchdog(BackgroundLoop):
         """Returns whether it succeeded."""
         done = self.run(clean_up(self.backend, acquisition))
         if not done:
-            self.table.retry_clean_up(acquisition, time.monotonic() + CLEAN_UP_EVERY_S)
+            self.table.retry_clean_up(acquisition, now() + CLEAN_UP_EVERY_S)
             self._wakeup.set()
         return done
 

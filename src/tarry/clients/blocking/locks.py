@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,6 +17,7 @@ from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
+from tarry.connections.clock import now
 from tarry.core.requests import Batch
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, Duration, as_timedelta
@@ -77,10 +77,10 @@ class Lost:
 
     def wait(self, within: Duration | None = None) -> bool:
         """Waits until it is lost, or for the time; returns whether it was."""
-        until = time.monotonic() + LockOptions(within, None).wait_s
+        until = now() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
-            left = min(until, self._hold.until) - time.monotonic()
-            if self._event.wait(left) or time.monotonic() >= until:
+            left = min(until, self._hold.until) - now()
+            if self._event.wait(left) or now() >= until:
                 break
         return self.is_set()
 
@@ -127,7 +127,7 @@ class Grant:
     @property
     def remaining(self) -> timedelta:
         """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
-        left = self._hold.until - time.monotonic()
+        left = self._hold.until - now()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))

@@ -32,6 +32,7 @@ from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.http.wire.answers import pop_reply
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
+from tarry.connections.clock import now
 from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
@@ -155,7 +156,7 @@ class HTTPLocks:
     def __init__(self, engine: HTTPEngine) -> None:
         self._engine = engine
         self.backend = HTTPLockBackend()
-        self.table = LockTable(time.monotonic, nullcontext(), lambda: None, lambda _: True)
+        self.table = LockTable(now, nullcontext(), lambda: None, lambda _: True)
 
     def start(self) -> None:
         """Before a lock is acquired."""
