@@ -87,8 +87,8 @@ class _SoleWaiter:
         self._clock = clock
         self._watch = Watch(b"test:%d" % id(self))
 
-    def flow(self, max_jobs: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Any:
-        return simulate_wait(self._watch, max_jobs, seconds, posts, self._clock)
+    def flow(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Any:
+        return simulate_wait(self._watch, max_jobs, seconds, queue_keys, self._clock)
 
 
 class _Engine(Engine):

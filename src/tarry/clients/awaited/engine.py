@@ -185,8 +185,8 @@ class Engine:
         )
         if caller.result is None:
             return []
-        queue_key, taken, jobs = caller.result
-        keys = queue_key.keys
+        queue, taken, jobs = caller.result
+        keys = queue.keys
         index = next(
             index for index, partitions in enumerate(by_topic) if any(verbs.keys == keys for verbs in partitions)
         )

@@ -39,5 +39,5 @@ async def race(
 
 def _give_back(runner: Runner, caller: Caller) -> None:
     if caller.result is not None:
-        queue_key, found, jobs = caller.result
-        runner.perform_in_background(pop.give_back_reply(queue_key.keys, found.receipt, jobs))
+        queue, found, jobs = caller.result
+        runner.perform_in_background(pop.give_back_reply(queue.keys, found.receipt, jobs))

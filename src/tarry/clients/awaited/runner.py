@@ -53,7 +53,7 @@ CLOSED = "The client was closed before the answer came. The call is safe to repe
 
 
 class Runner(ServerPool):
-    """Performs the requests of one client."""
+    """Performs the requests of one client. A runner is its own pool of servers."""
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
         super().__init__(address, patience)

@@ -61,7 +61,7 @@ class TrackingConnection:
                     await self._wait_for_work()
                     await self._read_messages()
                     if self._is_over():
-                        await self._disconnect(ConnectionLost("nobody wishes for anything"))
+                        await self._disconnect(ConnectionLost("no wait is left"))
                 except (TimeoutError, *CONNECTION_ERRORS) as error:
                     await self._disconnect(_meaning(error))
         finally:
@@ -103,12 +103,12 @@ class TrackingConnection:
             until = self._rechecked_at + self.recheck_s
         if self._awaiting_since is not None:
             until = min(until, self._awaiting_since + self.server.answer_timeout_s)
-        rung = asyncio.ensure_future(self._wakeup.wait())
+        woken = asyncio.ensure_future(self._wakeup.wait())
         try:
-            sources = {rung} if self._reading is None else {rung, self._reading}
+            sources = {woken} if self._reading is None else {woken, self._reading}
             await asyncio.wait(sources, timeout=max(until - _now(), 0), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            rung.cancel()
+            woken.cancel()
         self._wakeup.clear()
 
     async def _read_messages(self) -> None:
@@ -120,7 +120,7 @@ class TrackingConnection:
         if not self._state.awaits_reply:
             self._awaiting_since = None
         elif self._awaiting_since is not None and _now() >= self._awaiting_since + self.server.answer_timeout_s:
-            raise ConnectionLost("the lookout's connection has been silent for too long")
+            raise ConnectionLost("the tracking connection has been silent for too long")
 
     async def _send(self, commands: list[Args]) -> None:
         if commands:
@@ -143,7 +143,7 @@ class TrackingConnection:
         finally:
             if connection is not None:
                 await abort_connection(connection)
-                logger.debug("A lookout hung up: %s", fault)
+                logger.debug("A tracking connection was closed: %s", fault)
 
 
 class TrackedWait:
@@ -184,7 +184,7 @@ class TrackedWait:
         over, key = await self.wait(self._tracking.server.answer_timeout_s, never)
         if not over:
             await self.drop()
-            raise ConnectionLost("the lookout did not answer")
+            raise ConnectionLost("the tracking connection did not answer")
         return key
 
     async def drop(self) -> None:
@@ -240,7 +240,7 @@ class WaitConnections:
 
 def _meaning(error: Exception) -> Fault:
     return (
-        ConnectionLost("the lookout's connection has been silent for too long")
+        ConnectionLost("the tracking connection has been silent for too long")
         if type(error) is TimeoutError
         else fault_of(error)
     )

@@ -50,8 +50,8 @@ class Waiter:
         except asyncio.CancelledError:
             self._watch.leave(caller)
             if caller.result is not None:
-                queue_key, found, jobs = caller.result
-                self._runner.perform_in_background(pop.give_back_reply(queue_key.keys, found.receipt, jobs))
+                queue, found, jobs = caller.result
+                self._runner.perform_in_background(pop.give_back_reply(queue.keys, found.receipt, jobs))
             self.interrupt()
             raise
         if caller.fault is not None:

@@ -44,8 +44,8 @@ class Race:
         self._runner = runner
         deadline = time.monotonic() + seconds
         nodes: dict[str, list[RaceEntry]] = {}
-        for waiter, posts in entries:
-            nodes.setdefault(_node_of(runner, posts[0][0].due), []).append((waiter, posts))
+        for waiter, queue_keys in entries:
+            nodes.setdefault(_node_of(runner, queue_keys[0][0].due), []).append((waiter, queue_keys))
         self._wakeup: SimpleQueue[_NodeRace] = SimpleQueue()
         self._nodes = [_NodeRace(runner, its, max_jobs, deadline, self._wakeup) for its in nodes.values()]
 
@@ -110,9 +110,9 @@ class _NodeRace:
 
     def _run(self) -> None:
         try:
-            for (waiter, posts), caller in zip(self._entries, self.callers, strict=True):
+            for (waiter, queue_keys), caller in zip(self._entries, self.callers, strict=True):
                 self._current[caller] = waiter
-                waiter.enter(caller, self.wakeup, posts)
+                waiter.enter(caller, self.wakeup, queue_keys)
             self._wait()
         except BaseException as fault:  # noqa: BLE001  # whatever it is, who waits is told
             self.fault = fault

@@ -57,7 +57,7 @@ class TrackingConnection:
                 token_wait.fault, token_wait.ended = ConnectionLost("the client was closed"), True
                 return
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="tarry-lookout", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="tarry-tracking", daemon=True)
                 self._thread.start()
         self._wakeup.set()
 
@@ -140,7 +140,7 @@ class TrackingConnection:
         elif (
             self._awaiting_since is not None and time.monotonic() >= self._awaiting_since + self.server.answer_timeout_s
         ):
-            raise ConnectionLost("the lookout's connection has been silent for too long")
+            raise ConnectionLost("the tracking connection has been silent for too long")
 
     def _send(self, commands: list[Args]) -> None:
         if commands:
@@ -154,7 +154,7 @@ class TrackingConnection:
         self._state.connection_lost(fault)
         if connection is not None:
             connection.disconnect()
-            logger.debug("A lookout hung up: %s", fault)
+            logger.debug("A tracking connection was closed: %s", fault)
 
 
 class TrackedWait:
@@ -202,7 +202,7 @@ class TrackedWait:
             if over:
                 return key
         self.drop()
-        raise ConnectionLost("the lookout did not answer")
+        raise ConnectionLost("the tracking connection did not answer")
 
     def drop(self) -> None:
         if self.keys:

@@ -284,6 +284,6 @@ class Waiter:
 def give_back(runner: Runner, caller: Caller) -> None:
     """Gives back the jobs that a caller was served and does not take."""
     if caller.result is not None:
-        queue_key, found, jobs = caller.result
+        queue, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR
-            runner.perform(pop.give_back_reply(queue_key.keys, found.receipt, jobs))
+            runner.perform(pop.give_back_reply(queue.keys, found.receipt, jobs))
