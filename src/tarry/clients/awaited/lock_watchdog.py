@@ -66,7 +66,7 @@ class LockWatchdog(BackgroundLoop):
     async def _work(self) -> float:
         self._check()
         due = now() >= self._renew_at
-        if self.table.check_is_due(due):
+        if self.table.take_check_request(due):
             if due:
                 self._renew_at = now() + RENEWED_EVERY_S
             self._calls.start(self._renew(due=due))

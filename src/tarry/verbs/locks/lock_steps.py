@@ -124,7 +124,7 @@ def _acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, d
     while True:
         answer = yield from backend.try_acquire(acquisition)
         if isinstance(answer, Acquired) and answer.until > table.now():
-            return table.acquired(acquisition, answer, renewed=acquisition.lease_us is None)
+            return table.acquired(acquisition, answer, auto_renewed=acquisition.lease_us is None)
         if table.now() >= deadline:
             yield from backend.give_up(acquisition)
             table.leave(acquisition)

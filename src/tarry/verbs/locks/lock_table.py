@@ -59,7 +59,8 @@ class Hold:
     acquisition: Acquisition
     token: int
     until: float
-    renewed: bool
+    auto_renewed: bool
+    """The watchdog renews it; it has no lease of its own."""
     depth: int = 1
     lost_reason: str = ""
     """Why it was lost; empty while it is held."""
@@ -136,9 +137,9 @@ class LockTable:
             return None
         return hold
 
-    def acquired(self, acquisition: Acquisition, reply: AcquiredLock, *, renewed: bool) -> Hold:
+    def acquired(self, acquisition: Acquisition, reply: AcquiredLock, *, auto_renewed: bool) -> Hold:
         """Turns an acquisition into a hold."""
-        hold = Hold(acquisition, reply.token, reply.until, renewed)
+        hold = Hold(acquisition, reply.token, reply.until, auto_renewed)
         with self._mutex:
             self._holds[acquisition.name, acquisition.holder] = hold
             self._check_at = min(self._check_at, reply.check_at)
@@ -237,9 +238,9 @@ class LockTable:
             self._to_clean_up = [(at, acquisition) for at, acquisition in self._to_clean_up if at > now]
         return listeners, left
 
-    def check_is_due(self, due: bool) -> bool:
-        """Whether to check the holds now: it is ``due``, or was requested."""
-        if due or self._check_at <= self.now():
+    def take_check_request(self, renewal_is_due: bool) -> bool:
+        """Whether to check the holds now: their renewal is due, or a check was requested, which this call answers."""
+        if renewal_is_due or self._check_at <= self.now():
             self._check_at = float("inf")
             return True
         return False

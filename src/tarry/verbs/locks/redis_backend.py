@@ -93,7 +93,7 @@ class RedisBackend:
         answer = yield from ask(call)
         if answer.token == hold.token:
             hold.until = max(hold.until, asked + lease / 1000)
-            hold.renewed = hold.renewed or lease_us is None
+            hold.auto_renewed = hold.auto_renewed or lease_us is None
         return answer.token == hold.token
 
     def release(self, hold: Hold, depth_left: int) -> Steps[bool]:
@@ -132,7 +132,7 @@ class RedisBackend:
         for hold in holds:
             yield from self._subscribe(hold)
         asked = self._now()
-        chosen = [hold for hold in holds if self._is_suspect(hold.acquisition) or (due and hold.renewed)]
+        chosen = [hold for hold in holds if self._is_suspect(hold.acquisition) or (due and hold.auto_renewed)]
         if not chosen:
             return
         answers: list[bool | TarryError] = yield Batch([_check_hold(hold) for hold in chosen])
@@ -141,7 +141,7 @@ class RedisBackend:
                 self._table.lose_hold(hold, "it was taken away")
             elif answer is not True:
                 self._suspects.add(hold.acquisition)
-            elif hold.renewed:
+            elif hold.auto_renewed:
                 hold.until = max(hold.until, asked + WATCHDOG_MS / 1000)
 
     # ── messages about locks that are held ───────────────────────────────────────────────────────────────────────────
@@ -150,9 +150,9 @@ class RedisBackend:
         acquisition = hold.acquisition
         if acquisition in self._holder_channels:
             return
-        self._holder_channels[acquisition] = ring = partial(self._suspect_lost, acquisition)
+        self._holder_channels[acquisition] = on_message = partial(self._suspect_lost, acquisition)
         try:
-            yield Subscribe(acquisition.backend_state.channel, ring)
+            yield Subscribe(acquisition.backend_state.channel, on_message)
             yield Subscribe(holders_channel(acquisition.backend_state), _ignore)
         except TarryError:
             self._unsubscribe(acquisition)  # it is tried again at the next renewal
@@ -160,9 +160,9 @@ class RedisBackend:
             self._unsubscribe(acquisition)
 
     def _unsubscribe(self, acquisition: Acquisition) -> None:
-        ring = self._holder_channels.pop(acquisition, None)
-        if ring is not None:
-            self._unsubscribe_from(acquisition.backend_state.channel, ring)
+        on_message = self._holder_channels.pop(acquisition, None)
+        if on_message is not None:
+            self._unsubscribe_from(acquisition.backend_state.channel, on_message)
             self._unsubscribe_from(holders_channel(acquisition.backend_state), _ignore)
         self._suspects.discard(acquisition)
 
@@ -186,7 +186,7 @@ class RedisBackend:
 def _check_hold(hold: Hold) -> ScriptCall[bool]:
     """The request that checks a hold, and renews it if it has no lease of its own."""
     acquisition = hold.acquisition
-    if hold.renewed:
+    if hold.auto_renewed:
         return lock_scripts.renew_lease(acquisition.backend_state, acquisition.id, WATCHDOG_MS)
     return lock_scripts.is_holder(acquisition.backend_state, acquisition.id)
 
