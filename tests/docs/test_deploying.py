@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 import tarry
 from doc_pages import ROOT
 from tarry.programs.worker.parent import KILL_MARGIN_S
-from tarry.programs.worker.process import WRONG
+from tarry.programs.worker.process import BAD_ARGUMENTS
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.values.durations import SECOND, duration_us
 from until import until
@@ -86,7 +86,7 @@ def test_the_unit_matches_the_settings_of_the_worker() -> None:
     assert f"grace period of {grace.removesuffix('s')} s" in UNIT
     assert setting("KillMode") == "mixed"
     assert int(setting("SuccessExitStatus")) == GIVEN_BACK
-    assert int(setting("RestartPreventExitStatus")) == WRONG
+    assert int(setting("RestartPreventExitStatus")) == BAD_ARGUMENTS
     [timeout] = re.findall(r"--stop-timeout (\d+)", PAGE)
     assert timeout == re.findall(r"terminationGracePeriodSeconds: (\d+)", PAGE)[0]
     assert setting("TimeoutStopSec") == f"{timeout}s"

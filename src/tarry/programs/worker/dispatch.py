@@ -24,7 +24,7 @@ def target_for(
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
     unknown = settler.unknown = UnknownTasks(settler, bury_unknown_us)
-    retry = next((target.retry for target in route.tasks.values() if _says_of_bodies(target.retry)), None)
+    retry = next((target.retry for target in route.tasks.values() if _maps_body_error(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 
     def pick(job: BaseJob[Any]) -> Target:
@@ -43,7 +43,7 @@ def target_for(
     return pick
 
 
-def _says_of_bodies(retry: Policy) -> bool:
+def _maps_body_error(retry: Policy) -> bool:
     """Whether a task was registered with a map that names ``BodyError``. It holds for unknown tasks of its topic too."""
     return isinstance(retry, Mapping) and BodyError in retry
 

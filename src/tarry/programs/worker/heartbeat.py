@@ -27,7 +27,7 @@ RETRY_S = 60.0
 """Pause after a report that failed: a server may take long to refuse, and renewals wait meanwhile."""
 
 
-class Heartbeat:
+class WorkerReports:
     """The reports of one worker.
 
     ``handlers`` are the functions by topic; ``slots`` is the size of the shared slot pool, ``None`` without one.

@@ -23,7 +23,7 @@ from typing import Any
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.process import ANSWERED, CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WRONG
+from tarry.programs.worker.process import ANSWERED, BAD_ARGUMENTS, FAILED, HOLDER, NO_SERVER, SOCKET, STOPPED
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.values import names
@@ -31,13 +31,13 @@ from tarry.values.durations import SECOND, duration_us
 from tarry.verbs import workers
 
 logger = logging.getLogger("tarry.worker")
-FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S = 0.1, 30.0, 10.0
-"""Pauses between a death and the next start. After a child that lived for ``SETTLED_S`` the pause is the shortest again."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S, STABLE_AFTER_S = 0.1, 30.0, 10.0
+"""Pauses between a death and the next start. After a child that lived for ``STABLE_AFTER_S`` the pause is the shortest again."""
 KILL_MARGIN_S = 5.0
 """How long beyond its grace period a child may take to exit before it is killed."""
 SILENT_PARTS, CHECK_PARTS = 4, 12
 """In fractions of a TTR: a child is silent after a quarter without a heartbeat; the parent checks every twelfth."""
-EXIT_CODES_BY_WEIGHT = (FAILED, WRONG, NO_SERVER, GIVEN_BACK)
+EXIT_CODES_BY_WEIGHT = (FAILED, BAD_ARGUMENTS, NO_SERVER, GIVEN_BACK)
 
 
 class Child:
@@ -121,7 +121,7 @@ class Parent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        renewal = asyncio.ensure_future(self._renew_for_silent())
+        renewal = asyncio.ensure_future(self._renew_for_silent_children())
         stopping = asyncio.ensure_future(self._stop_children())
         try:
             await asyncio.gather(*[self._keep_child_running(number) for number in range(1, self._processes + 1)])
@@ -129,7 +129,7 @@ class Parent:
             renewal.cancel()
             stopping.cancel()
             self._client.close()
-        return next((code for code in EXIT_CODES_BY_WEIGHT if code in self._codes), CLEAN)
+        return next((code for code in EXIT_CODES_BY_WEIGHT if code in self._codes), STOPPED)
 
     async def _keep_child_running(self, number: int) -> None:
         """Starts child ``number``, and another one when it dies."""
@@ -145,15 +145,15 @@ class Parent:
             del self._children[number]
             crashed = code < 0 and not self._stopping.is_set()
             given_back = await self._give_back(child, counts=crashed)
-            if code == WRONG or (
+            if code == BAD_ARGUMENTS or (
                 code == NO_SERVER and not self._server_answered
             ):  # another one would end like this one
                 self._codes.append(code)
                 self.stop()
             elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
-                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else CLEAN)
+                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else STOPPED)
             else:
-                if time.monotonic() - child.started_at > SETTLED_S:
+                if time.monotonic() - child.started_at > STABLE_AFTER_S:
                     restart_delay.reset()
                 pause = restart_delay.next_delay()
                 _log_exit(child, code, given_back, pause)
@@ -173,7 +173,7 @@ class Parent:
         self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
         return given_back
 
-    async def _renew_for_silent(self) -> None:
+    async def _renew_for_silent_children(self) -> None:
         """Renews the reservations of children that send no heartbeats."""
         while True:
             await asyncio.sleep(self._ttr_s / CHECK_PARTS)
@@ -193,7 +193,7 @@ class Parent:
                 if (
                     not child.silent
                     and child.process.returncode is None
-                    and time.monotonic() - child.started_at > SETTLED_S
+                    and time.monotonic() - child.started_at > STABLE_AFTER_S
                 ):
                     child.silent = True
                     logger.warning(

@@ -24,7 +24,7 @@ from tarry.programs.worker.targets import Target
 from tarry.programs.worker.worker import Worker
 from tarry.values.durations import SECOND, as_text, duration_us
 
-CLEAN, FAILED, WRONG, NO_SERVER = range(4)
+STOPPED, FAILED, BAD_ARGUMENTS, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
 """Environment variables that a parent sets for its children."""
 ALIVE, ANSWERED = b".", b"+"
@@ -46,7 +46,7 @@ def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool 
 
         return run_in_loop(Parent(worker, command, processes).run())
     cut_off = run_in_loop(_serve(worker))
-    return GIVEN_BACK if cut_off else CLEAN
+    return GIVEN_BACK if cut_off else STOPPED
 
 
 async def _serve(worker: Worker) -> int:
@@ -64,12 +64,12 @@ async def _run(worker: Worker) -> int:
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
-        worker.on_heartbeat = _heartbeats(parent)
+        worker.on_alive = _heartbeats(parent)
         loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
-            worker.on_heartbeat = lambda worked: None
+            worker.on_alive = lambda worked: None
             loop.remove_reader(parent)
 
 
@@ -122,7 +122,7 @@ def banner(worker: Worker, processes: int) -> str:
         lines.append(f"  in all   {worker.slots} at a time")
     ttr = as_text(duration_us(worker.ttr))
     lines.append(
-        f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, twice at once"
+        f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
     )
     return "\n".join(lines)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.errors import StaleReceipt, TarryError
-from tarry.programs.worker.heartbeat import Heartbeat
+from tarry.programs.worker.heartbeat import WorkerReports
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
@@ -45,10 +45,15 @@ class Renewal:
     """The renewal thread of one worker."""
 
     def __init__(
-        self, client: Client, consumers: Sequence[TopicConsumer], outage: Outage, heartbeat: Heartbeat, blocked_s: float
+        self,
+        client: Client,
+        consumers: Sequence[TopicConsumer],
+        outage: Outage,
+        reports: WorkerReports,
+        blocked_s: float,
     ) -> None:
         self._client = client
-        self._heartbeat = heartbeat
+        self._reports = reports
         self._consumers = consumers
         self._health = outage.new_health()
         self._outage = outage
@@ -66,7 +71,7 @@ class Renewal:
         self._logged_at = -LOG_AGAIN_S
         self._blocker = ""
         self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
-        self.on_heartbeat: Callable[[bool], None] = lambda worked: None
+        self.on_alive: Callable[[bool], None] = lambda worked: None
         """Called at each check, with whether the server has ever answered; a child sends its parent a heartbeat."""
 
     def start(self) -> None:
@@ -78,8 +83,8 @@ class Renewal:
     def announce_stop(self) -> None:
         """Reports that the worker stops: it takes no new jobs, and running ones may take a while."""
         if self._has_work():
-            self._heartbeat.stopping = True
-            self._heartbeat.report_soon()
+            self._reports.stopping = True
+            self._reports.report_soon()
             self._wake.set()
 
     async def stop(self) -> None:
@@ -101,12 +106,12 @@ class Renewal:
         while not self._stopping:
             self._wake.wait(min(self._interval_s, self._blocked_s / 2 if self._has_work() else self._interval_s))
             self._wake.clear()
-            self.on_heartbeat(self._outage.ever_answered)
+            self.on_alive(self._outage.ever_answered)
             try:
                 self._renew_due(time.monotonic())
             except Exception:
                 logger.exception("✗ The renewal of reservations failed; it goes on.")
-        self._heartbeat.unregister()
+        self._reports.unregister()
 
     def _has_work(self) -> bool:
         return any(consumer.running for consumer in self._consumers)
@@ -123,8 +128,8 @@ class Renewal:
                 shortest = min(shortest, ttr / CHECK_PARTS)
                 if now - since >= ttr / RENEW_PARTS and not job.settled:
                     old.append(job)
-            overruns = consumer.overruns  # marked as lost for their functions, and renewed as long as these run
-            old = [job for job in old if job in consumer.running and (not job.lost or job in overruns)]
+            timed_out_running = consumer.overruns  # lost for their functions, and renewed as long as these run
+            old = [job for job in old if job in consumer.running and (not job.lost or job in timed_out_running)]
             if old and self._touch(consumer, old):
                 seen.update(dict.fromkeys(old, time.monotonic()))
             elif old:
@@ -134,7 +139,7 @@ class Renewal:
         self._renewed = seen
         self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
         self._check_loop(now)
-        self._heartbeat.report_if_due(time.monotonic())
+        self._reports.report_if_due(time.monotonic())
 
     def _touch(self, consumer: TopicConsumer, jobs: Sequence[BaseJob[Any]]) -> bool:
         try:

@@ -17,7 +17,7 @@ from tarry.errors import BadInput, Unavailable
 from tarry.programs.worker import clients
 from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
-from tarry.programs.worker.heartbeat import LONGEST_HOST, Heartbeat
+from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.queue_consumer import QueueConsumer, QueueRoute
@@ -97,9 +97,9 @@ class WorkerRun:
     def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
         client = clients.make_blocking(self._awaited, patience=1)
         handlers = {route.topic: route.targets for route in routes}
-        heartbeat = Heartbeat(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
-        renewal = Renewal(client, self._consumers, self._outage, heartbeat, self._worker.blocked_s)
-        renewal.on_heartbeat = self._worker.on_heartbeat
+        reports = WorkerReports(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
+        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker.blocked_s)
+        renewal.on_alive = self._worker.on_alive
         return renewal
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:

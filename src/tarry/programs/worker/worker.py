@@ -82,7 +82,7 @@ class Worker(Registry):
         """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
         self.is_child = False
         """Whether a parent process stops it."""
-        self.on_heartbeat: Callable[[bool], None] = lambda worked: None
+        self.on_alive: Callable[[bool], None] = lambda worked: None
         """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             worker.override(topics=chosen, concurrency=options["concurrency"])
             code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:
-            wrong = process.WRONG if isinstance(fault, BadInput) else process.NO_SERVER
+            wrong = process.BAD_ARGUMENTS if isinstance(fault, BadInput) else process.NO_SERVER
             raise CommandError(str(fault), returncode=wrong) from fault
         if code:
             sys.exit(code)
