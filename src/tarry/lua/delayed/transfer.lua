@@ -15,7 +15,7 @@ local FIRST, STRIDE = 10, 1
 local ROUND = 1000000
 local PACE = {term = 700000, grace = 100000, least = 150000, rest = 5000000, longest = 5000000}
 local WORK, MOST_BYTES = 400000, 4000000
-local GONE = '\0tarry: moved'  -- never seen outside of this script
+local MARK = '\0tarry: moved'  -- never seen outside of this script
 local length = check_types()
 redis.call('ZCARD', movers)
 
@@ -50,8 +50,8 @@ local function take_by_places()
     if bytes >= MOST_BYTES then most = i - 1 break end
     take(due[i])
   end
-  for i = 1, most do redis.call('LSET', order, ARGV[FIRST + i - 1], GONE) end
-  redis.call('LREM', order, most, GONE)
+  for i = 1, most do redis.call('LSET', order, ARGV[FIRST + i - 1], MARK) end
+  redis.call('LREM', order, most, MARK)
   redis.call('ZREM', timeouts, unpack(due, 1, most))
   return most
 end
@@ -67,8 +67,8 @@ local function take_one_by_one()
   return done
 end
 
-local believed = places_hold()
-local taken = believed and take_by_places() or take_one_by_one()
+local positions_valid = places_hold()
+local taken = positions_valid and take_by_places() or take_one_by_one()
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 store_seen_format()
 
@@ -78,9 +78,9 @@ local next_due = math.max(head and head * 1000 or now + ROUND, now)
 local alarm, seat = take_seat(movers, next_due, waiter, stays == '1', PACE, function()
   redis.pcall('PUBLISH', movers, 'a seat is free')
 end)
-local answers = {now, alarm - now, seat, left, #payloads, aside, believed and 1 or 0, {}, {}}
+local answers = {now, alarm - now, seat, left, #payloads, aside, positions_valid and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
-  local remains = believed and final - taken or redis.call('LLEN', order) - 1
+  local remains = positions_valid and final - taken or redis.call('LLEN', order) - 1
   answers[8] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
   if remains >= 0 then answers[9] = {text(remains), at(0), at(text(remains))} end
 end

@@ -3,10 +3,11 @@
 --   pop ── receipt 17 ──▶ consumer A ── TTR over ──▶ pop ── receipt 21 ──▶ consumer B
 --                          └── finish(17): 'again 2'                       └── finish(21): done
 
--- nil if the receipt holds (for a repeated call also after the TTR, until the job is put back); 'replay' if the call was done
--- before and its answer was lost, or comes too late though nobody else has had the job since; else why it does not hold: 'again
--- 3', 'timed out', 'released', 'dead', 'never' (handed out), 'gone'. If it was the last receipt, answers also when the job
--- failed first, or 0.
+-- Whether a receipt holds:
+--   nil        it holds; for a repeated call also after the TTR, until the job is put back
+--   'replay'   the repeated call was done before, or comes too late though nobody else has had the job since
+--   else       why it does not hold: 'again 3', 'timed out', 'released', 'dead', 'never' (handed out), 'gone'
+-- If it was the last receipt, answers also when the job failed first, or 0.
 local function receipt_fault(id, receipt, run, ends)
   local attempt, last, first, _ = 0, 0, 0, nil
   if run and #run >= RUN_SIZE then attempt, _, last, first = struct.unpack(RUN, run) end

@@ -14,11 +14,11 @@ local HORIZON = 10500000  -- no seat is needed for what is due later: ROUND, and
 -- the rate allows none, not before it does; while the cap is reached, not before a reservation runs out (other freed places
 -- send a token).
 local function earliest(paused, fires, opens_at, full)
-  local head = not full and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-  local back = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
+  local next_due = not full and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+  local next_expiry = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
   local first = fires
-  if head or back then
-    local ready = math.max(math.min(tonumber(head or back), tonumber(back or head)), opens_at)
+  if next_due or next_expiry then
+    local ready = math.max(math.min(tonumber(next_due or next_expiry), tonumber(next_expiry or next_due)), opens_at)
     first = fires and math.min(fires, ready) or ready
   end
   return first and math.max(first, paused)
@@ -34,7 +34,7 @@ end
 
 -- Answers the caller's alarm (when to pop next) and its seat (1, 2 or 0: none). The further arguments are those of
 -- `handout_limits`.
-local function update_watch(waiter, stays, ...)
+local function update_watch(waiter, keeps_waiting, ...)
   if waiter ~= '' then redis.call('ZREM', watch, waiter) end
   local next = earliest(...)
   if not next or next > now + HORIZON then
@@ -48,19 +48,19 @@ local function update_watch(waiter, stays, ...)
     seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   end
   local in_time, taken = math.max(next, now), #seats / 2
-  local watched = taken > 0 and tonumber(seats[2]) <= in_time
+  local first_seat_in_time = taken > 0 and tonumber(seats[2]) <= in_time
   local alarm, seat = now + ROUND, 0
-  if stays and not watched then
-    alarm, seat, watched = math.min(in_time, now + GRACE), 1, true
-  elseif stays and taken < 2 then
+  if keeps_waiting and not first_seat_in_time then
+    alarm, seat, first_seat_in_time = math.min(in_time, now + GRACE), 1, true
+  elseif keeps_waiting and taken < 2 then
     alarm, seat = now + GRACE, 2
   end
   if seat > 0 then
     redis.call('ZADD', watch, alarm, waiter)
     taken = taken + 1
   end
-  if watched or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- both tokens are there already
-    set_token(wake, not watched)
+  if first_seat_in_time or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- both tokens are there already
+    set_token(wake, not first_seat_in_time)
     set_token(relay, taken < 2)
   end
   return alarm, seat

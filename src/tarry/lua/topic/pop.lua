@@ -14,7 +14,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- include clock job limits watch bury expired_reservations lateness shares
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
-local ASK_AGAIN, FIRE, FIRST, WIDE = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
+local ASK_AGAIN, FIRE, FIRST, FIELDS_PER_JOB = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled')
@@ -39,7 +39,7 @@ local newest = fires and math.min(now, fires) or now
 local opened = limits and math.max(paused, returned > 0 and now or limits.opened) or paused
 
 local receipt = math.max(tonumber(set[1] or 0) + 1, now)
-local out, bytes, handed, aside = {}, 0, 0, 0
+local out, bytes, handed, buried = {}, 0, 0, 0
 
 local topic_limit, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
 if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
@@ -52,7 +52,7 @@ local function set_aside(id, value, flags)
     redis.call('HDEL', runs, id)
     count('lost', 1)
   end
-  aside = aside + 1
+  buried = buried + 1
 end
 
 local function is_too_late(id, at, flags, value, run)
@@ -62,12 +62,12 @@ local function is_too_late(id, at, flags, value, run)
   local attempt, limit, receipt_was, first, holder = unpack_run(run or '')
   bury_run(id, attempt, limit, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
   count('died', 1)
-  aside = aside + 1
+  buried = buried + 1
   return true
 end
 
 -- Hands out one job: adds to the reservations and runs, unless it is unreadable, or too late.
-local function hand_out(id, at, value, run, ends, notes)
+local function hand_out(id, at, value, run, reserved_args, runs_args)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
@@ -78,13 +78,13 @@ local function hand_out(id, at, value, run, ends, notes)
   attempt = attempt + 1
   local limit = own_limit > 0 and own_limit or topic_limit
   local time = own_ttr > 0 and own_ttr * 1000 or usual_ttr
-  local k = #ends
-  ends[k + 1], ends[k + 2] = now + time + handed, id
+  local k = #reserved_args
+  reserved_args[k + 1], reserved_args[k + 2] = now + time + handed, id
   local answered = attempt < limit and attempt or -attempt
   if answered < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
-  notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
+  runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, opened, limits and limits.time_of(handed + 1) or 0))
-  local slot = WIDE * handed
+  local slot = FIELDS_PER_JOB * handed
   out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
   handed, bytes = handed + 1, bytes + #value
 end
@@ -93,7 +93,7 @@ end
 local function take(limit)
   local found = redis.call('ZRANGE', due, '-inf', newest, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
   if #found == 0 then return false end
-  local ids, gone, ends, notes = {}, {}, {}, {}
+  local ids, gone, reserved_args, runs_args = {}, {}, {}, {}
   for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
   local values = redis.call('HMGET', jobs, unpack(ids))
   local known = redis.call('HMGET', runs, unpack(ids))
@@ -105,10 +105,10 @@ local function take(limit)
   end
   if #gone == 0 then return false end
   redis.call('ZREM', due, unpack(gone))
-  for i, id in ipairs(gone) do hand_out(id, tonumber(found[2 * i]), values[i], known[i], ends, notes) end
-  if #ends > 0 then
-    redis.call('ZADD', reserved, unpack(ends))
-    redis.call('HSET', runs, unpack(notes))
+  for i, id in ipairs(gone) do hand_out(id, tonumber(found[2 * i]), values[i], known[i], reserved_args, runs_args) end
+  if #reserved_args > 0 then
+    redis.call('ZADD', reserved, unpack(reserved_args))
+    redis.call('HSET', runs, unpack(runs_args))
   end
   return #gone == limit
 end
@@ -117,7 +117,7 @@ local asked = sum_of_counts(FIRST)
 local limit = limits and math.min(asked, limits.available()) or asked
 if paused <= now then
   local step = 4
-  while handed < limit and aside < 100 and take(math.min(limit - handed, step)) do
+  while handed < limit and buried < 100 and take(math.min(limit - handed, step)) do
     if bytes >= ENOUGH then break end
     step = math.max(math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500), 1)
   end
@@ -130,11 +130,11 @@ end
 
 local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
-if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
-if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
+if handed == 0 and (returned > 0 or buried > 0) then todo = ASK_AGAIN end
+if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- more jobs may be due than fit into one reply
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
-local stays = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
+local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
 if limits then opens_at, full = limits.next_and_full() end
-local alarm, seat = update_watch(waiter, stays, paused, fires, opens_at, full)
-return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, WIDE)
+local alarm, seat = update_watch(waiter, keeps_waiting, paused, fires, opens_at, full)
+return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, FIELDS_PER_JOB)

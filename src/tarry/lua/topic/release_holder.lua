@@ -1,8 +1,8 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 --
--- One bounded step through the reservations: those of one holder, which is certainly dead, are made ready again without
--- counting the attempt; if it counts, they are set aside after the last one. At most `most` of them, if it is not empty.
+-- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
+-- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
 -- include clock refuse_partitioned job limits handout_limits watch capacity bury
 
@@ -23,12 +23,12 @@ for i, pair in ipairs(found) do
   if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
     local attempt, limit_of, receipt, first, _, fault = unpack_run(run)
     gone = gone + 1
-    local heard = limit_of ~= UNCONFIRMED
-    if heard and counted == '1' and limit_of > 0 and attempt >= limit_of then
+    local confirmed = limit_of ~= UNCONFIRMED
+    if confirmed and counted == '1' and limit_of > 0 and attempt >= limit_of then
       bury_run(id, attempt, limit_of, receipt, first > 0 and first or now, holder, EXHAUSTED .. DIED)
       died = died + 1
     else
-      if heard and counted == '1' then
+      if confirmed and counted == '1' then
         fault, first = DIED, first > 0 and first or now
       else
         attempt = attempt - 1
