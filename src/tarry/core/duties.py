@@ -30,13 +30,13 @@ FIRST_S, LONGEST_S = 0.1, 5.0
 class Duty(ABC):
     """One thing that a client does again and again: it looks when its alarm is due."""
 
-    def __init__(self, key: bytes, name: str, done: str) -> None:
+    def __init__(self, key: bytes, name: str, verb_past: str) -> None:
         self.key = key
         self.name = name  #: for the log …
-        self.done = done  #: … and what is done to it: "moved"
+        self.verb_past = verb_past  #: … and what is done to it: "moved"
         self.users: set[int] = set()
         self.alarm: float | None = None  #: when to look next; ``None``: now
-        self.early_s = 0.0  #: how much earlier it may look, to share a pipeline
+        self.may_look_early_s = 0.0  #: how much earlier it may look, to share a pipeline
         self.ended = False  #: whether there is nothing left to do
         self.flow: Flow[Any] | None = None  #: a look that has not finished …
         self.request: Request  #: … and what it asks …
@@ -70,9 +70,9 @@ class Duty(ABC):
 class SeatedDuty(Duty):
     """A duty whose script gives the client a seat: its alarm counts from when the server was asked, by the server's clock."""
 
-    ROUND_S: float
+    IDLE_WAIT_S: float
     """A client that waits so long has nothing to do at its alarm but to look …"""
-    TOGETHER_S: float
+    SHARE_PIPELINE_S: float
     """… and may look so much earlier, together with others of the kind."""
 
     def __init__(self, key: bytes, name: str, done: str, client_id: bytes) -> None:
@@ -84,7 +84,7 @@ class SeatedDuty(Duty):
         self._server_now = 0  #: … and by the server's
 
     def failed(self, now: float) -> None:
-        self.seat, self.early_s = 0, 0.0
+        self.seat, self.may_look_early_s = 0, 0.0
         self.alarm = now + self._retry_delay.next_delay()
 
     def _seated(self, seat: int, server_now: int, wait_us: int, sent: float, now: float, *, more: bool) -> None:
@@ -93,7 +93,7 @@ class SeatedDuty(Duty):
         self._retry_delay.reset()
         self._answered_at, self._server_now = min(now, sent + FROZEN_S), server_now
         wait = wait_us / SECOND
-        self.early_s = self.TOGETHER_S if wait >= self.ROUND_S else 0.0
+        self.may_look_early_s = self.SHARE_PIPELINE_S if wait >= self.IDLE_WAIT_S else 0.0
         self.alarm = None if more else self._answered_at + wait * (1 if seat else 1 - crc32(self.client_id) % 100 / 500)
 
     def _due_at(self, milliseconds: bytes) -> None:
@@ -101,7 +101,7 @@ class SeatedDuty(Duty):
         ahead = int(milliseconds) * MILLISECOND - self._server_now
         due = self._answered_at + max(ahead, 0) / SECOND
         if self.alarm is not None and due < self.alarm:
-            self.alarm, self.early_s = due, 0.0
+            self.alarm, self.may_look_early_s = due, 0.0
 
 
 class DutyList:
@@ -140,11 +140,14 @@ class DutyList:
         """The duties whose ``request`` is due now; the driver performs all at once, and calls ``on_answer`` for each."""
         resting = [duty for duty in self if duty.flow is None]
         due = [duty for duty in resting if duty.alarm is None or duty.alarm <= now]
-        kinds = {type(duty) for duty in due if duty.early_s}
+        kinds = {type(duty) for duty in due if duty.may_look_early_s}
         due += [
             duty
             for duty in resting
-            if duty.early_s and type(duty) in kinds and duty.alarm and now < duty.alarm <= now + duty.early_s
+            if duty.may_look_early_s
+            and type(duty) in kinds
+            and duty.alarm
+            and now < duty.alarm <= now + duty.may_look_early_s
         ]
         for duty in due:
             duty.flow, duty.sent = duty.look(), now

@@ -97,7 +97,7 @@ class DutyLoop(BackgroundLoop):
             for duty, answer in zip(due, answers, strict=True):
                 self._duties.on_answer(duty, answer, now())
                 if isinstance(answer, Exception):
-                    self._errors.report(duty.name, duty.done, answer)
+                    self._errors.report(duty.name, duty.verb_past, answer)
                 else:
                     self._errors.resolved(duty.name)
 

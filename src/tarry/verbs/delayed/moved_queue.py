@@ -21,7 +21,7 @@ from tarry.verbs.delayed.transfer import MOVER, TransferResult, transfer
 class MovedQueue(SeatedDuty):
     """One queue that this client moves."""
 
-    ROUND_S, TOGETHER_S = 0.5, 0.35
+    IDLE_WAIT_S, SHARE_PIPELINE_S = 0.5, 0.35
 
     def __init__(self, keys: QueueKeys, mover_id: bytes) -> None:
         super().__init__(keys.channel, keys.ready.decode(), "moved", mover_id)

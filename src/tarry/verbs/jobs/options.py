@@ -28,7 +28,7 @@ TOPIC_DEFAULT = -1
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
 NEW_MARK = b"n"
 """The mark of a job whose id tarry made: no other job has it."""
-_SEEN_MARK = b"s"
+_REPLACE_NONCE_MARK = b"s"
 
 
 class JobOptions(Struct, frozen=True):
@@ -104,7 +104,7 @@ class EncodedOptions(NamedTuple):
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
-        return self._replace(mark=_SEEN_MARK + nonce)
+        return self._replace(mark=_REPLACE_NONCE_MARK + nonce)
 
 
 @lru_cache(maxsize=256, typed=True)

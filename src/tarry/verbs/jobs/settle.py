@@ -119,7 +119,7 @@ def attempt_of(job: Any) -> int:
     """The attempt that a back-off depends on. Raises ``BadInput`` for a ``Reservation``."""
     attempt = getattr(job, "attempt", None)
     if attempt is None:
-        raise BadInput("release: a Reservation does not know its attempt; give delay=.")
+        raise BadInput("release: Reservation(id, receipt) has no attempt; give delay=.")
     return int(attempt)
 
 

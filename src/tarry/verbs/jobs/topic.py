@@ -35,7 +35,7 @@ class TopicVerbs(Partitions[T]):
     """The verbs of a topic: each goes to the partitions that it concerns."""
 
     def on_behalf_of(self, *, holder: bytes | None = None, ids: Any = None) -> TopicVerbs[T]:
-        """The same topic for another holder, or with another source of ids."""
+        """The same topic for another holder, or with ``ids``, which makes the ids and nonces of new jobs."""
         context = self.context if ids is None else replace(self.context, ids=ids)
         plain = PartitionVerbs(context, self.holder if holder is None else holder, self._single.jitter)
         return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)

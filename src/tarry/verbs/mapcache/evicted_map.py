@@ -26,7 +26,7 @@ from tarry.verbs.mapcache.eviction import (
 class EvictedMap(SeatedDuty):
     """One map that this client evicts from."""
 
-    ROUND_S, TOGETHER_S = 4.9, 2.5
+    IDLE_WAIT_S, SHARE_PIPELINE_S = 4.9, 2.5
 
     def __init__(self, context: MapContext[Any, Any], evictor_id: bytes) -> None:
         super().__init__(context.keys.hints, f"The map {context.name}", "cleared of expired entries", evictor_id)
