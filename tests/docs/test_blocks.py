@@ -29,8 +29,8 @@ from warm import WarmTarry
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PATIENCE_S = 60
-PORT = "7117"
-"""Of the service that a page starts."""
+PORTS = ["7117", "7118"]
+"""Of the service that a page starts; the second one is beanstalkd's."""
 HAS_JDK = shutil.which("javac") is not None
 
 
@@ -64,9 +64,12 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     ids=name,
 )
 def test_all_blocks_run(page: Path, page_module: ModuleType) -> None:
-    port = str(servers.free_ports(1)[0])
+    free = servers.free_ports(len(PORTS))
     for written in blocks(page):
-        block = replace(written, text=written.text.replace(PORT, port))
+        text = written.text
+        for port, own in zip(PORTS, free, strict=True):
+            text = text.replace(port, str(own))
+        block = replace(written, text=text)
         if block.not_run:
             continue
         if block.language == "python":
