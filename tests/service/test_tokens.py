@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -269,6 +270,35 @@ def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TARRY_URL": url, "TARRY_NAMESPACE": "by-command"}
     line = [sys.executable, "-m", "tarry", "token", *words]
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str, make: Make) -> None:
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    text = make("consume")
+    parts = tokens.split_token(text)
+    assert parts is not None
+
+    async def is_known() -> bool:
+        return await served.app.authorizer.find_credential(parts[0]) is not None
+
+    with (
+        serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as served,
+        tarry.Client(valkey_url, namespace="guarded") as client,
+        ThreadPoolExecutor() as pool,
+    ):
+        api = asking(served, text)
+        known(api)
+        waiting = pool.submit(api.refused, "POST", "/v1/topics/revoked/pop", {"wait": 30})
+        until(lambda: served.app.held_requests)
+        client.engine.run(tokens.delete_token("guarded", parts[0]))
+        until(lambda: not served.run(is_known()))
+        assert not waiting.done()
+        client.topic("revoked").add("tea", id="tea")
+        assert waiting.result(40) == (401, "not_allowed")
+        info = client.topic("revoked").get("tea")
+        assert info is not None
+        assert (info.state, info.attempts) == ("ready", 0), "it was given back"
+        api.http.close()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sqs.test_operations import receive, refused
 from tarry.programs.service.dialects.sqs import signature
 from tarry.programs.service.dialects.sqs.faults import SqsError
 from tarry.verbs import tokens
+from tarry.verbs.codecs import JSON
 from until import until
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -57,6 +59,42 @@ def test_awss_vectors(method: str, query: str, headers: dict[bytes, bytes], body
         signature.check(signed(given, digest), other, SECRET, now)
 
 
+def test_the_operation_must_be_signed() -> None:
+    given = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode()}
+    sent = {**given, b"x-amz-target": b"AmazonSQS.PurgeQueue"}
+    request = signature.SignedRequest("POST", "/", "", sent, b"")
+    digest = signature.sign(signed(given, ""), STAMP, request, SECRET)
+    with pytest.raises(SqsError, match="X-Amz-Target"):
+        signature.check(signed(given, digest), request, SECRET, 1440938160.0)
+
+
+def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
+    sqs: Any, queue: str, served: Served, namespace: str
+) -> None:
+    client = served.app.clients[namespace]
+    _, id, record = tokens.create_token(os.urandom, ("consume",))
+    served.run(client.engine.run(tokens.store_token(namespace, id, record)))
+    served.call(served.app.require_tokens, True)
+    revoked = boto(served.url, id, record.hash)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(receive, revoked, queue, WaitTimeSeconds=20)
+        until(lambda: served.app.held_requests)
+        served.run(client.engine.run(tokens.delete_token(namespace, id)))
+
+        async def known() -> bool:
+            return await served.app.authorizer.find_credential(id) is not None
+
+        until(lambda: not served.run(known()))
+        assert not waiting.done()
+        topic = served.app.clients.topic(namespace, "orders")
+        served.run(topic.add((b'"tea"', JSON), id="tea"))
+        with pytest.raises(revoked.exceptions.ClientError, match="InvalidClientTokenId"):
+            waiting.result(30)
+    job = served.run(topic.get("tea"))
+    assert (job.state, job.attempts) == ("ready", 0)
+    revoked.close()
+
+
 def test_a_tokens_id_and_hash_sign_requests(sqs: Any, queue: str, served: Served, namespace: str) -> None:
     client, keys = served.app.clients[namespace], {}
     for scope in tokens.SCOPES:
@@ -73,7 +111,8 @@ def test_a_tokens_id_and_hash_sign_requests(sqs: Any, queue: str, served: Served
     assert refused(keys["produce"].receive_message, QueueUrl=queue) == "AccessDenied"
     assert refused(keys["consume"].purge_queue, QueueUrl=queue) == "AccessDenied"
     assert refused(sqs.send_message, QueueUrl=queue, MessageBody="x") == "InvalidClientTokenId"
-    assert refused(boto(served.url, id, "f" * 64).list_queues) == "SignatureDoesNotMatch"
+    keys["wrong"] = boto(served.url, id, "f" * 64)
+    assert refused(keys["wrong"].list_queues) == "SignatureDoesNotMatch"
     elsewhere = queue.replace(namespace, "elsewhere")
     assert refused(keys["admin"].purge_queue, QueueUrl=elsewhere) == "AWS.SimpleQueueService.NonExistentQueue"
     served.run(client.engine.run(tokens.delete_token(namespace, id)))

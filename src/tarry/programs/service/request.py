@@ -12,7 +12,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.service import replays
-from tarry.programs.service.problems import Draining, TooLarge, TooSlow, WrongCoding
+from tarry.programs.service.problems import Draining, NoToken, TooLarge, TooSlow, WrongCoding
 from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
@@ -188,11 +188,19 @@ class ServiceRequest:
     async def pop_or_give_back(
         self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool
     ) -> list[AsyncJob[Body]]:
-        """Performs a pop. If the client has disconnected, the jobs are given back as if they had not been handed out."""
+        """Performs a pop. If the client has disconnected, the jobs are given back as if they had not been handed out; also if its
+        token was revoked while it waited: then it raises ``NoToken``."""
         jobs = await (self.run_while_connected(work) if waits else work)
         if jobs:
+            if waits and await self._is_revoked():
+                await self.give_back(jobs)
+                raise NoToken("This token was revoked while the request waited.")
             await self.give_back_if_gone(lambda: self.give_back(jobs))
         return jobs
+
+    async def _is_revoked(self) -> bool:
+        mine = self.credential
+        return mine is not None and await self.app.authorizer.find_credential(mine.token.id) is None
 
     async def give_back_if_gone(self, give_back: Callable[[], Awaitable[Any]]) -> None:
         """Calls ``give_back`` and raises ``ClientGone`` if the client has disconnected."""

@@ -73,7 +73,9 @@ def fault_of(raised: Exception) -> SqsError:
     problem, _ = problems.problem_of(raised)
     if isinstance(raised, problems.TooMany):
         return SqsError("RequestThrottled", problem.detail)
-    if isinstance(raised, (problems.Forbidden, problems.NoToken)):
+    if isinstance(raised, problems.NoToken):
+        return SqsError("InvalidClientTokenId", problem.detail, 403)
+    if isinstance(raised, problems.Forbidden):
         return SqsError("AccessDenied", problem.detail, 403)
     if problem.status >= 500:
         name = "ServiceUnavailable" if problem.status == 503 else "InternalFailure"
