@@ -1,4 +1,4 @@
-"""The dialect on a Cluster, and on a master that Sentinels watch, also through a fail-over."""
+"""The dialect on a Cluster, and on a master that Sentinels watch."""
 
 from __future__ import annotations
 
