@@ -112,6 +112,11 @@ class Work:
         await asyncio.to_thread(until, is_settled, "everything settled")
 
 
+def unfinished(stats: tarry.Stats) -> int:
+    """The jobs that a worker has still to do, at one moment."""
+    return stats.ready + stats.reserved
+
+
 def scripts(server: ServerProcess) -> int:
     """How many it was asked to run."""
     said = server.ask("INFO", "commandstats")
@@ -249,7 +254,7 @@ def test_tarry_worker_survives_a_full_disk_and_exits_with_0_on_a_signal(
             until(lambda: "Waiting for it." in said.read_text() or process.poll() is not None)
             disk.free()
             orders.add_many(["quick"] * JOBS)
-            until(lambda: orders.stats().ready + orders.stats().reserved == 0 or process.poll() is not None)
+            until(lambda: unfinished(orders.stats()) == 0 or process.poll() is not None)
             assert process.poll() is None, said.read_text()
             disk.fill()
             process.terminate()
@@ -276,7 +281,7 @@ def test_tarry_worker_and_its_children_survive_connection_resets(line: Proxy, tm
                 orders.add_many(["quick"] * JOBS)
                 until(lambda at=before: orders.stats().finished > at or process.poll() is not None)
                 line.reset_all()
-            until(lambda: orders.stats().ready + orders.stats().reserved == 0 or process.poll() is not None)
+            until(lambda: unfinished(orders.stats()) == 0 or process.poll() is not None)
             assert process.poll() is None, said.read_text()
             process.terminate()
             assert process.wait() == 0, said.read_text()

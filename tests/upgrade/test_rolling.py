@@ -92,7 +92,14 @@ def test_a_rolling_upgrade_under_load_loses_nothing(deploy: Deploy, valkey_url: 
     added = {id for (id,) in deploy.lines("added")}
     with tarry.Client(valkey_url, namespace=namespace) as client:
         topic = client.topic("orders")
-        until(lambda: topic.stats().delayed + topic.stats().ready + topic.stats().reserved == 0, "an empty topic")
+
+        def is_empty() -> bool:
+            now = (
+                topic.stats()
+            )  # of one moment: a job that changes its state between two looks would be seen in neither
+            return now.delayed + now.ready + now.reserved == 0
+
+        until(is_empty, "an empty topic")
         found, stats = topic.check(), topic.stats()
         assert found.ok, found.faults
     deploy.end("newer-waiter-1", signal.SIGTERM)
