@@ -18,7 +18,7 @@ from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
 from tarry.clients.http.wire import answers, models
-from tarry.clients.http.wire.endpoints import bulk, topics
+from tarry.clients.http.wire.endpoints import jobs, topics
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
 from tarry.clients.shared_queues import queue_context
@@ -169,7 +169,7 @@ def pop_requests(
             ttr=optional_span(ttr),
             holder=holder.decode(),
         )
-        yield request_to(bulk.POP_FROM_ANY, body=body, wait=wait)
+        yield request_to(jobs.POP_FROM_ANY, body=body, wait=wait)
         seconds -= wait
         if seconds <= 0:
             return

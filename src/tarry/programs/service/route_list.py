@@ -1,4 +1,4 @@
-"""All routes, by module; documents list them in this order. Add a new module of routes here."""
+"""All routes, by table; documents list them in this order. Add a new table of routes here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from tarry.programs.service.router import Route, RouteTable
 from tarry.programs.service.routes import (
     about,
     blocking_queues,
-    bulk,
     events,
     guarded,
     jobs,
@@ -19,12 +18,13 @@ from tarry.programs.service.routes import (
 )
 from tarry.programs.service.settings import ServiceSettings
 
-MODULES = (jobs, bulk, topics, schedules, queues, blocking_queues, guarded, maps, locks, events, about)
+_MODULES = (topics, schedules, queues, blocking_queues, guarded, maps, locks, events, about)
+TABLES = (jobs.table, jobs.many, *(module.table for module in _MODULES))
 
 
 def routes_of(settings: ServiceSettings) -> list[Route]:
     """The routes of a service: the API, and the dialects that are switched on."""
-    tables = [module.table for module in MODULES] + list(_dialects(settings))
+    tables = [*TABLES, *_dialects(settings)]
     return [route for table in tables for route in table.routes]
 
 

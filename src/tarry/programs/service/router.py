@@ -56,7 +56,8 @@ class Route(Endpoint[Any]):
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
-        object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
+        name = self.handler.__name__.removesuffix("_" + self.tag)  # that of many_add is add_many
+        object.__setattr__(self, "name", f"{self.tag}_{name}")
 
     @property
     def answer_model(self) -> Any:

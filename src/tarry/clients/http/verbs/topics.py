@@ -23,7 +23,9 @@ from tarry.clients.http.verbs.fields import (
 )
 from tarry.clients.http.wire import models, topic_models
 from tarry.clients.http.wire.endpoint import Endpoint
-from tarry.clients.http.wire.endpoints import bulk, jobs, topics
+from tarry.clients.http.wire.endpoints import by_id as by_id_endpoints
+from tarry.clients.http.wire.endpoints import jobs, topics
+from tarry.clients.http.wire.endpoints import settle as settle_endpoints
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import names, rates
@@ -102,7 +104,7 @@ class HTTPTopicVerbs(Generic[T]):
         add.check_atomic(len(parts), atomic=atomic)
         given = option_fields(options)
         return run_in_order(
-            [self._add_request(bulk.ADD, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
+            [self._add_request(jobs.ADD_MANY, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
 
     def _add_request(self, endpoint: Endpoint[S], body: models.Add | models.AddMany) -> HTTPRequest[S]:
@@ -144,13 +146,15 @@ class HTTPTopicVerbs(Generic[T]):
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, jobs: Sequence[HasReceipt]) -> HTTPFlow[None]:
-        return self._settle(bulk.FINISH, jobs)
+        return self._settle(settle_endpoints.FINISH_MANY, jobs)
 
     def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> HTTPFlow[None]:
         by_ttr: dict[str, list[HasReceipt]] = {}
         for job in jobs:
             by_ttr.setdefault(f"{settle.ttr_us(job, ttr).decode()}us", []).append(job)
-        return gather_requests([self._settle(bulk.TOUCH, group, ttr=own) for own, group in by_ttr.items()])
+        return gather_requests(
+            [self._settle(settle_endpoints.TOUCH_MANY, group, ttr=own) for own, group in by_ttr.items()]
+        )
 
     def release(
         self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = ""
@@ -158,42 +162,51 @@ class HTTPTopicVerbs(Generic[T]):
         if delay is None and count:
             for job in jobs:
                 settle.attempt_of(job)
-        return self._settle(bulk.RELEASE, jobs, delay=optional_span(delay), count=count, reason=reason)
+        return self._settle(settle_endpoints.RELEASE_MANY, jobs, delay=optional_span(delay), count=count, reason=reason)
 
     def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
-        return self._settle(bulk.BURY, jobs, reason=reason)
+        return self._settle(settle_endpoints.BURY_MANY, jobs, reason=reason)
 
     def _settle(self, endpoint: Endpoint[None], jobs: Sequence[HasReceipt], **fields: Any) -> HTTPFlow[None]:
         for job in jobs:
             settle.receipt_args(job)
-        held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
+        held = [
+            settle_endpoints.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None))
+            for job in jobs
+        ]
         model = endpoint.body_model
         return gather_requests([ask(self.request(endpoint, body=model(jobs=part, **fields))) for part in split(held)])
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)
         holders.check_limit(limit)
-        return self.request(bulk.RELEASE_HOLDER, holder, body=models.HolderRelease(count=count, limit=limit))
+        return self.request(
+            settle_endpoints.RELEASE_HOLDER, holder, body=settle_endpoints.HolderRelease(count=count, limit=limit)
+        )
 
     def touch_holder(self, holder: str, ttr: Duration) -> HTTPRequest[int]:
         holders.encode_holder(holder)
         holders.ttr_us(ttr)
-        return self.request(bulk.TOUCH_HOLDER, holder, body=models.HolderTouch(ttr=span_text(ttr)))
+        return self.request(
+            settle_endpoints.TOUCH_HOLDER, holder, body=settle_endpoints.HolderTouch(ttr=span_text(ttr))
+        )
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states(bulk.KICK, _several(ids))
+        return self._request_states(by_id_endpoints.KICK_MANY, _several(ids))
 
     def delete(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states(bulk.DELETE, _several(ids))
+        return self._request_states(by_id_endpoints.DELETE_MANY, _several(ids))
 
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> HTTPFlow[list[State | None]]:
         by_id.new_due(delay, at)
-        bodies = [models.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)]
-        return self._request_states(bulk.RESCHEDULE, bodies)
+        bodies = [
+            by_id_endpoints.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)
+        ]
+        return self._request_states(by_id_endpoints.RESCHEDULE_MANY, bodies)
 
     def _request_states(
         self, endpoint: Endpoint[list[State | None]], bodies: Sequence[Any]
@@ -202,7 +215,7 @@ class HTTPTopicVerbs(Generic[T]):
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
         known = (self.context.codec,)
-        return run_in_order([self.request(bulk.GET, body=one, known=known) for one in _several(ids)])
+        return run_in_order([self.request(by_id_endpoints.GET_MANY, body=one, known=known) for one in _several(ids)])
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -257,9 +270,9 @@ class HTTPTopicVerbs(Generic[T]):
         return self.request(topics.PURGE, body=topic_models.Purge(state=state))
 
 
-def _several(ids: Sequence[str]) -> list[models.Several]:
+def _several(ids: Sequence[str]) -> list[by_id_endpoints.Several]:
     """As many as one request takes. Raises ``BadInput``."""
     require_several(ids, "ids")
     for id in ids:
         names.check_name(id, "id")
-    return [models.Several(ids=list(part)) for part in split(ids)]
+    return [by_id_endpoints.Several(ids=list(part)) for part in split(ids)]

@@ -7,17 +7,13 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from tarry.clients.http.wire.types import (
-    MOST_ITEMS,
     AnyJson,
     Attempts,
     Base64,
     Headers,
-    Ids,
     Limit,
     Moment,
-    Name,
     NewName,
-    Receipt,
     SomeSpan,
     SomeWords,
     Span,
@@ -110,104 +106,3 @@ class PopFromAny(PopMany, kw_only=True):
     """The first of the topics, in this order, that has anything ready."""
 
     topics: Topics
-
-
-# ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Held(Strict):
-    """The proof that a job is yours."""
-
-    receipt: Receipt
-
-
-class Touch(Held):
-    """``ttr``: how long the reservation lasts from now."""
-
-    ttr: SomeSpan
-
-
-class Release(Held):
-    """Without ``delay``: back-off by ``attempt``. ``count=false`` takes the attempt back, and means at once."""
-
-    delay: Span | None = None
-    attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-    count: bool = True
-    reason: str = ""
-
-
-class Bury(Held):
-    """``reason``: one line."""
-
-    reason: str = ""
-
-
-class OneHeld(Held):
-    """One of many."""
-
-    id: Name
-    attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-
-
-HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_ITEMS)]
-
-
-class FinishMany(Strict):
-    """Those whose receipts hold are finished, whatever becomes of the others."""
-
-    jobs: HeldJobs
-
-
-class TouchMany(FinishMany):
-    """All of them last ``ttr`` from now."""
-
-    ttr: SomeSpan
-
-
-class ReleaseMany(FinishMany):
-    """As ``Release``, for all."""
-
-    delay: Span | None = None
-    count: bool = True
-    reason: str = ""
-
-
-class BuryMany(FinishMany):
-    """As ``Bury``, for all."""
-
-    reason: str = ""
-
-
-class HolderTouch(Strict):
-    """The reservations of a dead or silent process."""
-
-    ttr: SomeSpan
-
-
-class HolderRelease(Strict):
-    """``count``: the attempts stay counted; ``limit``: the most jobs."""
-
-    count: bool = False
-    limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-
-
-# ── by id ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Several(Strict):
-    """Jobs by their ids."""
-
-    ids: Ids
-
-
-class Reschedule(Strict):
-    """``delay`` or ``at``."""
-
-    delay: Span | None = None
-    at: Moment | None = None
-
-
-class RescheduleMany(Reschedule, kw_only=True):
-    """Jobs by their ids; ``delay`` or ``at``."""
-
-    ids: Ids

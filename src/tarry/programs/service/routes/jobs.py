@@ -1,4 +1,4 @@
-"""Routes for one job: add, pop, settle, and verbs by id."""
+"""Routes for jobs: add, pop, settle, and verbs by id, of one job or of many (one request, and a script for each thousand)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import bodies, models
-from tarry.clients.http.wire.endpoints import jobs as endpoints
+from tarry.clients.http.wire.endpoints import by_id, jobs, settle
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import add_jobs, idempotency
 from tarry.programs.service.problems import UnknownJob, WrongMedia
@@ -18,7 +18,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
-from tarry.verbs.jobs.models import Reservation
+from tarry.verbs.jobs.models import Added, Reservation
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo, State
 
 table = RouteTable("jobs")
-JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
+many = RouteTable("many")
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is foreign content: no browser may run it in the origin of this service."""
 
 
-@table.handles(endpoints.ADD)
+@table.handles(jobs.ADD)
 async def add(request: ServiceRequest) -> Response:
     """Adds a job, to be handed out after a delay or at a moment.
 
@@ -63,7 +63,21 @@ async def add(request: ServiceRequest) -> Response:
     return Response(added, 201 if added.created else 200)
 
 
-@table.handles(endpoints.POP)
+@many.handles(jobs.ADD_MANY)
+async def add_many(request: ServiceRequest) -> list[Added]:
+    """Adds many jobs, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
+
+    All are checked before the first is written. A problem has `done`: how many were added before. `atomic` refuses more
+    than one script takes. The header `Idempotency-Key` works for each job as for one that is added alone, by its position
+    in the request.
+    """
+    topic = request.topic
+    flow = add_jobs.add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
+    await topic.engine.register_topic(topic.name)
+    return await topic.engine.run(flow)
+
+
+@table.handles(jobs.POP)
 async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
     """Pops the job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
 
@@ -71,8 +85,27 @@ async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
     """
     seconds = wait_seconds(request.payload.wait)
     work = on_behalf_of(request.topic, request.payload.holder).pop_many(1, wait=seconds, ttr=request.payload.ttr)
-    jobs = await request.pop_or_give_back(work, waits=bool(seconds))
-    return jobs[0] if jobs else None
+    popped = await request.pop_or_give_back(work, waits=bool(seconds))
+    return popped[0] if popped else None
+
+
+@many.handles(jobs.POP_MANY)
+async def pop_many(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
+    """Pops up to `n` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
+    seconds = wait_seconds(request.payload.wait)
+    work = on_behalf_of(request.topic, request.payload.holder).pop_many(
+        request.payload.n, wait=seconds, ttr=request.payload.ttr
+    )
+    return await request.pop_or_give_back(work, waits=bool(seconds))
+
+
+@many.handles(jobs.POP_FROM_ANY)
+async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
+    """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
+    seconds = wait_seconds(request.payload.wait)
+    chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
+    work = pop_first(chosen[0].engine, chosen, request.payload.n, seconds, request.payload.ttr)
+    return await request.pop_or_give_back(work, waits=bool(seconds))
 
 
 def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
@@ -85,36 +118,61 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.handles(endpoints.FINISH)
+@table.handles(settle.FINISH)
 async def finish(request: ServiceRequest) -> None:
     """Finishes the job: the work is done, and the job is deleted."""
     await request.topic.finish(Reservation(request.path["id"], request.payload.receipt))
 
 
-@table.handles(endpoints.TOUCH)
+@many.handles(settle.FINISH_MANY)
+async def finish_many(request: ServiceRequest) -> None:
+    """Finishes the jobs whose receipts are valid; the problem names all others."""
+    await request.topic.finish_many(request.payload.jobs)
+
+
+@table.handles(settle.TOUCH)
 async def touch(request: ServiceRequest) -> None:
     """Renews the reservation: it lasts for `ttr` from now."""
     await request.topic.touch(Reservation(request.path["id"], request.payload.receipt), request.payload.ttr)
 
 
-@table.handles(endpoints.RELEASE)
+@many.handles(settle.TOUCH_MANY)
+async def touch_many(request: ServiceRequest) -> None:
+    """Renews the reservations of many jobs."""
+    await request.topic.touch_many(request.payload.jobs, request.payload.ttr)
+
+
+@table.handles(settle.RELEASE)
 async def release(request: ServiceRequest) -> None:
     """Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead."""
     payload = request.payload
-    held = models.OneHeld(receipt=payload.receipt, id=request.path["id"], attempt=payload.attempt)
+    held = settle.OneHeld(receipt=payload.receipt, id=request.path["id"], attempt=payload.attempt)
     await request.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
 
 
-@table.handles(endpoints.BURY)
+@many.handles(settle.RELEASE_MANY)
+async def release_many(request: ServiceRequest) -> None:
+    """Gives many jobs back; without `delay` each needs its `attempt`."""
+    payload = request.payload
+    await request.topic.release_many(payload.jobs, payload.delay, count=payload.count, reason=payload.reason)
+
+
+@table.handles(settle.BURY)
 async def bury(request: ServiceRequest) -> None:
     """Sets the job aside as dead. `kick` brings it back."""
     await request.topic.bury(Reservation(request.path["id"], request.payload.receipt), request.payload.reason)
 
 
+@many.handles(settle.BURY_MANY)
+async def bury_many(request: ServiceRequest) -> None:
+    """Sets many jobs aside as dead."""
+    await request.topic.bury_many(request.payload.jobs, request.payload.reason)
+
+
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.handles(endpoints.GET)
+@table.handles(by_id.GET)
 async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     """The job as it is now."""
     job = await request.topic.get(request.path["id"])
@@ -123,7 +181,13 @@ async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     return job
 
 
-@table.handles(endpoints.BODY)
+@many.handles(by_id.GET_MANY)
+async def get_many(request: ServiceRequest) -> list[JobInfo[bodies.Body] | None]:
+    """Jobs as they are now."""
+    return await request.topic.get_many(request.payload.ids)
+
+
+@table.handles(by_id.BODY)
 async def body(request: ServiceRequest) -> Response:
     """The job's body, with its media type."""
     job = await request.topic.get(request.path["id"])
@@ -150,19 +214,55 @@ def was(state: State | None) -> State:
     return state
 
 
-@table.handles(endpoints.DELETE)
+@table.handles(by_id.DELETE)
 async def delete(request: ServiceRequest) -> State:
     """Deletes the job, whatever its state; its holder learns of it when it settles. Answers the state it was in."""
     return was(await request.topic.delete(request.path["id"]))
 
 
-@table.handles(endpoints.KICK)
+@many.handles(by_id.DELETE_MANY)
+async def delete_many(request: ServiceRequest) -> list[State | None]:
+    """Deletes many jobs."""
+    return list(await request.topic.delete_many(request.payload.ids))
+
+
+@table.handles(by_id.KICK)
 async def kick(request: ServiceRequest) -> State:
     """Makes a dead job ready again, its attempts at 0. Answers the state it was in."""
     return was(await request.topic.kick(request.path["id"]))
 
 
-@table.handles(endpoints.RESCHEDULE)
+@many.handles(by_id.KICK_MANY)
+async def kick_many(request: ServiceRequest) -> list[State | None]:
+    """Makes many dead jobs ready again."""
+    return list(await request.topic.kick_many(request.payload.ids))
+
+
+@table.handles(by_id.RESCHEDULE)
 async def reschedule(request: ServiceRequest) -> State:
     """Gives a delayed or ready job another due time; reserved and dead ones stay. Answers the state it was in."""
     return was(await request.topic.reschedule(request.path["id"], delay=request.payload.delay, at=request.payload.at))
+
+
+@many.handles(by_id.RESCHEDULE_MANY)
+async def reschedule_many(request: ServiceRequest) -> list[State | None]:
+    """Gives many jobs another due time."""
+    payload = request.payload
+    return list(await request.topic.reschedule_many(payload.ids, delay=payload.delay, at=payload.at))
+
+
+# ── the jobs of one holder ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@many.handles(settle.RELEASE_HOLDER)
+async def release_holder(request: ServiceRequest) -> int:
+    """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
+    return await request.topic.release_holder(
+        request.path["holder"], count=request.payload.count, limit=request.payload.limit
+    )
+
+
+@many.handles(settle.TOUCH_HOLDER)
+async def touch_holder(request: ServiceRequest) -> int:
+    """Renews the reservations of a process that is alive but cannot do it itself."""
+    return await request.topic.touch_holder(request.path["holder"], request.payload.ttr)

@@ -1,0 +1,102 @@
+"""Endpoints for jobs by their ids, one or many: the models of the bodies, and the rows."""
+
+from __future__ import annotations
+
+from tarry.clients.http.wire import answers
+from tarry.clients.http.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
+from tarry.clients.http.wire.endpoints.jobs import PATH, SHOWN
+from tarry.clients.http.wire.types import Ids, Moment, Span, Strict
+
+
+class Several(Strict):
+    """Jobs by their ids."""
+
+    ids: Ids
+
+
+class Reschedule(Strict):
+    """``delay`` or ``at``."""
+
+    delay: Span | None = None
+    at: Moment | None = None
+
+
+class RescheduleMany(Reschedule, kw_only=True):
+    """Jobs by their ids; ``delay`` or ``at``."""
+
+    ids: Ids
+
+
+GET = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/jobs/{id}",
+    scopes=ANY_SCOPE,
+    gives=answers.JOB,
+    problem_codes=("unknown_job",),
+    example=Example(answer=SHOWN, path=PATH),
+)
+GET_MANY = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/many/get",
+    scopes=ANY_SCOPE,
+    body_model=Several,
+    gives=answers.JOBS,
+    example=Example(Several(["7"]), [None], PATH),
+)
+BODY = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/jobs/{id}/body",
+    scopes=ANY_SCOPE,
+    gives=bytes,
+    media="*/*",
+    problem_codes=("unknown_job", "body_error"),
+)
+DELETE = Endpoint(
+    "DELETE",
+    "/v1/topics/{topic}/jobs/{id}",
+    scopes=PRODUCE,
+    gives=answers.WAS,
+    problem_codes=("unknown_job",),
+    example=Example(answer="delayed", path=PATH),
+)
+DELETE_MANY = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/many/delete",
+    scopes=PRODUCE,
+    body_model=Several,
+    gives=answers.WERE_MANY,
+    example=Example(Several(["7"]), ["delayed"], PATH),
+)
+KICK = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/jobs/{id}/kick",
+    scopes=PRODUCE,
+    gives=answers.WAS,
+    problem_codes=("unknown_job",),
+    example=Example(answer="dead", path=PATH),
+)
+KICK_MANY = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/many/kick",
+    scopes=PRODUCE,
+    body_model=Several,
+    gives=answers.WERE_MANY,
+    example=Example(Several(["7"]), ["dead"], PATH),
+)
+RESCHEDULE = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/jobs/{id}/reschedule",
+    scopes=PRODUCE,
+    body_model=Reschedule,
+    gives=answers.WAS,
+    problem_codes=("unknown_job",),
+    example=Example(Reschedule(delay="1h"), "delayed", PATH),
+)
+RESCHEDULE_MANY = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/many/reschedule",
+    scopes=PRODUCE,
+    body_model=RescheduleMany,
+    gives=answers.WERE_MANY,
+    example=Example(RescheduleMany(ids=["7"], delay="1h"), ["delayed"], PATH),
+)
