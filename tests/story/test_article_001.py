@@ -18,7 +18,7 @@ from story.test_add import US, now
 from tarry import NewJob, StaleReceipt
 from tarry.clients.testing import Clock
 from tarry.core.requests import ScriptCall
-from tarry.verbs.jobs import pop, settle
+from tarry.verbs.jobs import by_id, pop, settle
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS
 
 
@@ -30,9 +30,9 @@ async def test_every_verb_is_one_script_so_no_crash_splits_it(adapter: Adapter, 
         verbs.add("tea", DEFAULT_OPTIONS, None),
         pop.pop_step(verbs.keys, 1, ttr=b"0", holder=b"me"),
         settle.finish(verbs.keys, [job]),
-        verbs.delete(["7"]),
-        verbs.kick(["7"]),
-        verbs.reschedule(["7"], 5, None),
+        verbs.by_id(by_id.DELETE, ["7"]),
+        verbs.by_id(by_id.KICK, ["7"]),
+        verbs.by_id(by_id.RESCHEDULE, ["7"], delay=5, at=None),
     ]
     assert all(isinstance(call, ScriptCall) for call in calls), "one call each, not a flow of several"
 

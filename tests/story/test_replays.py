@@ -11,7 +11,7 @@ from story.adapters import Adapter
 from story.test_add import now
 from tarry import JobExists, NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import add, options, settle
+from tarry.verbs.jobs import add, by_id, options, settle
 
 SETTLE = {
     "finish": lambda t, job: settle.finish(t.verbs.keys, [job]),
@@ -194,7 +194,8 @@ async def test_a_repeated_batch_is_added_once(adapter: Adapter, topic: Any, cloc
 
 async def test_kick_delete_and_reschedule_are_idempotent(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.bury(await reserved(topic))
-    for call in (topic.verbs.kick(["7"]), topic.verbs.reschedule(["7"], 5, None), topic.verbs.delete(["7"])):
+    calls = [(by_id.KICK, {}), (by_id.RESCHEDULE, {"delay": 5, "at": None}), (by_id.DELETE, {})]
+    for call in [topic.verbs.by_id(verb, ["7"], **given) for verb, given in calls]:
         await adapter.run(call)
         state = await state_of(topic)
         await adapter.run(call.as_replay())

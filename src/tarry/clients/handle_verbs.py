@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from tarry.core.requests import Operation
 from tarry.errors import BadInput
@@ -13,6 +13,7 @@ from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import JobOptions, NewJob
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import Schedule, Timing
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class TopicHandleVerbs(Protocol[T]):
@@ -47,10 +49,8 @@ class TopicHandleVerbs(Protocol[T]):
     def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> Operation[None]: ...
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]: ...
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]: ...
-    def kick(self, ids: Sequence[str]) -> Operation[list[State | None]]: ...
-    def delete(self, ids: Sequence[str]) -> Operation[list[State | None]]: ...
-    def reschedule(
-        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    def by_id(
+        self, verb: ByIdVerb[P], ids: Sequence[str], *args: P.args, **options: P.kwargs
     ) -> Operation[list[State | None]]: ...
     def get(self, ids: Sequence[str]) -> Operation[list[JobInfo[T] | None]]: ...
     def stats(self) -> Operation[Stats]: ...

@@ -13,6 +13,7 @@ from tarry.core.watch import PopAnswer
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
+from tarry.verbs.jobs import by_id
 from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.pop import RawJob
@@ -191,29 +192,29 @@ class Topic(Generic[T]):
     def kick(self, id: str) -> State | None:
         """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
         unknown."""
-        return (self.engine.run(self.verbs.kick([id])))[0]
+        return (self.engine.run(self.verbs.by_id(by_id.KICK, [id])))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
         """Kicks many."""
-        return self.engine.run(self.verbs.kick(ids))
+        return self.engine.run(self.verbs.by_id(by_id.KICK, ids))
 
     def delete(self, id: str) -> State | None:
         """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in."""
-        return (self.engine.run(self.verbs.delete([id])))[0]
+        return (self.engine.run(self.verbs.by_id(by_id.DELETE, [id])))[0]
 
     def delete_many(self, ids: Sequence[str]) -> list[State | None]:
         """Deletes many."""
-        return self.engine.run(self.verbs.delete(ids))
+        return self.engine.run(self.verbs.by_id(by_id.DELETE, ids))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time for a delayed or ready job. Returns the state it was in; reserved and dead jobs stay."""
-        return (self.engine.run(self.verbs.reschedule([id], delay, at)))[0]
+        return (self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
 
     def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
     ) -> list[State | None]:
         """Reschedules many."""
-        return self.engine.run(self.verbs.reschedule(ids, delay, at))
+        return self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, ids, delay=delay, at=at))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

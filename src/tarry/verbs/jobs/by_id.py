@@ -1,10 +1,14 @@
-"""Verbs that take ids: ``kick``, ``delete``, ``reschedule``. They are for producers and operators, and need no receipt."""
+"""Verbs that take ids: ``kick``, ``delete``, ``reschedule``. They are for producers and operators, and need no receipt.
+
+Each is one value, which a topic of a server and one of a service perform alike: ``verbs.by_id(RESCHEDULE, ["7"], delay=5, at=None)``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Generic, ParamSpec, cast
 
 from tarry.core.requests import Reply, ScriptCall
 from tarry.core.scripts import Script
@@ -15,44 +19,59 @@ from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.verbs.jobs.models import State
 from tarry.verbs.jobs.options import encode_due_time
 
-KICK = Script("topic/kick", item=("id",))
-DELETE = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
+P = ParamSpec("P")
 ANY_NONCE = b""
-RESCHEDULE = Script("topic/reschedule", item=("id", "due_time"))
+
+
+def _topic_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    return keys
 
 
 def _states(reply: Reply) -> list[State | None]:
     return [cast("State", arg.decode()) if arg is not None else None for arg in reply]
 
 
-def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-    """Makes dead jobs ready again."""
-    return ScriptCall(KICK, keys, (), _states, items=[names.check_name(id, "id") for id in ids])
+@dataclass(frozen=True, slots=True, eq=False)
+class ByIdVerb(Generic[P]):
+    """A verb on jobs by their ids; its answer is the states that they were in. ``encode`` checks its options, which are keywords,
+    and returns what the script takes after each id."""
+
+    script: Script
+    encode: Callable[P, tuple[bytes, ...]]
+    keys_of: Callable[[TopicKeys], tuple[bytes, ...]] = _topic_keys
+
+    def call(
+        self, keys: TopicKeys, ids: Sequence[str], *args: P.args, **options: P.kwargs
+    ) -> ScriptCall[list[State | None]]:
+        """The call for the jobs of one partition. Raises ``BadInput``."""
+        after = self.encode(*args, **options)
+        items = [arg for id in ids for arg in (names.check_name(id, "id"), *after)]
+        return ScriptCall(self.script, self.keys_of(keys), (), _states, items=items)
 
 
-def delete(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-    """Deletes jobs in any state."""
-    items = [arg for id in ids for arg in (names.check_name(id, "id"), ANY_NONCE)]
-    return ScriptCall(DELETE, deleting_keys(keys), (), _states, items=items)
+def _kick() -> tuple[bytes, ...]:
+    return ()
+
+
+def _delete() -> tuple[bytes, ...]:
+    return (ANY_NONCE,)
+
+
+def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, ...]:
+    if delay is None and at is None:
+        raise BadInput("reschedule: give delay= or at=.")
+    return (encode_due_time(delay, at),)
+
+
+KICK = ByIdVerb(Script("topic/kick", item=("id",)), _kick)
+"""Makes dead jobs ready again."""
+DELETE = ByIdVerb(Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS), _delete, deleting_keys)
+"""Deletes jobs in any state."""
+RESCHEDULE = ByIdVerb(Script("topic/reschedule", item=("id", "due_time")), _reschedule)
+"""Sets another due time for delayed or ready jobs."""
 
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
     """Deletes a job, if it is still the one that was added with this nonce."""
     items = [names.check_name(id, "id"), nonce]
-    return ScriptCall(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
-
-
-def new_due(delay: Duration | None, at: datetime | None) -> bytes:
-    """The due time that jobs shall have, as the script expects it. Raises ``BadInput``."""
-    if delay is None and at is None:
-        raise BadInput("reschedule: give delay= or at=.")
-    return encode_due_time(delay, at)
-
-
-def reschedule(
-    keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
-) -> ScriptCall[list[State | None]]:
-    """Sets another due time for delayed or ready jobs."""
-    due_time = new_due(delay, at)
-    items = [arg for id in ids for arg in (names.check_name(id, "id"), due_time)]
-    return ScriptCall(RESCHEDULE, keys, (), _states, items=items)
+    return ScriptCall(DELETE.script, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)

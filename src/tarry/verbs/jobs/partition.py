@@ -83,22 +83,8 @@ class PartitionVerbs(Generic[T]):
     def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
         return holders.touch_holder(self.keys, holder, ttr)
 
-    def kick(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-        require_several(ids, "ids")
-        return by_id.kick(self.keys, ids)
-
-    def delete(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-        require_several(ids, "ids")
-        return by_id.delete(self.keys, ids)
-
     def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
         return by_id.delete_exactly(self.keys, id, nonce)
-
-    def reschedule(
-        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
-    ) -> ScriptCall[list[State | None]]:
-        require_several(ids, "ids")
-        return by_id.reschedule(self.keys, ids, delay, at)
 
     def get(self, ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
         require_several(ids, "ids")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ScriptCall, WrongType, ask
@@ -17,6 +17,7 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
 from tarry.verbs.jobs import add, merge, pop, settings, views
+from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
@@ -27,6 +28,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
 R = TypeVar("R")
+P = ParamSpec("P")
 MOST_CONFIGURE_TRIES = 3
 """Two concurrent calls may each see the other's settings; the next call copies what they left."""
 
@@ -161,20 +163,14 @@ class TopicVerbs(Partitions[T]):
 
     # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def kick(self, ids: Sequence[str]) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, own: verbs.kick(own))
-
-    def delete(self, ids: Sequence[str]) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, own: verbs.delete(own))
+    def by_id(
+        self, verb: ByIdVerb[P], ids: Sequence[str], *args: P.args, **options: P.kwargs
+    ) -> Operation[list[State | None]]:
+        return self._by_id(ids, lambda partition, own: verb.call(partition.keys, own, *args, **options))
 
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
         """Deletes the job that was added with this nonce, and no other with its id."""
         return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))
-
-    def reschedule(
-        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
-    ) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, own: verbs.reschedule(own, delay, at))
 
     def get(self, ids: Sequence[str]) -> Operation[list[JobInfo[T] | None]]:
         return self._by_id(ids, lambda verbs, own: verbs.get(own))

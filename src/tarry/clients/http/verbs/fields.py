@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from tarry.clients.http.wire import bodies
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
+from tarry.verbs.jobs.options import DURATIONS
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 S = TypeVar("S")
@@ -26,6 +27,11 @@ def span_text(span: Duration) -> str:
 def optional_span(span: Duration | None) -> str | None:
     """To the microsecond; ``None`` stays ``None``."""
     return None if span is None else span_text(span)
+
+
+def spans_as_text(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a verb as fields of a request."""
+    return {name: optional_span(value) if name in DURATIONS else value for name, value in options.items()}
 
 
 def body_fields(codec: BodyCodec[Any], body: Any) -> dict[str, Any]:

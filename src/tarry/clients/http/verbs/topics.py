@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.clients.http.verbs.fields import (
@@ -19,6 +19,7 @@ from tarry.clients.http.verbs.fields import (
     optional_span,
     run_in_order,
     span_text,
+    spans_as_text,
     split,
 )
 from tarry.clients.http.wire import models, topic_models
@@ -31,8 +32,9 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import add, by_id, holders, settings, settle, views
+from tarry.verbs.jobs import add, holders, settings, settle, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
+from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
@@ -47,6 +49,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
+P = ParamSpec("P")
 
 
 class HTTPTopicVerbs(Generic[T]):
@@ -193,29 +196,22 @@ class HTTPTopicVerbs(Generic[T]):
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def kick(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states(by_id_endpoints.KICK_MANY, _several(ids))
-
-    def delete(self, ids: Sequence[str]) -> HTTPFlow[list[State | None]]:
-        return self._request_states(by_id_endpoints.DELETE_MANY, _several(ids))
-
-    def reschedule(
-        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    def by_id(
+        self, verb: ByIdVerb[P], ids: Sequence[str], *args: P.args, **options: P.kwargs
     ) -> HTTPFlow[list[State | None]]:
-        by_id.new_due(delay, at)
-        bodies = [
-            by_id_endpoints.RescheduleMany(ids=one.ids, delay=optional_span(delay), at=at) for one in _several(ids)
-        ]
-        return self._request_states(by_id_endpoints.RESCHEDULE_MANY, bodies)
-
-    def _request_states(
-        self, endpoint: Endpoint[list[State | None]], bodies: Sequence[Any]
-    ) -> HTTPFlow[list[State | None]]:
-        return run_in_order([self.request(endpoint, body=part) for part in bodies])
+        verb.encode(*args, **options)
+        endpoint, fields = by_id_endpoints.MANY[verb], spans_as_text(options)
+        bodies = [endpoint.body_model(ids=part, **fields) for part in _several(ids)]
+        return run_in_order([self.request(endpoint, body=body) for body in bodies])
 
     def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
         known = (self.context.codec,)
-        return run_in_order([self.request(by_id_endpoints.GET_MANY, body=one, known=known) for one in _several(ids)])
+        return run_in_order(
+            [
+                self.request(by_id_endpoints.GET_MANY, body=by_id_endpoints.Several(part), known=known)
+                for part in _several(ids)
+            ]
+        )
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -270,9 +266,9 @@ class HTTPTopicVerbs(Generic[T]):
         return self.request(topics.PURGE, body=topic_models.Purge(state=state))
 
 
-def _several(ids: Sequence[str]) -> list[by_id_endpoints.Several]:
+def _several(ids: Sequence[str]) -> list[list[str]]:
     """As many as one request takes. Raises ``BadInput``."""
     require_several(ids, "ids")
     for id in ids:
         names.check_name(id, "id")
-    return [by_id_endpoints.Several(ids=list(part)) for part in split(ids)]
+    return [list(part) for part in split(ids)]

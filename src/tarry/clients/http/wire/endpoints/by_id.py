@@ -6,6 +6,8 @@ from tarry.clients.http.wire import answers
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
 from tarry.clients.http.wire.endpoints.jobs import PATH, SHOWN
 from tarry.clients.http.wire.types import Ids, Moment, Span, Strict
+from tarry.verbs.jobs import by_id as verbs
+from tarry.verbs.jobs.models import State
 
 
 class Several(Strict):
@@ -100,3 +102,9 @@ RESCHEDULE_MANY = Endpoint(
     gives=answers.WERE_MANY,
     example=Example(RescheduleMany(ids=["7"], delay="1h"), ["delayed"], PATH),
 )
+MANY: dict[verbs.ByIdVerb[...], Endpoint[list[State | None]]] = {
+    verbs.DELETE: DELETE_MANY,
+    verbs.KICK: KICK_MANY,
+    verbs.RESCHEDULE: RESCHEDULE_MANY,
+}
+"""The endpoint of each verb. The options of the verb are fields of its body."""
