@@ -1,9 +1,9 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, most, count, waiter, stays, ahead, final, first, last = unpack(ARGV)
+local clock, most, count, waiter, keeps_running, ahead, final, first, last = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
 -- Moves due elements, by due time, as many as one script may, and takes up to `count` payloads for the caller. `waiter` is the
--- mover that calls, and keeps its seat if it `stays`.
+-- mover that calls, and keeps its seat if it `keeps_running`.
 -- `place` is the position in `order` of the next due element; all those are taken out in one pass. The positions are trusted
 -- while the list begins with `first` and has `last` at position `final`: offers are appended after it, and anything else moves
 -- one of them. An offer that is overdue already moves the last due element.
@@ -13,7 +13,7 @@ local clock, most, count, waiter, stays, ahead, final, first, last = unpack(ARGV
 
 local FIRST, STRIDE = 10, 1
 local ROUND = 1000000
-local PACE = {term = 700000, grace = 100000, least = 150000, rest = 5000000, longest = 5000000}
+local INTERVALS = {term = 700000, grace = 100000, least = 150000, rest = 5000000, longest = 5000000}
 local WORK, MOST_BYTES = 400000, 4000000
 local MARK = '\0tarry: moved'  -- never seen outside of this script
 local length = check_types()
@@ -75,7 +75,7 @@ store_seen_format()
 local left = redis.call('ZCOUNT', timeouts, '-inf', now_ms)
 local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
 local next_due = math.max(head and head * 1000 or now + ROUND, now)
-local alarm, seat = take_seat(movers, next_due, waiter, stays == '1', PACE, function()
+local alarm, seat = take_seat(movers, next_due, waiter, keeps_running == '1', INTERVALS, function()
   redis.pcall('PUBLISH', movers, 'a seat is free')
 end)
 local answers = {now, alarm - now, seat, left, #payloads, aside, positions_valid and 1 or 0, {}, {}}

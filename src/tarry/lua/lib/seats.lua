@@ -9,15 +9,15 @@
 
 local FIRST_SEAT, DEPUTY_SEAT = 1, 2
 
--- Answers the caller's alarm (when to look next) and its seat; `due` is when there is something to do. `call_others` is called
+-- Answers the caller's alarm (when to look next) and its seat; `due_at` is when there is something to do. `call_others` is called
 -- when a seat becomes free.
-local function take_seat(seats, due, waiter, stays, pace, call_others)
-  if waiter == '' then return due, 0 end
-  local alarm = math.min(due, now + pace.term)
+local function take_seat(seats, due_at, waiter, keeps_running, intervals, call_others)
+  if waiter == '' then return due_at, 0 end
+  local alarm = math.min(due_at, now + intervals.term)
   local had = redis.call('ZREM', seats, waiter, '~' .. waiter)
-  redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - pace.grace))
-  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + pace.longest), '+inf')
-  if not stays then
+  redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - intervals.grace))
+  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + intervals.longest), '+inf')
+  if not keeps_running then
     if had > 0 and call_others then call_others() end
     return alarm, 0
   end
@@ -36,9 +36,9 @@ local function take_seat(seats, due, waiter, stays, pace, call_others)
     if deputies == 0 and call_others then call_others() end
     return alarm, FIRST_SEAT
   elseif deputies == 0 then
-    alarm = math.max(promised + pace.grace, now + pace.least) + 1000
+    alarm = math.max(promised + intervals.grace, now + intervals.least) + 1000
     redis.call('ZADD', seats, text(alarm), '~' .. waiter)
     return alarm, DEPUTY_SEAT
   end
-  return now + pace.rest, 0
+  return now + intervals.rest, 0
 end

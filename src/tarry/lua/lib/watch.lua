@@ -11,15 +11,15 @@ local GRACE, ROUND = 1000000, 10000000
 local HORIZON = 10500000  -- no seat is needed for what is due later: ROUND, and a twentieth more, is the longest time between two pops
 
 -- The next moment at which a job can be handed out, or nil. While the topic is paused, not before the end of the pause; while
--- the rate allows none, not before it does; while the cap is reached, not before a reservation runs out (other freed places
+-- the rate allows none, not before it does; at the concurrency limit, not before a reservation runs out (other freed places
 -- send a token).
-local function earliest(paused, fires, opens_at, full)
-  local next_due = not full and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+local function earliest(paused, next_schedule, rate_allows_at, at_concurrency_limit)
+  local next_due = not at_concurrency_limit and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   local next_expiry = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
-  local first = fires
+  local first = next_schedule
   if next_due or next_expiry then
-    local ready = math.max(math.min(tonumber(next_due or next_expiry), tonumber(next_expiry or next_due)), opens_at)
-    first = fires and math.min(fires, ready) or ready
+    local ready = math.max(math.min(tonumber(next_due or next_expiry), tonumber(next_expiry or next_due)), rate_allows_at)
+    first = next_schedule and math.min(next_schedule, ready) or ready
   end
   return first and math.max(first, paused)
 end

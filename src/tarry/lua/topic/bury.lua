@@ -1,6 +1,6 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
--- each: id, receipt, cap, fault = unpack(ARGV, i, i + 3)
+-- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
 -- include clock job bury attempt_cap receipt
@@ -8,14 +8,14 @@ local clock, replay = unpack(ARGV)
 local FIRST, STRIDE = 3, 4
 local answers, buried, stale = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, cap, reason = unpack(ARGV, i, i + 3)
+  local id, receipt, max_attempts, reason = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' and not run then fault = 'gone' end
   if fault == 'replay' and redis.call('ZREM', due, id) == 1 then fault = nil end  -- the first call was lost, and the job put back
   if not fault then
     local attempt, limit, last, first, holder = unpack_run(run)
-    limit = capped(limit, tonumber(cap))
+    limit = capped(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     bury_run(id, attempt, limit, last, first > 0 and first or now, holder, reason)
     buried = buried + 1

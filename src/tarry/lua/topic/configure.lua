@@ -1,23 +1,23 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, place, parts, ruling = unpack(ARGV)
+local clock, place, parts, version = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
 -- The topic's defaults and limits; an empty value removes one. A new rate begins without a saved burst, so that the change
 -- itself lets no more through than either rate. Answers all that are set.
 --
--- Of `parts` partitions this is number `place`, with its share: a burst and a cap are divided, and the first partitions get the
--- rest, so that the sum is exact; each has a rate of n in a span so many times as long, and they begin one after the other. The
--- values of the whole topic are stored too.
+-- Of `parts` partitions this is number `place`, with its share: a burst and a concurrency limit are divided, and the first
+-- partitions get the rest, so that the sum is exact; each has a rate of n in a span `parts` times as long, and they begin one
+-- after the other. The values of the whole topic are stored too.
 --
--- The first partition counts the changes (`ruling`: at least above that number). The others get all of its values with its
--- number, and keep their own if their number is not smaller: so the next call completes a change that was interrupted. Answers
--- the number, too.
+-- The first partition counts the changes: its `version` rises above the one given. The others get all of its values with its
+-- version, and keep their own if theirs is not lower: so the next call completes a change that was interrupted. Answers the
+-- version, too.
 -- include clock limits handout_limits watch
 
 local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
 local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
-place, parts, ruling = tonumber(place), tonumber(parts), tonumber(ruling)
+place, parts, version = tonumber(place), tonumber(parts), tonumber(version)
 local own = tonumber(redis.call('HGET', meta, 'ruling') or 0)
 
 local function share(number) return math.floor(number / parts) + (place < number % parts and 1 or 0) end
@@ -45,7 +45,7 @@ local function answer(set)
   return set
 end
 
-if place > 0 and ruling and ruling <= own then return answer(read_fields()) end
+if place > 0 and version and version <= own then return answer(read_fields()) end
 
 local before = redis.call('HGET', meta, 'rate')
 for i = FIRST, #ARGV, 2 do
@@ -56,18 +56,18 @@ for i = FIRST, #ARGV, 2 do
   end
   set_field(field, value)
 end
-if parts > 1 and (ruling or (place == 0 and #ARGV >= FIRST)) then
-  own = place > 0 and ruling or math.max(own, ruling or 0) + 1
+if parts > 1 and (version or (place == 0 and #ARGV >= FIRST)) then
+  own = place > 0 and version or math.max(own, version or 0) + 1
   redis.call('HSET', meta, 'ruling', text(own))
 end
 local set = read_fields()
 if #ARGV < FIRST then return answer(set) end
 
-local rate, burst, cap, max_lateness = unpack(set, 4, 7)
-if rate or cap or max_lateness then
+local rate, burst, concurrency, max_lateness = unpack(set, 4, 7)
+if rate or concurrency or max_lateness then
   local n, span = string.match(rate or '0 0', '^(%d+) (%d+)$')
   burst = burst or text(rate and share(math.max(parts, math.floor(n * BURST * parts / span))) or 0)
-  local packed = table.concat({n, span, burst, cap or '0', max_lateness or '0'}, ' ')
+  local packed = table.concat({n, span, burst, concurrency or '0', max_lateness or '0'}, ' ')
   redis.call('HSET', meta, 'limited', packed)
   if rate and rate ~= before then
     local since = now - math.floor((parts - 1 - place) * span / (n * parts))

@@ -34,14 +34,14 @@ if keep > 0 then
   end
 end
 
-local paused, fires, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits(unpack(rules, 6, 8))
-local newest = fires and math.min(now, fires) or now
-local opened = limits and math.max(paused, returned > 0 and now or limits.opened) or paused
+local paused, next_schedule, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits(unpack(rules, 6, 8))
+local newest = next_schedule and math.min(now, next_schedule) or now
+local places_since = limits and math.max(paused, returned > 0 and now or limits.place_freed_at) or paused
 
 local receipt = math.max(tonumber(set[1] or 0) + 1, now)
 local out, bytes, handed, buried = {}, 0, 0, 0
 
-local topic_limit, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
+local usual_max_attempts, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
 if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
 
 local function set_aside(id, value, flags)
@@ -59,8 +59,8 @@ local function is_too_late(id, at, flags, value, run)
   local max_lateness = limits and limits.max_lateness
   if flags >= HAS_MAX_LATENESS and #value >= HEAD_SIZE + 8 then max_lateness = struct.unpack('<d', value, HEAD_SIZE + 1) end
   if not max_lateness or now - at <= max_lateness then return false end
-  local attempt, limit, receipt_was, first, holder = unpack_run(run or '')
-  bury_run(id, attempt, limit, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
+  local attempt, max_attempts, receipt_was, first, holder = unpack_run(run or '')
+  bury_run(id, attempt, max_attempts, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
   count('died', 1)
   buried = buried + 1
   return true
@@ -69,29 +69,29 @@ end
 -- Hands out one job: adds to the reservations and runs, unless it is unreadable, or too late.
 local function hand_out(id, at, value, run, reserved_args, runs_args)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
-  local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
+  local _, _, flags, own_ttr, own_max_attempts = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
   if headers_end(value, flags) > #value then return set_aside(id, value) end
   if (limits or flags >= HAS_MAX_LATENESS) and is_too_late(id, at, flags, value, run) then return end
   local attempt, first, fault = 0, 0, ''
   if run then attempt, _, _, first, _, fault = unpack_run(run) end
   attempt = attempt + 1
-  local limit = own_limit > 0 and own_limit or topic_limit
+  local max_attempts = own_max_attempts > 0 and own_max_attempts or usual_max_attempts
   local time = own_ttr > 0 and own_ttr * 1000 or usual_ttr
   local k = #reserved_args
   reserved_args[k + 1], reserved_args[k + 2] = now + time + handed, id
-  local answered = attempt < limit and attempt or -attempt
-  if answered < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
-  runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
-  note_lateness(now - math.max(at, opened, limits and limits.time_of(handed + 1) or 0))
+  local answered = attempt < max_attempts and attempt or -attempt
+  if answered < 0 then max_attempts = UNCONFIRMED elseif max_attempts == NO_LIMIT then max_attempts = 0 end
+  runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, max_attempts, receipt, first, holder, fault)
+  note_lateness(now - math.max(at, places_since, limits and limits.time_of(handed + 1) or 0))
   local slot = FIELDS_PER_JOB * handed
   out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
   handed, bytes = handed + 1, bytes + #value
 end
 
 -- Takes due jobs, as many as fit: the size of the first few tells how many to read next.
-local function take(limit)
-  local found = redis.call('ZRANGE', due, '-inf', newest, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+local function take(max_jobs)
+  local found = redis.call('ZRANGE', due, '-inf', newest, 'BYSCORE', 'LIMIT', 0, max_jobs, 'WITHSCORES')
   if #found == 0 then return false end
   local ids, gone, reserved_args, runs_args = {}, {}, {}, {}
   for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
@@ -110,14 +110,14 @@ local function take(limit)
     redis.call('ZADD', reserved, unpack(reserved_args))
     redis.call('HSET', runs, unpack(runs_args))
   end
-  return #gone == limit
+  return #gone == max_jobs
 end
 
 local asked = sum_of_counts(FIRST)
-local limit = limits and math.min(asked, limits.available()) or asked
+local max_jobs = limits and math.min(asked, limits.available()) or asked
 if paused <= now then
   local step = 4
-  while handed < limit and buried < 100 and take(math.min(limit - handed, step)) do
+  while handed < max_jobs and buried < 100 and take(math.min(max_jobs - handed, step)) do
     if bytes >= ENOUGH then break end
     step = math.max(math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500), 1)
   end
@@ -129,12 +129,12 @@ if paused <= now then
 end
 
 local todo = 0
-if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
+if handed == 0 and next_schedule and math.max(next_schedule, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or buried > 0) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- more jobs may be due than fit into one reply
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
-local opens_at, full = 0, false
-if limits then opens_at, full = limits.next_and_full() end
-local alarm, seat = update_watch(waiter, keeps_waiting, paused, fires, opens_at, full)
+local rate_allows_at, at_concurrency_limit = 0, false
+if limits then rate_allows_at, at_concurrency_limit = limits.next_and_full() end
+local alarm, seat = update_watch(waiter, keeps_waiting, paused, next_schedule, rate_allows_at, at_concurrency_limit)
 return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, FIELDS_PER_JOB)

@@ -1,6 +1,6 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
--- each: id, receipt, due_time, counted, cap, fault = unpack(ARGV, i, i + 5)
+-- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
@@ -21,7 +21,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, due_time, counted, cap, fault = unpack(ARGV, i, i + 5)
+  local id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
   local refusal = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
@@ -32,7 +32,7 @@ for i = FIRST, #ARGV, STRIDE do
     answer, stale = '!' .. refusal, stale + 1
   else
     local attempt, limit, last, first, holder = unpack_run(run)
-    limit = capped(limit, tonumber(cap))
+    limit = capped(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if counted == '1' and limit > 0 and attempt >= limit then
       bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)

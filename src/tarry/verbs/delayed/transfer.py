@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 TRANSFER = Script(
     "delayed/transfer",
-    args=("most", "count", "waiter", "stays", "ahead", "final", "first", "last"),
+    args=("most", "count", "waiter", "keeps_running", "ahead", "final", "first", "last"),
     item=("place",),
     keys=QUEUE_PARTS,
 )

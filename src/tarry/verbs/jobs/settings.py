@@ -34,7 +34,7 @@ from tarry.verbs.jobs.stats import Defaults
 
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
-CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
+CONFIGURE = Script("topic/configure", args=("place", "parts", "version"), item=("field", "value"))
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """The defaults; lua/topic/pop.lua has the same."""

@@ -21,10 +21,10 @@ from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
-RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "cap", "fault"))
+RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"))
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
-BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "cap", "fault"))
-_NO_CAP = b"0"
+BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "max_attempts", "fault"))
+_UNLIMITED = b"0"
 """No handler's limit."""
 _REASONS = {
     "again": "was handed out again (attempt {})",
@@ -64,7 +64,7 @@ def release(
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
     return _settle(
-        RELEASE, keys, jobs, [(*receipt_args(job), due_time, counted, _NO_CAP, text) for job, due_time in pairs]
+        RELEASE, keys, jobs, [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs]
     )
 
 
@@ -72,7 +72,7 @@ def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: s
     """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, keys, jobs, [(*receipt_args(job), _NO_CAP, text) for job in jobs])
+    return _settle(BURY, keys, jobs, [(*receipt_args(job), _UNLIMITED, text) for job in jobs])
 
 
 def set_headers(keys: TopicKeys, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
@@ -99,9 +99,9 @@ def fail(
     """
     text = fault.encode("utf-8", "replace")
     script = BURY if due_time is None else RELEASE
-    cap = _NO_CAP if max_attempts is None else b"%d" % max_attempts
+    limit = _UNLIMITED if max_attempts is None else b"%d" % max_attempts
     settling = () if due_time is None else (due_time, b"2" if refund else b"1" if count else b"0")
-    item = (*receipt_args(job), *settling, cap, text)
+    item = (*receipt_args(job), *settling, limit, text)
 
     def decode(reply: Reply) -> bool:
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])

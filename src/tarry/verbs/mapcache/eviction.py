@@ -16,7 +16,7 @@ from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.values.keys import MAP_PARTS
 from tarry.verbs.mapcache.context import MapContext
 
-EVICT = Script("mapcache/evict", args=("sharded", "most", "waiter", "stays"), keys=MAP_PARTS)
+EVICT = Script("mapcache/evict", args=("sharded", "most", "waiter", "keeps_running"), keys=MAP_PARTS)
 TRIM = Script("mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PARTS)
 SWEEP = Script("mapcache/sweep", args=("sharded", "amount", "held"), keys=(*MAP_PARTS, "latch"))
 
