@@ -81,7 +81,7 @@ def delete_exactly(scenario: Scenario) -> Iterator[None]:
     assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)
 
 
-# ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── views and settings ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @verb

@@ -83,7 +83,7 @@ class Game(RuleBasedStateMachine):
         real = NewJob(body, delay=us(delay), id=id, max_attempts=limit, ttr=us(ttr) if ttr else None)
         return real, Job(body, at, limit, ttr)
 
-    # ── putting in, taking out ──
+    # ── adding, popping ──
 
     @rule(spec=NEW, if_exists=IF_EXISTS, twice=st.booleans())
     def add(self, spec: Any, if_exists: Any, twice: bool) -> None:

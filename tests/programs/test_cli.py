@@ -64,7 +64,7 @@ def test_max_lateness_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.
     lines = '{"body": 1, "id": "own", "max_lateness": "2h"}\n{"body": 2, "id": "shared"}\n'
     answers("add", "orders", "--file", "-", "--max-lateness", "1h", stdin=lines)
     jobs = client.topic("orders").get_many(["one", "own", "shared"])
-    assert [job and job.head.latest for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
+    assert [job and job.head.max_lateness_us for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
 
 
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:

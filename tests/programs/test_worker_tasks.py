@@ -85,7 +85,7 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         remind.options(max_lateness="5m", id="u8", headers={"k": "v"}).add(7)
         late = client.topic("mail").get("u8")
         assert late is not None
-        assert (late.head.latest, late.headers) == (300_000_000, {"k": "v"})
+        assert (late.head.max_lateness_us, late.headers) == (300_000_000, {"k": "v"})
         assert client.topic("mail").delete("u8") == "ready"
         with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`"):
             remind.options(durability="fsynced").add(7)

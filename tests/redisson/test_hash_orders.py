@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.java_hash import doubt
+from tarry.verbs.redisson.java_hash import reason_to_differ
 from tarry.verbs.redisson.values import (
     Byte,
     Char,
@@ -161,10 +161,10 @@ def holds(asked: str, answered: str) -> bool:
         again = codec.decode(foreign)
         assert codec.encode(again) == foreign, "what came goes back as the same bytes"
         assert codec.encode([{"in": again}]) == codec.encode([{"in": came}])
-        assert doubt(again) is None
+        assert reason_to_differ(again) is None
         if how in ("roomy", "larger-once"):
             continue
-        assert codec.encode(own) == foreign or doubt(own) is not None, (asked, answered, doubt(own))
+        assert codec.encode(own) == foreign or reason_to_differ(own) is not None, (asked, answered, reason_to_differ(own))
     return codec_for("kryo5").encode(own) == codec_for("kryo5").encode(came)
 
 
@@ -175,7 +175,7 @@ def test_recorded_java_hash_orders_hold() -> None:
     put = [asked for asked in same if asked.startswith("put ")]
     assert len(put) > 100
     assert all(
-        same[asked] or "tree" in (doubt(dict.fromkeys(map(key_of, asked.split(" ")[1:]))) or "") for asked in put
+        same[asked] or "tree" in (reason_to_differ(dict.fromkeys(map(key_of, asked.split(" ")[1:]))) or "") for asked in put
     )
 
 
@@ -193,7 +193,7 @@ def test_a_doubt_is_reported_only_where_the_order_is_uncertain(java: Any) -> Non
     for asked, answered in zip(lines, java(lines), strict=True):
         keys, order = (list(map(key_of, text.split(" "))) for text in (asked.removeprefix("put "), answered))
         own = dict.fromkeys(keys, 1)
-        if "tree" not in (doubt(own) or ""):
+        if "tree" not in (reason_to_differ(own) or ""):
             assert codec_for("kryo5").encode(own) == codec_for("kryo5").encode(HashMap.of((key, 1) for key in order)), (
                 asked
             )
@@ -293,7 +293,7 @@ def test_a_decoded_and_changed_value_is_encoded_as_changed() -> None:
     ids=repr,
 )
 def test_values_with_an_uncertain_java_order_are_known(value: Any, why: str | None) -> None:
-    assert (doubt(value) is None) if why is None else (why in (doubt(value) or ""))
+    assert (reason_to_differ(value) is None) if why is None else (why in (reason_to_differ(value) or ""))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_invalid_times_raise_nowhere(topic: Any, server: Any, moment: bytes) -> 
     value = server.hget(keys.jobs, "a")
     server.hset(keys.jobs, "a", value[:1] + moment + value[9:HEAD] + moment + value[HEAD + 8 :])
     assert topic.get("a").created is not None
-    assert topic.get("a").head.latest is not None
+    assert topic.get("a").head.max_lateness_us is not None
     assert [job.body for job in topic.list()] == ["tea"]
     topic.pop_many(10)
     server.hset(keys.runs, "a", struct.pack("<II", 1, 0) + moment + moment + b"\0")

@@ -116,12 +116,12 @@ def _decode_claimed(
     return fit, unfit
 
 
-def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
+def at_one_server(flow: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
     """Runs a move whose two topics are on the same server."""
     answer: Any = None
     while True:
         try:
-            _, request = journey.send(answer)
+            _, request = flow.send(answer)
         except StopIteration as end:
             done: T = end.value
             return done

@@ -71,12 +71,12 @@ class SeatedDuty(Duty):
     """A duty whose script gives the client a seat: its alarm counts from when the server was asked, by the server's clock."""
 
     IDLE_WAIT_S: float
-    """A client that waits so long has nothing to do at its alarm but to look …"""
+    """A client that waits at least this long has nothing to do at its alarm but to look …"""
     SHARE_PIPELINE_S: float
-    """… and may look so much earlier, together with others of the kind."""
+    """… and may look this much earlier, together with others of the kind."""
 
-    def __init__(self, key: bytes, name: str, done: str, client_id: bytes) -> None:
-        super().__init__(key, name, done)
+    def __init__(self, key: bytes, name: str, verb_past: str, client_id: bytes) -> None:
+        super().__init__(key, name, verb_past)
         self.client_id = client_id
         self.seat = 0
         self._retry_delay = RetryDelay(FIRST_S, LONGEST_S)

@@ -11,10 +11,10 @@ def register(namespace: str, topic: str) -> Command[None]:
     """Adds a topic to the list, before its first job. Raises ``BadInput`` for names that are not allowed for new topics."""
     names.refuse_dots(namespace, "namespace")
     names.refuse_dots(topic, "topic")
-    return note(namespace, topic)
+    return register_existing(namespace, topic)
 
 
-def note(namespace: str, topic: str) -> Command[None]:
+def register_existing(namespace: str, topic: str) -> Command[None]:
     """Adds an existing topic to the list."""
     return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
 

@@ -44,7 +44,7 @@ class AsyncTopic(Generic[T]):
             job.belongs_to(self)
         return jobs
 
-    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def add(
         self,
@@ -118,7 +118,7 @@ class AsyncTopic(Generic[T]):
         await self.engine.register_topic(self.name)
         return await self.engine.run(flow)
 
-    # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> AsyncJob[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
@@ -217,7 +217,7 @@ class AsyncTopic(Generic[T]):
         """Reschedules many."""
         return await self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, ids, delay=delay, at=at))
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, id: str) -> JobInfo[T] | None:
         """Returns the job as it is now, or ``None`` if it is unknown."""
@@ -259,7 +259,7 @@ class AsyncTopic(Generic[T]):
         Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
         return await self.engine.run(self.verbs.check())
 
-    # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def pause(self, for_: Duration | None = None) -> datetime | None:
         """Hands out nothing for a time, or until ``resume``. Returns the end of the pause, ``None`` if it has none."""

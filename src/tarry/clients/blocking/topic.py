@@ -45,7 +45,7 @@ class Topic(Generic[T]):
             job.belongs_to(self)
         return jobs
 
-    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(
         self,
@@ -119,7 +119,7 @@ class Topic(Generic[T]):
         self.engine.register_topic(self.name)
         return self.engine.run(flow)
 
-    # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
@@ -216,7 +216,7 @@ class Topic(Generic[T]):
         """Reschedules many."""
         return self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, ids, delay=delay, at=at))
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, id: str) -> JobInfo[T] | None:
         """Returns the job as it is now, or ``None`` if it is unknown."""
@@ -258,7 +258,7 @@ class Topic(Generic[T]):
         Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
         return self.engine.run(self.verbs.check())
 
-    # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, for_: Duration | None = None) -> datetime | None:
         """Hands out nothing for a time, or until ``resume``. Returns the end of the pause, ``None`` if it has none."""

@@ -151,23 +151,23 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
             count = cache.size()
             session.print_answer({"map": name, "size": count}, f"{name}  size {count}")
         else:
-            now = cache.stats()
-            session.print_answer(stats_data(now), _as_text(now))
+            stats = cache.stats()
+            session.print_answer(stats_data(stats), _as_text(stats))
 
 
-def stats_data(now: MapStats) -> dict[str, Any]:
+def stats_data(stats: MapStats) -> dict[str, Any]:
     """A map's counts as JSON data."""
     from tarry.clients.http.wire.map_answers import MAP_STATS
 
-    return {"map": now.name, **output.as_data(MAP_STATS, now)}
+    return {"map": stats.name, **output.as_data(MAP_STATS, stats)}
 
 
-def _as_text(now: MapStats) -> str:
-    data = [now.name, f"size {now.size}", f"expired {now.expired}", f"keepers {now.keepers}"]
-    if now.next_expiry is not None:
-        data.append(f"next in {output.lateness_text(now.next_expiry - now.now)}")
-    if now.max_size is not None:
-        data.append(f"at most {now.max_size} ({now.mode})")
+def _as_text(stats: MapStats) -> str:
+    data = [stats.name, f"size {stats.size}", f"expired {stats.expired}", f"keepers {stats.keepers}"]
+    if stats.next_expiry is not None:
+        data.append(f"next in {output.lateness_text(stats.next_expiry - stats.now)}")
+    if stats.max_size is not None:
+        data.append(f"at most {stats.max_size} ({stats.mode})")
     return "  ".join(data)
 
 

@@ -85,27 +85,27 @@ def last_error_line(job: JobInfo[Any]) -> str:
     return lines[-1]
 
 
-def stats_data(now: Stats) -> dict[str, Any]:
+def stats_data(stats: Stats) -> dict[str, Any]:
     """A topic's stats; of its lateness the percentiles."""
     from tarry.clients.http.wire.topic_answers import STATS
 
-    found = as_data(STATS, now)
+    found = as_data(STATS, stats)
     lateness = found.pop("lateness")
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
-def defaults_data(now: Defaults) -> dict[str, Any]:
+def defaults_data(defaults: Defaults) -> dict[str, Any]:
     """A topic's defaults."""
     from tarry.clients.http.wire.topic_answers import DEFAULTS
 
-    return as_data(DEFAULTS, now)
+    return as_data(DEFAULTS, defaults)
 
 
-def schedule_data(now: Schedule) -> dict[str, Any]:
+def schedule_data(schedule: Schedule) -> dict[str, Any]:
     """A schedule; fields that do not apply are left out."""
     from tarry.clients.http.wire.schedule_answers import SCHEDULE
 
-    return as_data(SCHEDULE, now)
+    return as_data(SCHEDULE, schedule)
 
 
 def worker_data(info: WorkerInfo) -> dict[str, Any]:

@@ -108,23 +108,23 @@ def size(session: CommandSession, queues: QueueNames) -> None:
     from tarry.clients.http.wire.queue_answers import QUEUE_STATS
 
     for name in queues:
-        now = session.client.delayed_queue(name).stats()
+        stats = session.client.delayed_queue(name).stats()
         session.print_answer(
-            output.as_data(QUEUE_STATS, now),
-            f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items()),
+            output.as_data(QUEUE_STATS, stats),
+            f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(stats).items()),
         )
 
 
-def _counts(now: QueueStats) -> dict[str, int | str]:
+def _counts(stats: QueueStats) -> dict[str, int | str]:
     counts: dict[str, int | str] = {
-        "waiting": now.waiting,
-        "overdue": now.overdue,
-        "ready": now.ready,
-        "poison": now.poison,
-        "leaving": now.leaving,
-        "movers": now.movers,
+        "waiting": stats.waiting,
+        "overdue": stats.overdue,
+        "ready": stats.ready,
+        "poison": stats.poison,
+        "leaving": stats.leaving,
+        "movers": stats.movers,
     }
-    return {**counts, "late": output.lateness_text(now.oldest_overdue)} if now.oldest_overdue else counts
+    return {**counts, "late": output.lateness_text(stats.oldest_overdue)} if stats.oldest_overdue else counts
 
 
 @verb(name="format", within=QUEUES)

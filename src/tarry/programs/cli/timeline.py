@@ -86,10 +86,10 @@ def _view_topic(topic: Topic[Any], scale: float) -> Flow[TopicView]:
     return TopicView(stats, late, tuple(rest))
 
 
-def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
+def frame(views: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
     """One frame; rates are differences to the frame before."""
-    names = sorted(now, key=lambda name: (*late_key(now[name]), name))
-    rows: list[RenderableType] = [block(name, now[name], before.get(name), workers) for name in names]
+    names = sorted(views, key=lambda name: (*late_key(views[name]), name))
+    rows: list[RenderableType] = [block(name, views[name], before.get(name), workers) for name in names]
     busiest = sorted(workers, key=lambda info: -info.busy)
     rows += [
         Text(as_text(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
@@ -147,22 +147,22 @@ def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
     return [Text(f"{output.count_text(found['workers'], 'worker')}, {found['busy']} of {found['slots']} busy", "dim")]
 
 
-def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
+def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
     line = [Text(name, "bold")]
     for state, colour in STATES.items():
-        count = getattr(now, state)
+        count = getattr(stats, state)
         line.append(Text(f"{state} {count}", colour if count else "dim"))
-    if now.paused_until is not None:
+    if stats.paused_until is not None:
         line.append(Text("paused", "bold magenta"))
-    seconds = (now.now - last.now).total_seconds() if last else 0.0
+    seconds = (stats.now - last.now).total_seconds() if last else 0.0
     if last is not None and seconds > 0:
         for counter in RATES:
-            rate = (getattr(now, counter) - getattr(last, counter)) / seconds
+            rate = (getattr(stats, counter) - getattr(last, counter)) / seconds
             if rate > 0:
                 line.append(Text(f"{counter.replace('_', ' ')} {rate:.3g}/s"))
-    late = now.lateness.since(last.lateness) if last else now.lateness
+    late = stats.lateness.since(last.lateness) if last else stats.lateness
     if not late.count:
-        late = now.lateness  # none since the last frame: the overall lateness
+        late = stats.lateness  # none since the last frame: the overall lateness
     if late.count:
         line.append(Text(f"late {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}", "dim"))
     return line

@@ -65,8 +65,8 @@ def top(
     chosen, console = topics or [], Console()
     if once or not console.is_terminal:
         width = (console.width,) if console.is_terminal else ()
-        now = timeline.view_topics(session.client, chosen, *width)
-        console.print(timeline.frame(now, {}, workers_of(session.client.workers(), chosen)))
+        views = timeline.view_topics(session.client, chosen, *width)
+        console.print(timeline.frame(views, {}, workers_of(session.client.workers(), chosen)))
         return
     with suppress(KeyboardInterrupt):
         _run_screen(session, chosen, console)
@@ -80,14 +80,14 @@ def _run_screen(session: CommandSession, topics: list[str], console: Console) ->
     from tarry.programs.cli.top_screen import TopScreen, keyboard, keys_of
 
     screen = TopScreen()
-    now: dict[str, TopicView] = {}
+    views: dict[str, TopicView] = {}
     with keyboard() as read, Live(console=console, auto_refresh=False, screen=True) as live:
         while not screen.over:
-            before, now = now, timeline.view_topics(session.client, topics, console.width)
+            before, views = views, timeline.view_topics(session.client, topics, console.width)
             workers = workers_of(session.client.workers(), topics)
             until = time.monotonic() + REFRESH_S
             while not screen.over:
-                live.update(screen.draw(now, before, workers, console), refresh=True)
+                live.update(screen.draw(views, before, workers, console), refresh=True)
                 typed = read(until - time.monotonic())
                 if not typed:
                     break

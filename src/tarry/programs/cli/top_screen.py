@@ -103,17 +103,17 @@ class TopScreen:
             at = self.shown.index(self.chosen) + by if self.chosen in self.shown else 0
             self.chosen = self.shown[min(max(at, 0), len(self.shown) - 1)]
 
-    def select(self, now: dict[str, TopicView]) -> list[str]:
+    def select(self, views: dict[str, TopicView]) -> list[str]:
         """The topics to show, in order; the chosen one stays in view."""
         key = list(SORTS.values())[self.sort]
-        names = [name for name in now if self.filter.lower() in name.lower()]
-        if self.alone and self.chosen in now:
+        names = [name for name in views if self.filter.lower() in name.lower()]
+        if self.alone and self.chosen in views:
             names = [self.chosen]
-        return sorted(names, key=lambda name: (*key(now[name]), name))
+        return sorted(names, key=lambda name: (*key(views[name]), name))
 
     def draw(
         self,
-        now: dict[str, TopicView],
+        views: dict[str, TopicView],
         before: dict[str, TopicView],
         workers: Sequence[WorkerInfo],
         console: Console,
@@ -125,16 +125,16 @@ class TopScreen:
             for keys, what in HELP:
                 grid.add_row(Text(keys), Text(what))
             return grid
-        names, width, height = self.select(now), console.width, console.height
+        names, width, height = self.select(views), console.width, console.height
         self.shown = tuple(names)
         busiest = sorted(workers, key=lambda info: -info.busy)
         reserved = min(len(busiest), max(height // WORKERS_SHARE, 1))
         room = height - 2 - reserved  # two: the first line, and what is cut
-        first = self._first(names, now, before, workers, console, room)
+        first = self._first(names, views, before, workers, console, room)
         blocks: list[RenderableType] = []
         shown = 0
         for name in names[first:]:
-            block = timeline.block(name, now[name], before.get(name), workers, marked=name == self.chosen)
+            block = timeline.block(name, views[name], before.get(name), workers, marked=name == self.chosen)
             lines = len(console.render_lines(block, pad=False))
             if lines > room and shown:
                 break
@@ -154,12 +154,12 @@ class TopScreen:
             hint = f"{missing}; press j and k to move, / to filter, or make the window larger"
             hint = hint if len(hint) <= width else f"{missing}; j, k, / or a larger window"
             blocks.append(Text(hint if len(hint) <= width else missing, "reverse", overflow="ellipsis", no_wrap=True))
-        return Group(self._head(len(names), len(now), workers, width), *blocks)
+        return Group(self._head(len(names), len(views), workers, width), *blocks)
 
     def _first(
         self,
         names: Sequence[str],
-        now: dict[str, TopicView],
+        views: dict[str, TopicView],
         before: dict[str, TopicView],
         workers: Sequence[WorkerInfo],
         console: Console,
@@ -171,7 +171,7 @@ class TopScreen:
         at = first = names.index(self.chosen)
         for number in range(at, -1, -1):
             name = names[number]
-            room -= len(console.render_lines(timeline.block(name, now[name], before.get(name), workers), pad=False))
+            room -= len(console.render_lines(timeline.block(name, views[name], before.get(name), workers), pad=False))
             if room < 0:
                 break
             first = number

@@ -50,18 +50,18 @@ class History:
         self.first = 0.0
         self.bytes = 0
 
-    def record(self, now: Stats) -> None:
+    def record(self, stats: Stats) -> None:
         """Records the changes since the last sample."""
-        last, self._last = self._last, now
-        at = now.now.timestamp()
+        last, self._last = self._last, stats
+        at = stats.now.timestamp()
         if (
-            last is None or now.popped < last.popped or now.now <= last.now
+            last is None or stats.popped < last.popped or stats.now <= last.now
         ):  # the first sample, or the server lost its data
             self.first = self.first or at
             return
-        moved = [min(max(getattr(now, name) - getattr(last, name), 0), _MOST) for name in COUNTERS]
+        moved = [min(max(getattr(stats, name) - getattr(last, name), 0), _MOST) for name in COUNTERS]
         if any(moved):
-            late = now.lateness.since(last.lateness).buckets
+            late = stats.lateness.since(last.lateness).buckets
             step = _FIXED.pack(at, at - last.now.timestamp(), *moved) + b"".join(
                 _PAIR.pack(min(bucket, 255), min(n, _MOST)) for bucket, n in late.items()
             )

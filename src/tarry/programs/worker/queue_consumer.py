@@ -74,7 +74,7 @@ class QueueConsumer:
         self._background: set[asyncio.Task[None]] = set()
         self._ending = False
 
-    # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
         """Takes elements and starts handlers, for ever or until nothing is due. Cancelling it loses no element."""

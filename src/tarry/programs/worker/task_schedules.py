@@ -183,10 +183,10 @@ class ScheduleDeclarer:
                     )
                 if not found.any_from_code:
                     del self._topics[name]
-        await self._warn_of_twins()
+        await self._warn_of_duplicates()
         return True
 
-    async def _warn_of_twins(self) -> None:
+    async def _warn_of_duplicates(self) -> None:
         """An application that got a name declares its schedules in its own topic; the old ones go on until they are deleted."""
         renamed, self._renamed = self._renamed, []
         for one in renamed:

@@ -148,7 +148,7 @@ def _contains_all(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
     return payloads == {_payload(element) for element in found}
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def size(keys: QueueKeys) -> Command[int]:

@@ -25,7 +25,7 @@ from tarry.verbs.redisson.values import Opaque, plain
 CLAIM = Script(
     "delayed/claim", args=("limit", "nonce", "overtaken", "above"), keys=(*QUEUE_PARTS, "leaving", "departed")
 )
-LOOK = Script("delayed/look", args=("from", "limit"), keys=(*QUEUE_PARTS, "elements"))
+PREVIEW = Script("delayed/preview", args=("from", "limit"), keys=(*QUEUE_PARTS, "elements"))
 CLAIM_PAGE = 500
 
 
@@ -72,7 +72,7 @@ def preview(
     key = leaving_key(context.keys) if claimed else context.keys.timeouts
     args = (b"%d" % position, b"%d" % CLAIM_PAGE)
     return ScriptCall(
-        LOOK,
+        PREVIEW,
         (*context.keys, key),
         args,
         lambda reply: (decode_leaving(context, reply), len(reply) // 2),

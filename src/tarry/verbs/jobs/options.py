@@ -83,15 +83,15 @@ class EncodedOptions(NamedTuple):
     ttr_ms: int
     max_attempts: int
     headers: bytes
-    latest: int | None
-    """Microseconds after its due time; ``None`` if not given."""
+    max_lateness_us: int | None
+    """After its due time; ``None`` if not given."""
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is records.NO_NONCE:
             return self.json_head
-        return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
+        return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.max_lateness_us)
 
     def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
@@ -99,8 +99,8 @@ class EncodedOptions(NamedTuple):
         ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
         limit = self.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
         headers = self.headers if job.headers is None else records.pack_headers(job.headers)
-        latest = self.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
-        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest)
+        max_lateness = self.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness)
+        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, max_lateness)
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
@@ -113,14 +113,19 @@ def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | Non
 
 
 def _encode(
-    due_time: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
+    due_time: bytes,
+    if_exists: IfExists,
+    ttr_ms: int,
+    max_attempts: int | None,
+    headers: bytes,
+    max_lateness: int | None,
 ) -> EncodedOptions:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
-    head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, latest)
-    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, latest, head)
+    head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, max_lateness)
+    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, head)
 
 
 def encode_due_time(delay: Duration | None, at: datetime | None) -> bytes:

@@ -1,9 +1,10 @@
 """The stored format, version 1: the records in a topic's ``jobs`` and ``runs``.
 
-    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ latest ┬ headers ┬ body ┐
+    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ max lateness ┬ headers ┬ body ┐
     runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
 
-``latest`` is a double, µs after the due time, and is present only if a flag says so: after it, the job is not handed out.
+The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
+handed out.
 Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same format. A job with a format or
 a flag that a version does not know is set aside by it.
 """
@@ -31,10 +32,10 @@ _SENT_HEAD = Struct("<BII8sH")
 _HEAD = Struct("<BdBII8sH")
 _BODY = Struct("<B16xH")
 _FLAGS_AT = 9
-_LATEST = Struct("<d")
-HAS_LATEST = 64
+_MAX_LATENESS = Struct("<d")
+HAS_MAX_LATENESS = 64
 """A flag."""
-_KNOWN_FLAGS = HAS_LATEST | JSON | RAW
+_KNOWN_FLAGS = HAS_MAX_LATENESS | JSON | RAW
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
@@ -48,8 +49,8 @@ class JobHead(NamedTuple):
     ttr_ms: int
     max_attempts: int
     nonce: bytes
-    latest: int | None
-    """Microseconds after the due time; ``None`` if the job has no limit."""
+    max_lateness_us: int | None
+    """After the due time; ``None`` if the job has no limit."""
     headers: bytes | dict[str, str] | None
     """As they are stored, or as a map; ``None``: they cannot be read."""
     body: bytes
@@ -74,13 +75,13 @@ NO_RUN = RunRecord(0, 0, 0, 0, "", "")
 
 
 def pack_head(
-    flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes, latest: int | None = None
+    flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes, max_lateness_us: int | None = None
 ) -> bytes:
     """The head as the client sends it; the script prepends format and created."""
-    if latest is None:
+    if max_lateness_us is None:
         return _SENT_HEAD.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
-    sent = _SENT_HEAD.pack(flags | HAS_LATEST, ttr_ms, max_attempts, nonce, len(headers))
-    return sent + _LATEST.pack(latest) + headers
+    sent = _SENT_HEAD.pack(flags | HAS_MAX_LATENESS, ttr_ms, max_attempts, nonce, len(headers))
+    return sent + _MAX_LATENESS.pack(max_lateness_us) + headers
 
 
 def pack_headers(headers: Mapping[str, str] | None) -> bytes:
@@ -118,12 +119,19 @@ def unpack_head(value: Record) -> JobHead:
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
     if flags & ~_KNOWN_FLAGS:
         raise BodyError(_UNREADABLE)
-    latest, at = _latest(value, flags)
+    max_lateness_us, at = _max_lateness(value, flags)
     body = at + size
     if body > len(value):
         raise BodyError(_UNREADABLE)
     return JobHead(
-        _whole(created), flags & ~HAS_LATEST, ttr_ms, max_attempts, nonce, latest, value[at:body], value[body:]
+        _whole(created),
+        flags & ~HAS_MAX_LATENESS,
+        ttr_ms,
+        max_attempts,
+        nonce,
+        max_lateness_us,
+        value[at:body],
+        value[body:],
     )
 
 
@@ -138,19 +146,19 @@ def body_of(value: Record) -> tuple[bytes, int]:
     if flags > RAW:
         if flags & ~_KNOWN_FLAGS:
             raise BodyError(_UNREADABLE)
-        body = _latest(value, flags)[1] + size
+        body = _max_lateness(value, flags)[1] + size
     if body > len(value):
         raise BodyError(_UNREADABLE)
-    return value[body:], flags & ~HAS_LATEST
+    return value[body:], flags & ~HAS_MAX_LATENESS
 
 
-def _latest(value: bytes, flags: int) -> tuple[int | None, int]:
-    """``latest``, and the offset of the headers."""
-    if not flags & HAS_LATEST:
+def _max_lateness(value: bytes, flags: int) -> tuple[int | None, int]:
+    """The maximum lateness in µs, and the offset of the headers."""
+    if not flags & HAS_MAX_LATENESS:
         return None, _HEAD.size
-    if len(value) < _HEAD.size + _LATEST.size:
+    if len(value) < _HEAD.size + _MAX_LATENESS.size:
         raise BodyError(_UNREADABLE)
-    return _whole(_LATEST.unpack_from(value, _HEAD.size)[0]), _HEAD.size + _LATEST.size
+    return _whole(_MAX_LATENESS.unpack_from(value, _HEAD.size)[0]), _HEAD.size + _MAX_LATENESS.size
 
 
 def unpack_run(run: bytes | None) -> RunRecord:

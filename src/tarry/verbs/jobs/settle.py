@@ -21,7 +21,9 @@ from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
-RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"))
+RELEASE = Script(
+    "topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault")
+)
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
 BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "max_attempts", "fault"))
 _UNLIMITED = b"0"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.codecs import CODECS
-from tarry.verbs.redisson.java_hash import doubt
+from tarry.verbs.redisson.java_hash import reason_to_differ
 
 logger = logging.getLogger("tarry")
 MOST_LOGGED = 256
@@ -21,7 +21,7 @@ HASHED = (CODECS["kryo5"], CODECS["json"])
 def log_if_missed(found: bool, codec: Codec[Any], values: Iterable[Any], where: str) -> bool:
     """Returns ``found``; if false, logs why that may be wrong."""
     if not found and codec in HASHED:
-        for why in filter(None, map(doubt, values)):
+        for why in filter(None, map(reason_to_differ, values)):
             _log(where, why)
     return found
 

@@ -8,7 +8,7 @@ Rules
 - Java's hashes are fixed by its documentation: of a String 31·h + unit over its UTF-16 units, of an Integer itself.
 - A dict is taken to have been filled in its own order, one entry after the other: into 16 buckets, which double when more
   than three quarters as many entries are there, or a ninth comes into one bucket of fewer than 64.
-- ``doubt`` says where Java may have another order: keys in one bucket that Java got in another order (that of a set is by their
+- ``reason_to_differ`` says where Java may have another order: keys in one bucket that Java got in another order (that of a set is by their
   text here, the same in every process); a map or set that was copied from another, or made with a capacity, so that it has more buckets;
   one that was larger once; nine keys in one of 64 buckets or more, which Java makes a tree of; keys without a fixed hash.
 """
@@ -73,22 +73,22 @@ def buckets_of(places: list[int]) -> int:
     return buckets
 
 
-def doubt(value: Any) -> str | None:
+def reason_to_differ(value: Any) -> str | None:
     """Why Java may have written an equal value as other bytes; ``None`` if it cannot."""
     if isinstance(value, (set, frozenset)):
         came = isinstance(value, HashSet) and len(value.in_order()) == len(value)
-        return None if came else _doubt_of(list(value), "set")
+        return None if came else _reason_for(list(value), "set")
     if isinstance(value, dict):
         came = isinstance(value, HashMap) and value.is_as_read()
         hashed = java_type(value) == "HashMap" and not came
-        found = _doubt_of(list(value), "map") if hashed else None
-        return found or next(filter(None, map(doubt, value.values())), None)
+        found = _reason_for(list(value), "map") if hashed else None
+        return found or next(filter(None, map(reason_to_differ, value.values())), None)
     if isinstance(value, (list, tuple)):
-        return next(filter(None, map(doubt, value)), None)
+        return next(filter(None, map(reason_to_differ, value)), None)
     return None
 
 
-def _doubt_of(keys: list[Any], what: str) -> str | None:
+def _reason_for(keys: list[Any], what: str) -> str | None:
     if len(keys) < 2:
         return None
     for key in keys:

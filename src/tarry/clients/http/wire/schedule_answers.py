@@ -72,8 +72,8 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
         fields["ttr_ms"] = head.ttr_ms
     if head.max_attempts:
         fields["max_attempts"] = None if head.max_attempts == records.NO_LIMIT else head.max_attempts
-    if head.latest is not None:
-        fields["max_lateness_ms"] = ms(as_timedelta(head.latest))
+    if head.max_lateness_us is not None:
+        fields["max_lateness_ms"] = ms(as_timedelta(head.max_lateness_us))
     return fields
 
 

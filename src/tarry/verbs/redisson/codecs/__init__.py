@@ -16,7 +16,7 @@ Rules
 - Nothing is looked up, imported or executed by what foreign bytes say. Lengths are believed only as far as there are
   bytes; deeper than ``DEPTH`` is Opaque.
 - Redisson compares encoded bytes. ``remove`` and ``contains`` find what Java offered if Python encodes the same bytes: always for
-  scalars, lists, and what came from Java; for other maps and sets unless ``hashing.doubt`` says why not.
+  scalars, lists, and what came from Java; for other maps and sets unless ``java_hash.reason_to_differ`` says why not.
 """
 
 from __future__ import annotations
