@@ -1,11 +1,11 @@
-"""Article 002's DistributedLock: lockOnce(key), (key, wait), (key, wait, lease), times in milliseconds.
+"""DistributedLock, as the Java design of guarded queues has it: lockOnce(key), (key, wait), (key, wait, lease), times in milliseconds.
 
 Its defaults: wait for 1000 ms, hold for 2000 ms at most. It works with both kinds of lock:
 
     DistributedLock(tarry.Client())
     DistributedLock(tarry.zookeeper.Client("localhost:2181", namespace="longjuanfeng_test1", session_timeout=2))
 
-Unlike the article's, it does not poll; an expired lock is released without a cleaner thread or reflection; and unlocking too
+Unlike the original, it does not poll; an expired lock is released without a cleaner thread or reflection; and unlocking too
 late returns false.
 """
 
@@ -25,7 +25,7 @@ class DistributedLock:
             raise BadInput("lock_once: a key, and a wait of 0 ms or more.")
         lock = self.client.lock(key)
         if lock.held():
-            return False  # not reentrant: the article's map has the key already
+            return False  # not reentrant: the original's map has the key already
         return lock.acquire(wait=wait_ms / 1000, lease=lock_ms / 1000) is not None
 
     def unlock(self, key: str) -> bool:

@@ -48,7 +48,7 @@ def state(http: TestClient | httpx.Client, number: int) -> str:
 def test_a_worker_runs_with_the_fastapi_application(
     shop: ModuleType, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The two requests of article 004: what was sent last is due first."""
+    """Two requests of the Spring Boot controller on Redisson: what was sent last is due first."""
     caplog.set_level(logging.INFO, "uvicorn.error")
     with shop.worker.using(client):
         for _ in range(2):  # it may be started again

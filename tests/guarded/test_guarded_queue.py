@@ -1,4 +1,4 @@
-"""Article 002's queue: the same results under every guard, and in both layouts."""
+"""Guarded queues: the same results under every guard, and in both layouts."""
 
 from __future__ import annotations
 

@@ -15,17 +15,17 @@ from tarry.clients.testing import Clock
 from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import Dialects, ServiceSettings
 
-# ── article 001 ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
 
 TEA = {"id": 3, "topic": "test", "delayTime": 10000, "ttrTime": 30000, "message": "tag:testid:3"}
 WAYS: dict[str, Any] = {"query": {"params": TEA}, "form": {"data": TEA}, "json": {"json": TEA}}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_001_a_job_goes_through_the_articles_example(send: Speaks, clock: Clock, way: str) -> None:
+def test_delay_controller_a_job_goes_through_the_original_example(send: Speaks, clock: Clock, way: str) -> None:
     added = send("POST", "/delay/add", **WAYS[way])
     assert (added.status_code, added.json()) == (200, {"delayDate": START_MS + 10_000, "jodId": 3, "topic": "test"})
-    assert list(added.json()) == ["delayDate", "jodId", "topic"], "the order that the article's log shows"
+    assert list(added.json()) == ["delayDate", "jodId", "topic"], "the order that the original's log shows"
     assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
     clock.advance(11)
     job = {**TEA, "retryCount": 0, "status": "RESERVED"}
@@ -39,7 +39,7 @@ def test_001_a_job_goes_through_the_articles_example(send: Speaks, clock: Clock,
     assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
 
 
-def test_001_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:
+def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:
     send("POST", "/delay/add", params=TEA)
     assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success"
     assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success", "gone is gone"
@@ -47,7 +47,7 @@ def test_001_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> No
     assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
 
 
-def test_001_ids_are_shared_by_all_topics(send: Speaks, clock: Clock) -> None:
+def test_delay_controller_ids_are_shared_by_all_topics(send: Speaks, clock: Clock) -> None:
     send("POST", "/delay/add", params=TEA)
     send("POST", "/delay/add", params={**TEA, "topic": "other", "message": "second"})
     clock.advance(11)
@@ -55,7 +55,7 @@ def test_001_ids_are_shared_by_all_topics(send: Speaks, clock: Clock) -> None:
     assert send("GET", "/delay/pop", params={"topic": "other"}).json()["message"] == "second"
 
 
-def test_001_a_late_finish_ends_another_reservation(send: Speaks, clock: Clock, dialect_service: Served) -> None:
+def test_delay_controller_a_late_finish_ends_another_reservation(send: Speaks, clock: Clock, dialect_service: Served) -> None:
     """It shows no receipt: this is what the page on dialects warns of."""
     send("POST", "/delay/add", params=TEA)
     clock.advance(11)
@@ -66,7 +66,7 @@ def test_001_a_late_finish_ends_another_reservation(send: Speaks, clock: Clock, 
     assert dialect_service.run(client_of(dialect_service, "delay_controller").topic("test").get("3")) is None
 
 
-def test_001_defaults_and_unicode_topics_work(send: Speaks, clock: Clock) -> None:
+def test_delay_controller_defaults_and_unicode_topics_work(send: Speaks, clock: Clock) -> None:
     send("POST", "/delay/add", params={"id": -5, "topic": "测试"})
     job = send("GET", "/delay/pop", params={"topic": "测试"}).json()
     assert job == {
@@ -91,7 +91,7 @@ def test_001_defaults_and_unicode_topics_work(send: Speaks, clock: Clock) -> Non
         ("DELETE", "/delay/delete", {"jobId": "x"}),
     ],
 )
-def test_001_bad_requests_are_refused(
+def test_delay_controller_bad_requests_are_refused(
     send: Speaks, dialect_service: Served, method: str, path: str, params: Any
 ) -> None:
     answer = send(method, path, params=params)
@@ -109,7 +109,7 @@ def test_001_bad_requests_are_refused(
         ('{"message": "5", "delayTime": "0", "unknown": [1]}', "5"),
     ],
 )
-def test_001_json_is_read_as_jackson_reads_it(send: Speaks, said: str, message: str | None) -> None:
+def test_delay_controller_json_is_read_as_jackson_reads_it(send: Speaks, said: str, message: str | None) -> None:
     answer = send(
         "POST", "/delay/add?topic=t&id=9", content=said.encode(), headers={"content-type": "application/json"}
     )
@@ -121,20 +121,20 @@ def test_001_json_is_read_as_jackson_reads_it(send: Speaks, said: str, message: 
 @pytest.mark.parametrize(
     "said", ['{"message": {"a": 1}}', '{"message": [1]}', '{"delayTime": "x"}', "", "[]", '{"topic']
 )
-def test_001_json_that_jackson_refuses_is_refused(send: Speaks, dialect_service: Served, said: str) -> None:
+def test_delay_controller_json_that_jackson_refuses_is_refused(send: Speaks, dialect_service: Served, said: str) -> None:
     answer = send("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
 
 
 @pytest.mark.parametrize("name", ["delayTime", "ttrTime"])
-def test_001_a_time_that_is_too_long_is_named(send: Speaks, name: str) -> None:
+def test_delay_controller_a_time_that_is_too_long_is_named(send: Speaks, name: str) -> None:
     for ms in (9 * 10**15, 2**62):
         detail = send("POST", "/delay/add", params={"id": 1, "topic": "t", name: ms}).json()["detail"]
         assert re.fullmatch(f"{name}: [0-9a-z ]+ reach(es)? beyond the year 9999[.]", detail)
 
 
-def test_001_a_multipart_form_is_accepted(send: Speaks) -> None:
+def test_delay_controller_a_multipart_form_is_accepted(send: Speaks) -> None:
     """As ``curl -F`` and browsers send it."""
     fields = {"id": "9", "topic": "測試", "message": 'tag "9"\r\nand more', "delayTime": "0"}
     answer = send("POST", "/delay/add", files={name: (None, text) for name, text in fields.items()})
@@ -154,7 +154,7 @@ def test_001_a_multipart_form_is_accepted(send: Speaks) -> None:
         {"content": b"id=\xff&topic=t", "headers": {"content-type": "application/x-www-form-urlencoded"}},
     ],
 )
-def test_001_an_unreadable_form_is_refused(send: Speaks, dialect_service: Served, sent: Any) -> None:
+def test_delay_controller_an_unreadable_form_is_refused(send: Speaks, dialect_service: Served, sent: Any) -> None:
     answer = send("POST", "/delay/add", **sent)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
@@ -180,7 +180,7 @@ def test_001_an_unreadable_form_is_refused(send: Speaks, dialect_service: Served
         -(2**63),
     ],
 )
-def test_001_only_canonical_numbers_are_returned_as_numbers(
+def test_delay_controller_only_canonical_numbers_are_returned_as_numbers(
     send: Speaks, dialect_service: Served, id: str | int
 ) -> None:
     """Jobs of another origin may have any id; a number would be asked for under another one."""
@@ -188,17 +188,17 @@ def test_001_only_canonical_numbers_are_returned_as_numbers(
     assert send("GET", "/delay/pop", params={"topic": "t"}).json()["id"] == id
 
 
-def test_001_other_methods_and_media_types_are_refused(send: Speaks) -> None:
+def test_delay_controller_other_methods_and_media_types_are_refused(send: Speaks) -> None:
     assert send("GET", "/delay/finish", params={"jobId": 1}).status_code == 405
     assert send("HEAD", "/delay/pop", params={"topic": "t"}).status_code == 405, "it would take a job"
     assert send("POST", "/delay/add", content=b"x", headers={"content-type": "text/csv"}).status_code == 415
 
 
-# ── article 004 ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a Spring Boot controller on Redisson ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "form", "parts"])
-def test_004_a_message_moves_to_the_blocking_queue(
+def test_delayed_message_a_message_moves_to_the_blocking_queue(
     send: Speaks, dialect_service: Served, clock: Clock, valkey_url: str, method: str
 ) -> None:
     name = dialect_service.app.settings.dialects.delayed_message
@@ -218,7 +218,7 @@ def test_004_a_message_moves_to_the_blocking_queue(
     with redis.Redis.from_url(valkey_url) as server:
         order = server.lrange(f"redisson_delay_queue:{{{name}}}", 0, -1)
     assert [element[-6:] for element in order] == [b"\x04>\x04AAAA"[1:], b"\x04>\x04BBBB"[1:]], (
-        "as the article's log has it"
+        "as the original's log has it"
     )
     queue = client.blocking_queue(name, codec="river")
     clock.advance(6)
@@ -230,12 +230,12 @@ def test_004_a_message_moves_to_the_blocking_queue(
 @pytest.mark.parametrize(
     "params", [{}, {"delay": 5}, {"value": "x"}, {"delay": -1, "value": "x"}, {"delay": "x", "value": "x"}]
 )
-def test_004_bad_requests_are_refused(send: Speaks, params: Any) -> None:
+def test_delayed_message_bad_requests_are_refused(send: Speaks, params: Any) -> None:
     assert send("GET", "/delayed/message", params=params).status_code == 400
 
 
 @pytest.mark.parametrize(("said", "length"), [(None, None), ("3.16.8", 16), ("Bc0Lc0", 17)])
-def test_004_an_offer_needs_a_configured_format(
+def test_delayed_message_an_offer_needs_a_configured_format(
     valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, said: str | None, length: int | None
 ) -> None:
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")
@@ -254,7 +254,7 @@ def test_004_an_offer_needs_a_configured_format(
         assert (answer.status_code, [len(element) for element in offered]) == (200, [length + 4])
 
 
-def test_004_an_invalid_format_is_refused_at_start(valkey_url: str) -> None:
+def test_delayed_message_an_invalid_format_is_refused_at_start(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="message_format"):
         ServiceApp(
             ServiceSettings(dialects=Dialects(None, None, "q", "string", "old")),
@@ -262,7 +262,7 @@ def test_004_an_invalid_format_is_refused_at_start(valkey_url: str) -> None:
         )
 
 
-def test_004_other_media_types_and_options_requests_are_refused(send: Speaks) -> None:
+def test_delayed_message_other_media_types_and_options_requests_are_refused(send: Speaks) -> None:
     assert send("POST", "/delayed/message", json={"delay": 5, "value": "x"}).status_code == 415
     assert send("POST", "/delayed/message", data={"delay": "5"}).status_code == 400
     asked = send("OPTIONS", "/delayed/message", params={"delay": 5, "value": "x"})

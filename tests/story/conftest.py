@@ -38,7 +38,7 @@ def namespace(request: pytest.FixtureRequest) -> str:
 
 
 OVER_HTTP = (
-    "test_article_001",
+    "test_youzans_queue",
     "test_bodies",
     "test_views",
     "test_replays",
@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "adapter" not in metafunc.fixturenames or hasattr(metafunc.module, "adapter"):
         return
     file = metafunc.module.__name__.rpartition(".")[2]
-    over = ["http"] * (file in OVER_HTTP) + ["async http"] * (file == "test_article_001")
+    over = ["http"] * (file in OVER_HTTP) + ["async http"] * (file == "test_youzans_queue")
     slow = [pytest.param(kind, marks=pytest.mark.slow) for kind in over]
     metafunc.parametrize("adapter", ["sync", "async", *slow], indirect=True)
 
@@ -77,7 +77,7 @@ def adapter(
 
 @pytest.fixture
 def topic(adapter: adapters.Adapter) -> Any:
-    """The topic of a test; its name is the one of article 001."""
+    """The topic of a test; its name is that of the example for Youzan's delay queue."""
     return adapter.topic("测试")
 
 

@@ -46,12 +46,12 @@ A lock that is shared with Java applications has Redisson's keys too:
     LOCK                                   hash         holder → how many times it holds the lock     Redisson's
     redisson_lock_token:{LOCK}             string       the last fencing token                        Redisson's
 
-A guarded queue, in a layout of its own or in that of article 002:
+A guarded queue, in a layout of its own, or in that of the Java design that it comes from:
 
     tarry:{NAMESPACE/QUEUE}:items          sorted set   mark + payload → when it is due, server µs
     tarry:{NAMESPACE/QUEUE}:fence          string       the highest fencing token seen
     tarry:{NAMESPACE/QUEUE}:polled         hash         consumer → its last batch, for a lost answer   a minute
-    d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         the article's
+    d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         layout "article"
     tarry:{d_q_p:QUEUE}:fence              string       as above; so is :polled
 
 A map cache that is shared with Java applications, likewise:
@@ -306,11 +306,11 @@ def guarded_keys(namespace: str, queue: str) -> GuardedKeys:
 
 
 ARTICLE_PREFIX = "d_q_p:"
-"""The prefix of article 002's queues."""
+"""The prefix of a guarded queue with ``layout="article"``, as the Java design has it."""
 
 
 def article_keys(items: str, tagged_name: str) -> GuardedKeys:
-    """The article's name, and ours; ``tagged_name`` is ``tarry:`` and that name, with Redisson's hash tag."""
+    """The keys of a guarded queue with ``layout="article"``; ``tagged_name`` is ``tarry:`` and that name, with Redisson's hash tag."""
     return GuardedKeys(
         *[name.encode() for name in (items, f"{tagged_name}:fence", f"{tagged_name}:polled", f"{tagged_name}:pushed")]
     )

@@ -1,6 +1,6 @@
 """Names of topics and namespaces, and job ids: which are allowed, and how default ids are made.
 
-A name has 1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
+A name has 1–200 bytes of UTF-8 (``测试`` is one) without control characters, ``{``, ``}`` or blanks
 at the ends, for it is part of the hash tag of its keys: ``tarry:{NAMESPACE/TOPIC}:due``.
 
 ``.`` and ``..`` are refused as new names: in a URL they mean a folder, and browsers resolve them, percent-encoded or not, before

@@ -41,7 +41,7 @@ class Guard(Protocol):
 
 
 class GuardedQueue(SizedOperators, Generic[T]):
-    """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
+    """A guarded queue: values go in with a delay, and come out when they are due, in order, with their lateness.
 
     Made by ``client.guarded_queue(name)``. A polled item is no longer in the queue: a consumer that dies loses it. Topics
     keep jobs until they are finished.
@@ -68,7 +68,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.
 
-        Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
+        Equal values are different items, but with ``layout="article"``, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
         """
         members, scores = self._context.members(items), list[int]()

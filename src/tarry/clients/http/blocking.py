@@ -127,7 +127,7 @@ class HTTPClient:
         max_lateness: Duration | None = None,
         on_late: Callable[[timedelta], object] | None = None,
     ) -> GuardedQueue[Any]:
-        """Article 002's delay queue: a sorted set of values by their due times; each verb is one atomic script at the service.
+        """A guarded queue: a sorted set of values by their due times; each verb is one atomic script at the service.
 
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """

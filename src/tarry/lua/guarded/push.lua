@@ -3,8 +3,8 @@ local clock, unit, replay = unpack(ARGV)
 -- each: member, delay = unpack(ARGV, i, i + 1)
 --
 -- Adds items, due in `delay` µs, in units of `unit` µs, rounded up; without a delay just before now. In microseconds the items
--- of one push get one each, so that they keep their order; in milliseconds equal items are one, and the last push decides, as
--- in article 002.
+-- of one push get one each, so that they keep their order; in milliseconds equal items are one, and the last push decides (the
+-- layout "article").
 -- Publishes on the channel if the first item of all is one of them. Answers when each is due, in units.
 -- include clock
 

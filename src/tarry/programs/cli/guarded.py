@@ -17,7 +17,9 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", sh
 LayoutName = Annotated[
     str,
     typer.Option(
-        "--layout", help="tarry, or article: d_q_p:QUEUE, as in article 002.", autocompletion=complete_words(*LAYOUTS)
+        "--layout",
+        help="tarry, or article: d_q_p:QUEUE, as the Java design that guarded queues come from has it.",
+        autocompletion=complete_words(*LAYOUTS),
     ),
 ]
 GuardName = Annotated[

@@ -15,11 +15,11 @@ class Dialects:
     """Where the dialects of other systems store their jobs; ``None`` switches a dialect off."""
 
     delay_controller: str | None = "delay"
-    """The namespace of article 001's ``DelayController``."""
+    """The namespace of ``DelayController``, Youzan's delay queue in Spring Boot."""
     delay_queue: str | None = "delay-queue"
     """The namespace of the Go implementation of Youzan's design."""
     delayed_message: str | None = "DelayMessage"
-    """The delayed queue of article 004's ``DelayedTaskController``."""
+    """The delayed queue of ``DelayedTaskController``, Spring Boot on Redisson."""
     message_codec: str = "river"
     message_format: str | None = None
     """The Redisson format of that queue; ``None``: ``TARRY_QUEUE_FORMAT``, or the one that is stored for the queue."""

@@ -1,4 +1,4 @@
-"""Article 002's queue: a sorted set of items by their due times; polled when they are due, with their lateness.
+"""A guarded queue: a sorted set of items by their due times; polled when they are due, with their lateness.
 
 context.py          what the verbs need; the layouts of an item in the set
 guarded_scripts.py  each verb as one script: atomic, no lock needed

@@ -93,7 +93,7 @@ class GuardedContext(Generic[T]):
             raise BadInput(f"push: {'the value' if value is None else 'the delay'} is None; leave the item out.")
         raw, flag = self.codec.encode(value)
         if self.article and flag != JSON:
-            raise BadInput("push: the article's layout contains JSON, not bytes.")
+            raise BadInput('push: layout="article" stores JSON, not bytes.')
         return raw, flag, duration_us(delay)
 
     def _member(self, raw: bytes, flag: int) -> bytes:

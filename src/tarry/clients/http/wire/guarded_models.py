@@ -8,7 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tarry.clients.http.wire.types import AnyJson, Base64, Limit, Span, Strict, Wait
 
-Layout = Annotated[Literal["tarry", "article"], Meta(description="article: the one of article 002, d_q_p:NAME")]
+Layout = Annotated[
+    Literal["tarry", "article"],
+    Meta(description="article: d_q_p:NAME, as the Java design that guarded queues come from has it"),
+]
 
 
 class GuardedQuery(Strict):

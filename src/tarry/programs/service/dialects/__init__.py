@@ -1,8 +1,8 @@
 """Dialects: the HTTP APIs of other delay queues, for their clients as they are; each in a namespace of its own.
 
-    delay_controller   article 001: Spring Boot after Youzan's design   /delay/add /delay/pop /delay/finish /delay/delete
+    delay_controller   Youzan's delay queue in Spring Boot              /delay/add /delay/pop /delay/finish /delay/delete
     delay_queue        the Go implementation of Youzan's design         /push /pop /finish /delete /get
-    delayed_message    article 004: Spring Boot on Redisson             /delayed/message
+    delayed_message    a Spring Boot controller on Redisson             /delayed/message
 
 None of them has receipts: finish and delete act on the job in whatever state it is. So a worker that finishes late finishes
 the job that another one works on. Use tarry's own API where that matters.

@@ -1,4 +1,4 @@
-"""Article 001's ``DelayController``: times in milliseconds, ids are whole numbers, and ``jodId`` is its spelling."""
+"""``DelayController`` of Youzan's delay queue in Spring Boot: times in milliseconds, ids are whole numbers, and ``jodId`` is its spelling."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 class DelayAdd(Struct):
-    """A job; other fields of the article's class are ignored."""
+    """A job; other fields of the original's class are ignored."""
 
     id: Long
     topic: Name
-    delayTime: Millis = 0  # noqa: N815  # the article's
+    delayTime: Millis = 0  # noqa: N815  # the original's
     ttrTime: TtrMillis = 0  # noqa: N815
     message: str | None = None
 
@@ -100,7 +100,7 @@ def routes_of(namespace: str) -> RouteTable:
         example=Example(DelayAdd(3, "test", 10_000, 10_000, "tag:testid:3"), DelayJob(1_565_616_106_609, 3, "test")),
     )
     async def add(request: ServiceRequest) -> DelayJob:
-        """Article 001: adds a job. Its fields are in the query, a form or JSON; a job with the same id is replaced."""
+        """Youzan's delay queue in Spring Boot: adds a job. Its fields are in the query, a form or JSON; a job with the same id is replaced."""
         payload = await _parse(request)
         request.app.authorizer.count_jobs(request.credential, 1)
         added = await replacement.replace_job(
@@ -136,7 +136,7 @@ def routes_of(namespace: str) -> RouteTable:
         ),
     )
     async def pop(request: ServiceRequest) -> ReservedJob | PlainResponse:
-        """Article 001: pops a job that is due, or answers `null`."""
+        """Youzan's delay queue in Spring Boot: pops a job that is due, or answers `null`."""
         jobs = await request.pop_or_give_back(request.topic_named(request.query_model.topic).pop_many(1), waits=False)
         if not jobs:
             return PlainResponse(b"null", "application/json")
@@ -163,7 +163,7 @@ def routes_of(namespace: str) -> RouteTable:
         namespace=namespace,
     )
     async def finish(request: ServiceRequest) -> PlainResponse:
-        """Article 001: finishes the job, whatever worker has it now."""
+        """Youzan's delay queue in Spring Boot: finishes the job, whatever worker has it now."""
         await by_id.delete(request, str(request.query_model.jobId))
         return SUCCESS
 
@@ -177,7 +177,7 @@ def routes_of(namespace: str) -> RouteTable:
         namespace=namespace,
     )
     async def delete(request: ServiceRequest) -> PlainResponse:
-        """Article 001: deletes the job."""
+        """Youzan's delay queue in Spring Boot: deletes the job."""
         await by_id.delete(request, str(request.query_model.jobId))
         return SUCCESS
 
@@ -215,7 +215,7 @@ def _number(id: str) -> int | str:
 def _span(ms: int, what: str) -> timedelta:
     try:
         span = timedelta(milliseconds=ms)
-        duration_us(span, what)  # an error names the article's field
+        duration_us(span, what)  # an error names the original's field
         return span
     except OverflowError:
         raise BadInput(f"{what}: {ms} ms reach beyond the year 9999.") from None

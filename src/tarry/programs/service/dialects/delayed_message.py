@@ -1,4 +1,4 @@
-"""Article 004's ``DelayedTaskController``: ``/delayed/message?delay=20&value=AAAA`` offers to a queue shared with Java."""
+"""``DelayedTaskController`` of Spring Boot on Redisson: ``/delayed/message?delay=20&value=AAAA`` offers to a queue shared with Java."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def routes_of(namespace: str, queue: str, codec: str, format: str | None = None)
         "GET", path, scopes=PRODUCE, query_model=DelayedMessage, answers_head=False, example=Example(), **options
     )
     async def message(request: ServiceRequest) -> PlainResponse:
-        """Article 004: offers a text to the delayed queue."""
+        """A controller of Spring Boot on Redisson: offers a text to the delayed queue."""
         return await offer(request, request.query_model)
 
     @table.route(
@@ -64,7 +64,7 @@ def routes_of(namespace: str, queue: str, codec: str, format: str | None = None)
         **options,
     )
     async def message_by_post(request: ServiceRequest) -> PlainResponse:
-        """Article 004: the same with any other method. The fields may be in a form."""
+        """A controller of Spring Boot on Redisson: the same with any other method. The fields may be in a form."""
         if request.scope["method"] == "OPTIONS":  # Spring answers it itself
             raise WrongMethod(allow="DELETE, GET, HEAD, PATCH, POST, PUT")
         return await offer(request, msgspec.convert(await forms.fields(request), DelayedMessage, strict=False))

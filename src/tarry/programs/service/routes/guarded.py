@@ -1,4 +1,4 @@
-"""Routes of guarded queues (article 002's): values are pushed with a delay, and polled when they are due.
+"""Routes of guarded queues: values are pushed with a delay, and polled when they are due.
 
 Polled items are out of the queue. A client that disconnects while it waits loses nothing, but items are lost with a response
 that does not arrive. Topics keep jobs until they are finished.
@@ -32,7 +32,7 @@ QUEUE = "/v1/guarded/{queue}"
 def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
     """The queue of the path; its values pass through undecoded. Raises ``BadInput``."""
     if layout == "article" and request.namespace != request.app.settings.namespaces[0]:
-        raise Forbidden("The article's layout has no namespace; use the service's first one, and a token of it.")
+        raise Forbidden("layout article has no namespace; use the service's first one, and a token of it.")
     passing = bodies.PassThroughCodec(request.app.settings.max_body)
     return request.client.guarded_queue(request.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
@@ -46,7 +46,7 @@ def count_of(payload: Any) -> int:
 async def push(request: ServiceRequest) -> list[datetime]:
     """Pushes values, each to be polled after its delay. Answers when each is due.
 
-    Equal values are different items, except in the article's layout, where the last push decides. The header
+    Equal values are different items, except with `layout=article`, where the last push decides. The header
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
     queue = queue_of(request, request.payload.layout)

@@ -1,4 +1,4 @@
-"""Endpoints of guarded queues (article 002's): values are pushed with a delay, and polled when they are due."""
+"""Endpoints of guarded queues: values are pushed with a delay, and polled when they are due."""
 
 from __future__ import annotations
 

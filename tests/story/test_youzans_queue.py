@@ -1,4 +1,4 @@
-"""The weaknesses of article 001 (Youzan's design: job pool, delay bucket, timer, ready queue), none of which is here.
+"""The weaknesses of Youzan's delay queue (job pool, delay bucket, timer, ready queue), none of which is here.
 
 There, a job is moved from one place to the next by several commands, by timers that scan, and its id is all that a worker
 shows. Here a verb is one script, time moves nothing, and a worker shows a receipt.
@@ -191,5 +191,5 @@ def test_every_script_reads_the_servers_clock_first() -> None:
         assert "unpack(KEYS)" in text.splitlines()[0], "and declares every key"
 
 
-def test_the_topic_name_of_the_article_is_valid(adapter: Adapter, topic: Any) -> None:
+def test_the_topic_name_of_youzans_example_is_valid(adapter: Adapter, topic: Any) -> None:
     assert topic.name == "测试"

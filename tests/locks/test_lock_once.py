@@ -1,4 +1,4 @@
-"""The locks of article 002, as it uses them: examples/lock_once.py, on both kinds."""
+"""examples/lock_once.py, on both kinds of lock."""
 
 from __future__ import annotations
 
