@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     testing.Clock.__init__ = remember  # type: ignore[method-assign]
 
 
-def said(us: int) -> str:
+def text(us: int) -> str:
     years, rest = divmod(us, YEAR)
     return " ".join([f"{years} years"] * bool(years) + [as_text(rest)])
 
@@ -52,4 +52,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lived = lived_us() + sum(_elsewhere)
     if lived:
-        terminalreporter.write_line(f"lived through {said(lived)} of imaginary time")
+        terminalreporter.write_line(f"lived through {text(lived)} of imaginary time")

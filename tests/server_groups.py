@@ -88,7 +88,7 @@ class Tls(Plain):
 PLAIN = Plain()
 
 
-def told(running: ServerProcess, *words: str) -> dict[str, str]:
+def ask_fields(running: ServerProcess, *words: str) -> dict[str, str]:
     """An answer of lines ``name:value``."""
     text = running.ask(*words)
     assert isinstance(text, bytes), text
@@ -121,7 +121,10 @@ class Sentinels:
     def until_replicated(self) -> None:
         """The replicas have what the master has."""
         others = len(self.data) - 1
-        until("replicas that have everything", lambda: replicated(told(self.master(), "INFO", "replication"), others))
+        until(
+            "replicas that have everything",
+            lambda: replicated(ask_fields(self.master(), "INFO", "replication"), others),
+        )
 
     @contextmanager
     def switching(self, how: str = "") -> Iterator[Switch]:
@@ -244,17 +247,17 @@ class BigCluster:
         return f"{self.transport.scheme}+cluster://{hosts}{self.transport.query}"
 
     def role(self, node: ServerProcess) -> str:
-        return told(node, "INFO", "replication")["role"]
+        return ask_fields(node, "INFO", "replication")["role"]
 
     def until_whole(self) -> None:
         """All slots served, every master with its replica."""
         alive = [node for node in self.nodes if node.alive]
         for node in alive:
-            until("a whole Cluster", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_state") == "ok")  # type: ignore[misc]
+            until("a whole Cluster", lambda node=node: ask_fields(node, "CLUSTER", "INFO").get("cluster_state") == "ok")  # type: ignore[misc]
 
     def follows(self, node: ServerProcess, master: ServerProcess) -> bool:
         """Whether it is a replica of that master."""
-        row = told(node, "INFO", "replication")
+        row = ask_fields(node, "INFO", "replication")
         return row["role"] == "slave" and int(row["master_port"]) == self.transport.port_of(master)
 
     def slots_of(self, master: ServerProcess) -> set[int]:
@@ -295,7 +298,7 @@ def big_cluster(
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1))
             node.ask("CLUSTER", "MEET", servers.LOOPBACK, str(transport.port_of(nodes[0])))
         for node in nodes:
-            until("six nodes", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_known_nodes") == "6")  # type: ignore[misc]
+            until("six nodes", lambda node=node: ask_fields(node, "CLUSTER", "INFO").get("cluster_known_nodes") == "6")  # type: ignore[misc]
         for master, replica in zip(nodes[:3], nodes[3:], strict=True):
             name = master.ask("CLUSTER", "MYID")
             assert isinstance(name, bytes)
@@ -304,7 +307,7 @@ def big_cluster(
         for node in nodes[3:]:
             until(
                 "a linked replica",
-                lambda node=node: told(node, "INFO", "replication").get("master_link_status") == "up",
+                lambda node=node: ask_fields(node, "INFO", "replication").get("master_link_status") == "up",
             )  # type: ignore[misc]
         made.until_whole()
         yield made

@@ -74,7 +74,7 @@ class Verdict:
                 since, until = events[0][1], max(e[2] for e in events if e[2] < history.FOREVER or e is events[0])
                 shown = events if len(events) <= 40 else [*events[:20], *events[-20:]]
                 lines += [f"  job {events[0][0]:x}, seconds since {since} µs"]
-                lines += ["  " + history.told(event, since) for event in shown]
+                lines += ["  " + history.as_line(event, since) for event in shown]
                 lines += [
                     "  fault" + line
                     for line in self.faults.around(since - 12_000_000, min(until, since + 60_000_000), since)
@@ -97,7 +97,7 @@ class Recovery:
             if took < self._first.get(index, 1 << 60):
                 self._first[index] = took
 
-    def told(self) -> dict[str, list[int]]:
+    def times(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for index, took in self._first.items():
             found.setdefault(self._names[index], []).append(took)
@@ -138,7 +138,7 @@ def check(folder: Path, faults: Faults, rules: Rules | None = None, bucket_bytes
         verdict.tally.breach("lost", [], f"{unseen} items were polled by nobody; lost answers took {taken[0]} at most")
     for (kind, status), n in counted.items():
         verdict.seen[f"{NAMES[kind]} {STATUSES[status]}"] += n
-    verdict.recovery = recovery.told()
+    verdict.recovery = recovery.times()
     return verdict
 
 

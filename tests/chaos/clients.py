@@ -65,7 +65,7 @@ def handed_row(job: Any) -> tuple[int, ...]:
 
 
 class Blocking:
-    """A blocking handle that can be awaited: whoever awaits it waits, as in a program without a loop."""
+    """A blocking handle that can be awaited: the awaiting task blocks, as in a program without a loop."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

@@ -475,7 +475,7 @@ def _until_followed(run: Run, since: int) -> None:
     for _ in resp.backoff_delays(20, most_s=0.1):
         with suppress(Exception):
             master = masters_port(run)
-            rows = [server_groups.told(node, "INFO", "replication") for node in run.environment.nodes]
+            rows = [server_groups.ask_fields(node, "INFO", "replication") for node in run.environment.nodes]
             linked = [row for row in rows if row["role"] == "slave" and row["master_link_status"] == "up"]
             if len(linked) == len(rows) - 1 and all(row["master_port"] == str(master) for row in linked):
                 break
@@ -550,7 +550,9 @@ def _whole(run: Run, since: int) -> None:
             if _cluster(run).role(node) == "slave":
                 server_groups.until(
                     "a linked replica",
-                    lambda node=node: server_groups.told(node, "INFO", "replication")["master_link_status"] == "up",  # type: ignore[misc]
+                    lambda node=node: (
+                        server_groups.ask_fields(node, "INFO", "replication")["master_link_status"] == "up"
+                    ),  # type: ignore[misc]
                 )
     run.journal.note("whole", at=clock(), since=since)
 
@@ -561,7 +563,7 @@ def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -
         for node in run.environment.nodes:
             with suppress(Exception):
                 served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
-                if served and server_groups.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
+                if served and server_groups.ask_fields(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
                     return clock()
     return clock()
 
@@ -650,7 +652,7 @@ def cluster_slot_moved(run: Run, dice: random.Random) -> None:
 
 def memory_full(run: Run, dice: random.Random) -> None:
     node = run.environment.nodes[0]
-    used = int(server_groups.told(node, "INFO", "memory")["used_memory"])
+    used = int(server_groups.ask_fields(node, "INFO", "memory")["used_memory"])
     since = clock()
     node.ask("CONFIG", "SET", "maxmemory", str(max(used - dice.randrange(0, 400_000), 1_000_000)))
     run.rest(dice.uniform(0.5, 4))
@@ -679,7 +681,7 @@ def disk_full(run: Run, dice: random.Random) -> None:
     run.rest(dice.uniform(1, 4))
     ballast.unlink()
     for _ in resp.backoff_delays(10):
-        if server_groups.told(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
+        if server_groups.ask_fields(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
             break
     healed(run, "disk full", since)
 

@@ -140,7 +140,7 @@ def _frames(path: Path, piece: int) -> Iterator[array[int]]:
             rest = rest[at:]
 
 
-def told(event: Event, since: int = 0) -> str:
+def as_line(event: Event, since: int = 0) -> str:
     """One event in a line."""
     _, began, ended, kind, status, topic, who, *row = event
 

@@ -200,7 +200,7 @@ class Case:
             self.breach(name, words)
 
     def tally_words(self, event: Event) -> str:
-        return history.told(event, self.events[0][BEGAN])
+        return history.as_line(event, self.events[0][BEGAN])
 
     def judge_loss(self) -> None:
         acked = [add for add in self.by[ADD] if add[STATUS] == OK]

@@ -83,7 +83,7 @@ class Processes:
         self.numbers = 0
         self.alive: dict[int, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
         self.gone: list[str] = []
-        """Who ended by himself, and his last words."""
+        """Processes that ended by themselves, each with the end of its output."""
         self._losing: list[tuple[ProcessSpec, float]] = []
         self._began: dict[int, float] = {}
 
@@ -164,7 +164,7 @@ class Processes:
                 os.kill(one, number)
 
     def end(self, *pids: int, within_s: float = STOP_S) -> None:
-        """SIGTERM to all, and kill -9 to who has not ended in time."""
+        """SIGTERM to all, and kill -9 to those that have not ended in time."""
         ending = []
         for pid in pids:
             spec, process = self.alive.pop(pid)

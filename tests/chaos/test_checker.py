@@ -48,7 +48,7 @@ TTR = 4 * SECOND
 
 
 class World:
-    """A server that is always right, and the histories of those who use it."""
+    """A server that is always right, and the histories of its clients."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -38,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def told(kind: Any, url: str = SERVICE, patience: float = 0.2) -> tarry.TarryError:
+def error_of(kind: Any, url: str = SERVICE, patience: float = 0.2) -> tarry.TarryError:
     """What a verb says; neither that nor what is printed of where it comes from tells a secret."""
 
     async def story() -> None:
@@ -63,7 +63,7 @@ def test_an_invalid_proxy_is_reported_with_its_variable(
     environment: pytest.MonkeyPatch, kind: Any, variable: str, value: str
 ) -> None:
     environment.setenv(variable, value)
-    error = told(kind)
+    error = error_of(kind)
     assert isinstance(error, BadInput)
     assert str(error).startswith(f"{variable}: it ")
 
@@ -71,7 +71,7 @@ def test_an_invalid_proxy_is_reported_with_its_variable(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_socks_proxy_is_refused_with_advice(environment: pytest.MonkeyPatch, kind: Any) -> None:
     environment.setenv("ALL_PROXY", f"socks5://me:{SECRET}@proxy:1080")
-    error = told(kind)
+    error = error_of(kind)
     assert isinstance(error, ServerUnfit)
     assert str(error).startswith("ALL_PROXY names a SOCKS proxy")
 
@@ -84,7 +84,7 @@ def test_an_unreachable_proxy_is_named_instead_of_the_service(
     with socket.create_server(("127.0.0.1", 0)) as one:
         gone = f"127.0.0.1:{one.getsockname()[1]}"
     environment.setenv("ALL_PROXY", f"http://me:{SECRET}@{gone}")
-    error = told(kind, f"{scheme}://tarry.test:7070")
+    error = error_of(kind, f"{scheme}://tarry.test:7070")
     assert isinstance(error, Unavailable)
     assert f"the proxy at {gone} (ALL_PROXY) cannot be reached" in str(error)
 
@@ -96,7 +96,7 @@ def test_a_proxy_that_requires_a_password_is_reported_at_once(
 ) -> None:
     with stranger(407, b"") as proxy:
         environment.setenv("ALL_PROXY", proxy)
-        error = told(kind, f"{scheme}://tarry.test:7070", patience=LONG_S)
+        error = error_of(kind, f"{scheme}://tarry.test:7070", patience=LONG_S)
     assert isinstance(error, ServerUnfit)
     assert "wants a user and password" in str(error)
 
@@ -118,7 +118,7 @@ def test_a_proxy_that_refuses_and_then_hangs_is_reported_as_refusing(
         thread.start()
         proxy = f"127.0.0.1:{listener.getsockname()[1]}"
         environment.setenv("ALL_PROXY", f"http://{proxy}")
-        error = told(kind, "https://tarry.test:7070", patience=2)
+        error = error_of(kind, "https://tarry.test:7070", patience=2)
         thread.join()
     assert isinstance(error, Unavailable)
     assert f"the proxy at {proxy} (ALL_PROXY) refused: 403 Forbidden" in str(error)
@@ -130,6 +130,6 @@ def test_an_unreachable_service_is_not_blamed_on_a_proxy(environment: pytest.Mon
         gone = f"127.0.0.1:{one.getsockname()[1]}"
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     environment.setenv("NO_PROXY", "127.0.0.1")
-    error = told(kind, f"http://{gone}")
+    error = error_of(kind, f"http://{gone}")
     assert isinstance(error, Unavailable)
     assert "proxy" not in str(error)

@@ -54,7 +54,7 @@ async def jobs_settle_themselves(world: Environment) -> None:
 
 
 async def partitions(world: Environment) -> None:
-    """As on a plain topic; discovered by those who do not say how many there are."""
+    """As on a plain topic; discovered by clients that are not given their number."""
     topic = world.topic("parted", partitions=5)
     await topic.add_many([tarry.NewJob(number, id=f"{number}") for number in range(40)], delay="20ms")
     found = world.another().topic("parted")

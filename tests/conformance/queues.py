@@ -68,7 +68,7 @@ async def blocking_queues(world: Environment, delayed: Any, ready: Any) -> None:
 
 
 async def movers(world: Environment) -> None:
-    """Who only keeps moving, in several slots, and who only waits."""
+    """One client only moves, in several slots, and another one only waits."""
     client, other = world.client, world.another()
     names = [f"{world.name} {number}" for number in range(5)]
     await client.keep_moving(*names)

@@ -19,7 +19,7 @@ from redis.crc import key_slot
 
 import tarry
 from conformance.environment import Environment
-from server_groups import MASTER, BigCluster, Sentinels, big_cluster, port_of, replicated, sentinels, told, until
+from server_groups import MASTER, BigCluster, Sentinels, ask_fields, big_cluster, port_of, replicated, sentinels, until
 from servers import binary_of, short_folder
 from tarry.core.requests import Command
 from tarry.values.keys import guarded_keys, topic_keys
@@ -243,7 +243,7 @@ def test_everything_works_on_a_cluster(cluster: BigCluster, how: str) -> None:
         if how == "told":
             replica.ask("CLUSTER", "FAILOVER")
         else:
-            until("a replica that has everything", lambda: replicated(told(victim, "INFO", "replication")))
+            until("a replica that has everything", lambda: replicated(ask_fields(victim, "INFO", "replication")))
             victim.kill()
         until("another master", lambda: cluster.owner_of(b"any") is not victim)
 

@@ -38,7 +38,7 @@ SHARED: dict[str, Callable[[Environment, str], Any]] = {
 }
 
 
-def told(client_kind: str, url: str, story: Any) -> None:
+def run_story(client_kind: str, url: str, story: Any) -> None:
     perform(Environment(client_kind, url, f"braces-{next(_numbers)}").tell(story))
 
 
@@ -51,7 +51,7 @@ def test_our_names_with_braces_are_refused(constellation: Any, place: str, featu
             with pytest.raises(tarry.BadInput, match=r"delimit hash tags"):
                 await OURS[feature](world, name)
 
-    told(client_kind, constellation(place).url, story)
+    run_story(client_kind, constellation(place).url, story)
 
 
 @pytest.mark.parametrize("client_kind", FACES)
@@ -64,7 +64,7 @@ def test_shared_names_with_keys_in_several_slots_are_refused_on_a_cluster(
             with pytest.raises(tarry.BadInput, match="several slots"):
                 await SHARED[feature](world, name)
 
-    told(client_kind, constellation(PLACES[0]).url, story)
+    run_story(client_kind, constellation(PLACES[0]).url, story)
 
 
 @pytest.mark.parametrize("client_kind", FACES)
@@ -77,4 +77,4 @@ def test_shared_names_with_braces_follow_redisson(
         for name in TOGETHER + (APART if place == PLACES[1] else []):
             await SHARED[feature](world, f"{feature} {client_kind} {world.name} {name}")
 
-    told(client_kind, constellation(place).url, story)
+    run_story(client_kind, constellation(place).url, story)

@@ -1,6 +1,6 @@
 """The lines of docs/how-to/secure-the-server.md: the page has what `tarry doctor --acl` prints.
 
-python tests/connections/roles.py     writes them anew
+python tests/connections/roles.py     writes them again
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The users that `tarry doctor --acl` and docs/how-to/secure-the-server.md name, under every story; and what is said to one who lacks
+"""The users that `tarry doctor --acl` and docs/how-to/secure-the-server.md name, under every story; and the error for one that lacks
 something."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> 
 
 def test_the_page_contains_the_acl_rules() -> None:
     page = PAGE.read_text()
-    assert page == written(page), "python tests/connections/roles.py writes them anew"
+    assert page == written(page), "python tests/connections/roles.py writes them again"
     for role in acl.ROLES:
         assert f"user {acl.line(role, 'shop')}" in page.splitlines()
 

@@ -120,7 +120,7 @@ def test_acceptable_problems_are_logged_once(
 def test_a_user_without_config_permission_leaves_no_acl_log_entry(
     own_server: Callable[..., ServerProcess], kind: str, make_client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """His server's ACL log stays clean, and he works."""
+    """The client works, and the server's ACL log stays empty."""
     caplog.set_level(logging.WARNING, "tarry")
     running = own_server("--save", "")
     assert running.ask("ACL", "SETUSER", "plain", "on", ">x", "~*", "&*", "+@all", "-config") == b"OK"

@@ -83,7 +83,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 class Intruder:
-    """Says what he likes, word by word."""
+    """A connection that sends any command, as raw words."""
 
     def __init__(self, path: str, role: str) -> None:
         self._path, self._role = path, role
@@ -118,7 +118,7 @@ def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[st
 
 @pytest.mark.parametrize("role", acl.ROLES)
 def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], role: str) -> None:
-    """By everything that he may do, with as many words as it may want; in a script as well."""
+    """Not by any command that the role may run, with any number of arguments; in a script neither."""
     path, root = guarded
     before = contents(root)
     intruder = Intruder(path, role)

@@ -207,7 +207,7 @@ def test_connection_permits_are_counted_and_returned() -> None:
     three = budget.acquire()
     assert three is not None
     assert budget.acquire() is None
-    del two  # whoever forgets it gives it back
+    del two  # an object that is garbage collected gives it back
     gc.collect()
     assert budget.acquire() is not None
 

@@ -133,7 +133,7 @@ def test_a_silent_tls_handshake_raises_an_error_with_advice(plain: str, form: st
 
 @contextmanager
 def saying(words: bytes) -> Iterator[int]:
-    """A port where each who connects is told this."""
+    """A port that sends this to each connection."""
 
     def serve() -> None:
         while True:

@@ -20,7 +20,7 @@ numbers = count()
 Story = Callable[[Any, Clock], Awaitable[None]]
 
 
-def told(url: str, story: Story, *, samples: bool = False) -> tuple[str, tuple[str, str], list[str]]:
+def explain(url: str, story: Story, *, samples: bool = False) -> tuple[str, tuple[str, str], list[str]]:
     """What is said of the job ``x`` after a story: why, the topic's verdict, and its life."""
 
     async def tell() -> tuple[str, tuple[str, str], list[str]]:
@@ -171,7 +171,7 @@ async def dead(topic: Any, clock: Clock) -> None:
 def test_the_state_of_a_job_is_explained(
     valkey_url: str, story: Story, why: str, verdict: tuple[str, str] | None, life: list[str] | None
 ) -> None:
-    said, about, events = told(valkey_url, story, samples=story is behind)
+    said, about, events = explain(valkey_url, story, samples=story is behind)
     assert why in said
     if verdict is not None:
         assert about[0] == verdict[0]

@@ -65,7 +65,7 @@ def silent(nobody_says_it: None, queues: Any, name: str) -> Any:
 
 
 @pytest.fixture
-def said(queues: Any, name: str) -> Callable[[str], Any]:
+def queue_in_format(queues: Any, name: str) -> Callable[[str], Any]:
     return lambda word: queues.delayed(name, codec="string", format=word)
 
 
@@ -91,9 +91,9 @@ async def test_a_first_offer_without_a_format_is_refused_and_names_both(silent: 
 
 
 @BOTH
-async def test_an_empty_queue_keeps_its_format(silent: Any, said: Any, java: Java, format: Format) -> None:
+async def test_an_empty_queue_keeps_its_format(silent: Any, queue_in_format: Any, java: Java, format: Format) -> None:
     """This is its usual state; the severe bug of 0.1.0 was to forget it then."""
-    await said(format).offer("one", 1)
+    await queue_in_format(format).offer("one", 1)
     assert await silent.poll() == "one"
     assert await silent.size() == 0
     await silent.offer("two", 60)
@@ -171,10 +171,12 @@ async def test_elements_with_one_due_time_keep_their_order_in_either_format(
         ("Bc0Lc0", NEW), ("3.21.1", NEW), ("3.22", NEW), ("3.52.0", NEW), ("4", NEW), ("4.7.0", NEW), ("tarry", NEW),
     ],
 )  # fmt: skip
-async def test_the_format_can_be_chosen(said: Any, silent: Any, java: Java, word: str, format: Format) -> None:
-    await said(word).offer("one", 1)
+async def test_the_format_can_be_chosen(
+    queue_in_format: Any, silent: Any, java: Java, word: str, format: Format
+) -> None:
+    await queue_in_format(word).offer("one", 1)
     assert (java.last(), java.remembered()) == (format, f"{format} said".encode())
-    await said(word).offer("two", 1)
+    await queue_in_format(word).offer("two", 1)
     await silent.offer("three", 1)
     assert {len(element) for element in java.server.lrange(java.keys.order, 0, -1)} <= {
         19 + (format is NEW),
@@ -221,29 +223,31 @@ def test_a_worker_inherits_the_format_of_its_client() -> None:
 
 @BOTH
 async def test_conflicting_formats_are_refused_before_anything_is_lost(
-    said: Any, silent: Any, java: Java, format: Format
+    queue_in_format: Any, silent: Any, java: Java, format: Format
 ) -> None:
-    await said(format).offer("one", 1)
+    await queue_in_format(format).offer("one", 1)
     java.take_all()
-    await refused(said(OTHER[format]), str(format), "set_format")
+    await refused(queue_in_format(OTHER[format]), str(format), "set_format")
     await silent.offer("two", 1)
     assert java.last() == format
 
 
 @BOTH
 async def test_a_format_found_in_the_queue_conflicts_with_the_configured_one(
-    said: Any, silent: Any, java: Java, format: Format
+    queue_in_format: Any, silent: Any, java: Java, format: Format
 ) -> None:
     """Java was upgraded: it cannot read what we would write, and nobody has told us."""
-    await said(format).offer("one", 1)
+    await queue_in_format(format).offer("one", 1)
     java.offer(OTHER[format])
-    await refused(said(format), str(OTHER[format]), "upgraded")
+    await refused(queue_in_format(format), str(OTHER[format]), "upgraded")
     await refused(silent, str(OTHER[format]), "upgraded")
 
 
 @BOTH
-async def test_a_configured_format_survives_a_stray_element(said: Any, silent: Any, java: Java, format: Format) -> None:
-    await said(format).offer("one", 1)
+async def test_a_configured_format_survives_a_stray_element(
+    queue_in_format: Any, silent: Any, java: Java, format: Format
+) -> None:
+    await queue_in_format(format).offer("one", 1)
     java.offer(OTHER[format])
     assert await silent.poll(5) == ["one", "theirs"]
     await silent.offer("two", 1)
@@ -252,31 +256,31 @@ async def test_a_configured_format_survives_a_stray_element(said: Any, silent: A
 
 @BOTH
 async def test_a_configured_format_beats_one_that_was_only_seen(
-    said: Any, silent: Any, java: Java, format: Format
+    queue_in_format: Any, silent: Any, java: Java, format: Format
 ) -> None:
     java.offer(OTHER[format])
-    await refused(said(format), str(OTHER[format]))
+    await refused(queue_in_format(format), str(OTHER[format]))
     assert await silent.poll() == "theirs"
-    await said(format).offer("one", 1)
+    await queue_in_format(format).offer("one", 1)
     assert (java.last(), java.remembered()) == (format, f"{format} said".encode())
 
 
 @BOTH
 async def test_set_format_overrides_whatever_is_in_the_queue(
-    said: Any, silent: Any, java: Java, format: Format
+    queue_in_format: Any, silent: Any, java: Java, format: Format
 ) -> None:
-    await said(OTHER[format]).offer("one", "30d")
+    await queue_in_format(OTHER[format]).offer("one", "30d")
     await silent.set_format(format)
-    for queue in (silent, said(format)):
+    for queue in (silent, queue_in_format(format)):
         java.offer(OTHER[format])
         await queue.offer("two", 1)
         assert java.last() == format
-    await refused(said(OTHER[format]), str(format))
+    await refused(queue_in_format(OTHER[format]), str(format))
     assert (await silent.stats()).format == format
 
 
-async def test_set_format_none_forgets_the_format(said: Any, silent: Any, java: Java) -> None:
-    await said("dLc0").offer("one", 1)
+async def test_set_format_none_forgets_the_format(queue_in_format: Any, silent: Any, java: Java) -> None:
+    await queue_in_format("dLc0").offer("one", 1)
     java.take_all()
     await silent.set_format(None)
     assert (await silent.stats()).format is None
@@ -285,8 +289,8 @@ async def test_set_format_none_forgets_the_format(said: Any, silent: Any, java: 
         await silent.set_format("fst")
 
 
-async def test_clearing_a_queue_keeps_its_format(said: Any, silent: Any, java: Java) -> None:
-    await said("dLc0").offer("one", 1)
+async def test_clearing_a_queue_keeps_its_format(queue_in_format: Any, silent: Any, java: Java) -> None:
+    await queue_in_format("dLc0").offer("one", 1)
     await silent.clear()
     await silent.offer("two", 1)
     assert java.last() == OLD
@@ -307,10 +311,10 @@ def test_a_repeated_offer_counts_once_across_a_format_change(valkey_url: str, cl
 
 
 async def test_a_format_stored_by_a_newer_version_is_left_alone(
-    silent: Any, said: Any, java: Java, server: Any
+    silent: Any, queue_in_format: Any, java: Java, server: Any
 ) -> None:
     server.set(java.keys.format, "Zc0Zc0 seen")
-    for queue in (silent, said("dLc0")):
+    for queue in (silent, queue_in_format("dLc0")):
         with pytest.raises(tarry.ServerUnfit, match="newer version"):
             await queue.offer("tea", 1)
     java.offer(OLD)

@@ -1,7 +1,7 @@
-"""Movers that die, freeze, leave and come, in imaginary time: real scripts, real channels, keepers as the clients drive them.
+"""Movers that die, freeze, leave and come, in imaginary time: real scripts, real channels, duties as the clients perform them.
 
-What a mover promises: one for a queue; a dead one is followed within a second, whoever was its deputy has another one; if
-both die at once, within six; who has no seat costs next to nothing; one pipeline for all queues of a process.
+What a mover promises: one for a queue; a dead one is followed within a second by its deputy, which gets another deputy; if
+both die at once, within six; a client without a seat costs next to nothing; one pipeline for all queues of a process.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_a_move_to_a_lost_topic_can_be_redirected(client: Any, clock: Clock, nam
 
 
 def test_a_delayed_moving_process_restores_nothing(client: Any, clock: Clock, name: str) -> None:
-    """One who moves has slept since he took them out; another has gone on, and all has been done."""
+    """A process slept after it took the elements out. Meanwhile another process has completed the move."""
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
     flow, request, answer = move_to_topic(queue.verbs.context, topic.verbs), None, None

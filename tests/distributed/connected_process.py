@@ -62,7 +62,7 @@ async def awaiting(url: str) -> None:
 
 
 logging.disable()
-connection_limit.UNLIMITED.maximum = 1  # who waits second is heard by a lookout
+connection_limit.UNLIMITED.maximum = 1  # the second wait is tracked
 if sys.argv[1] == "sync":
     blocking(sys.argv[2])
 else:

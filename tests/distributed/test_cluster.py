@@ -12,7 +12,7 @@ import pytest
 from redis.crc import key_slot
 
 import tarry
-from server_groups import BigCluster, big_cluster, port_of, replicated, told, until
+from server_groups import BigCluster, ask_fields, big_cluster, port_of, replicated, until
 from tarry.values.keys import topic_keys
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
@@ -122,7 +122,7 @@ def test_clients_follow_a_killed_master_to_its_replica(cluster: BigCluster) -> N
     master = cluster.owner_of(keys.due)
     with tarry.Client(f"redis+cluster://127.0.0.1:{port_of(master)}", patience="60s") as client:
         before = [client.topic(topic).add(i, delay=HOUR).id for i in range(50)]
-        until("a replica that has everything", lambda: replicated(told(master, "INFO", "replication")))
+        until("a replica that has everything", lambda: replicated(ask_fields(master, "INFO", "replication")))
         with two_who_wait(cluster.url, topic) as taken:
             master.kill()
             after = [client.topic(topic).add(i, delay=HOUR).id for i in range(20)]
@@ -185,7 +185,7 @@ def test_a_wait_on_several_empty_slots_returns_none(cluster: BigCluster) -> None
 
 
 def test_simultaneous_jobs_in_several_slots_are_handed_out_once(cluster: BigCluster) -> None:
-    """Ten who wait for three slots, thirty jobs at once: each goes to one, at its first attempt."""
+    """Ten consumers wait for three slots, thirty jobs at once: each goes to one, at its first attempt."""
     taken: list[tuple[str, Any, int]] = []
 
     def work() -> None:
@@ -217,7 +217,7 @@ async def cancel_waits(cluster: BigCluster) -> None:
         waiting = asyncio.ensure_future(client.pop(*SLOTS, wait=60))
         async with asyncio.timeout(30):
             while not any(  # noqa: ASYNC110
-                told(node, "INFO", "clients")["blocked_clients"] != "0" for node in cluster.nodes if node.alive
+                ask_fields(node, "INFO", "clients")["blocked_clients"] != "0" for node in cluster.nodes if node.alive
             ):
                 await asyncio.sleep(0.002)
         for name in SLOTS:

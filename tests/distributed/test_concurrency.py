@@ -14,7 +14,7 @@ import servers
 import tarry
 from distributed.conftest import PARTS
 from faults.any_client import KINDS, AnyClient
-from server_groups import told, until
+from server_groups import ask_fields, until
 from tarry.connections import blocking
 from tarry.connections.embedded.process import ServerProcess
 
@@ -76,7 +76,7 @@ def test_servers_are_asked_in_parallel(any_client: AnyClient, topic: Any, nodes:
     other = next(node for node in homes if node is not homes[0])
 
     def calls() -> str:
-        return told(other, "INFO", "commandstats").get("cmdstat_evalsha", "").partition(",")[0]
+        return ask_fields(other, "INFO", "commandstats").get("cmdstat_evalsha", "").partition(",")[0]
 
     before, found = calls(), []
     homes[0].ask("CLIENT", "PAUSE", "20000", "WRITE")

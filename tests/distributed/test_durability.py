@@ -11,7 +11,7 @@ import pytest
 
 import servers
 import tarry
-from server_groups import port_of, told, until
+from server_groups import ask_fields, port_of, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
 from tarry.verbs.jobs import add, durability
@@ -26,7 +26,7 @@ def pair() -> Iterator[tuple[ServerProcess, ServerProcess]]:
     with servers.server(binary, port=ports[0], options=("--repl-diskless-sync-delay", "0")) as master:
         follow = ("--replicaof", f"127.0.0.1 {ports[0]}")
         with servers.server(binary, port=ports[1], options=follow) as replica:
-            until("a replica", lambda: "state=online" in told(master, "INFO", "replication").get("slave0", ""))
+            until("a replica", lambda: "state=online" in ask_fields(master, "INFO", "replication").get("slave0", ""))
             yield master, replica
 
 
@@ -76,7 +76,7 @@ def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, m
 
 
 def waits(server: ServerProcess) -> int:
-    row = told(server, "INFO", "commandstats").get("cmdstat_wait", "calls=0,")
+    row = ask_fields(server, "INFO", "commandstats").get("cmdstat_wait", "calls=0,")
     return int(row.partition(",")[0].removeprefix("calls="))
 
 
@@ -189,9 +189,9 @@ def test_an_add_that_only_one_server_confirmed_raises_added_in_part(
             return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
 
         flow: Any = topic.verbs.add_many(range(50), JobOptions(durability="fsynced"), atomic=False)
-        with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:
+        with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as refused:
             client.engine.runner.run(flow, first_then_never)
-        assert topic.stats().added == told.value.done > 0
+        assert topic.stats().added == refused.value.done > 0
 
 
 @pytest.mark.parametrize("patience", [0, pytest.param(10, marks=pytest.mark.slow)])
@@ -202,7 +202,7 @@ def test_an_aborted_confirmation_is_repeated_and_adds_nothing_twice(
     patience: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As a server does to all who wait when it becomes a replica."""
+    """As a server does to all waiting connections when it becomes a replica."""
     if patience:
         monkeypatch.setattr(durability, "WITHIN_MS", 700)
     confirmation_for.cache_clear()

@@ -23,7 +23,7 @@ import pytest
 
 import tarry
 from faults.any_client import KINDS, AnyClient
-from server_groups import MASTER, Sentinels, big_cluster, port_of, sentinels, told
+from server_groups import MASTER, Sentinels, ask_fields, big_cluster, port_of, sentinels
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import until
@@ -51,7 +51,7 @@ def ids_at(server: ServerProcess, topic: str = "orders") -> set[str]:
 
 def is_demoted(old: ServerProcess) -> bool:
     try:
-        return told(old, "INFO", "replication")["role"] == "slave"
+        return ask_fields(old, "INFO", "replication")["role"] == "slave"
     except OSError:  # it drops its clients in that very moment
         return False
 
@@ -302,7 +302,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 @BOTH
 def test_every_connection_to_the_old_master_is_dropped(sentinel_group: Sentinels, kind: str) -> None:
-    """Of those who wait for jobs and for elements, who listen, and who are idle; long before the old master is demoted."""
+    """Clients that wait for jobs and for elements, that listen, and that are idle; long before the old master is demoted."""
     with running("connected_process.py", kind, sentinel_group.url) as program:
         assert program.stdout is not None
         assert program.stdin is not None

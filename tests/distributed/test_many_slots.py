@@ -45,7 +45,7 @@ def cluster() -> Iterator[BigCluster]:
 
 @pytest.fixture(autouse=True)
 def wake_ups(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What called those who wait: tokens by their keys, and lost lines. Nothing is found by looking around."""
+    """What woke the waiting consumers: tokens by their keys, and lost lines. Nothing is found by looking around."""
     seen: list[Any] = []
     woken, lost = Watch.token_received, Watch.connection_lost
 

@@ -102,7 +102,7 @@ def test_a_resumed_migration_leaves_arrived_jobs_alone(two: Any, steps: int, tar
 
 
 def test_a_refused_job_stays_refused_until_it_is_back_at_the_source(two: Any) -> None:
-    """Else one of two who move at once would put it back, and the other have it arrive."""
+    """Otherwise, of two processes that migrate at once, one would put it back while the other lets it arrive."""
     old, new = (client.topic("orders") for client in two)
     old.add("old", id="tea", delay="1h")
     new.add("other", id="tea", delay="1h")
@@ -130,7 +130,7 @@ def until(migration_flow: migration.MigrationSteps, topics: Any, script: str, an
 
 
 def test_a_delayed_migration_process_restores_and_removes_nothing(two: Any) -> None:
-    """A second process that moves has slept since it asked: all has been done, undone and begun anew."""
+    """A second process slept after its request. Meanwhile the move was completed, undone and begun again."""
     old, new = (client.topic("orders") for client in two)
     old.add("old", id="tea")
     sleeper = migration_flow_of(old, new)
@@ -174,7 +174,7 @@ def test_a_refused_schedule_stays_refused_until_it_is_back_at_the_source(two: An
 
 
 def test_a_delayed_schedule_migration_restores_and_removes_nothing(two: Any) -> None:
-    """It has been over there, come back, left again, and been deleted over there, while one slept who moved it first."""
+    """While the first migrating process slept, the schedule moved there and back, left again, and was deleted there."""
     old, new = (client.topic("orders") for client in two)
     two[0].schedules.put("orders", "tea", every="1h")
     sleeper = migration_flow_of(old, new)
@@ -214,7 +214,7 @@ def test_departures_of_an_older_version_arrive(two: Any) -> None:
 
 
 class Crowd:
-    """Several who move jobs at once, there and back, and die anywhere; others add, pop and finish."""
+    """Several processes move jobs there and back at once, and die anywhere; others add, pop and finish."""
 
     def __init__(self, client: TestClient, clock: Clock, random: Random, places: list[Any]) -> None:
         self.client, self.clock, self.random, self.places = client, clock, random, places

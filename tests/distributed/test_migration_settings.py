@@ -141,7 +141,7 @@ def test_declared_schedules_migrate_and_are_recognized_by_workers(two: Any, cloc
         assert (moved.id, moved.from_code, moved.orphaned, moved.paused) == ("tidy", True, False, True)
         declare(new)
         clock.advance("1m")
-    assert moved.changed < clock.now - timedelta(minutes=11), "it was not defined anew"
+    assert moved.changed < clock.now - timedelta(minutes=11), "it was not defined again"
 
 
 def test_migrating_back_and_forth_loses_no_schedule(two: Any, clock: Clock) -> None:

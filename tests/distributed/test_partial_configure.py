@@ -58,7 +58,7 @@ def step(topic: Any, flow: Any, answer: Any, steps: int) -> Any:
     return answer
 
 
-def told(topic: Any) -> dict[str, set[bytes | None]]:
+def stored_settings(topic: Any) -> dict[str, set[bytes | None]]:
     """What each partition has of the whole."""
     engine = topic.engine
     each = [engine.run(settings.read_settings(part.keys, part.share)) for part in engine.run(topic.verbs.partitions())]
@@ -77,7 +77,7 @@ def test_a_partial_configure_is_completed_by_the_next_reader(
     step(topic, begin(topic, concurrency=AFTER, rate="1000/s"), None, steps)
     found = client.topic("orders").configure()
     assert found.concurrency == (AFTER if steps else BEFORE)
-    assert {name: len(words) for name, words in told(topic).items()} == dict.fromkeys(FIELDS, 1)
+    assert {name: len(words) for name, words in stored_settings(topic).items()} == dict.fromkeys(FIELDS, 1)
     clock.advance("1m")  # a new rate begins with nothing saved up
     assert reserved_at_most(topic) == found.concurrency
 
@@ -89,7 +89,7 @@ def test_two_simultaneous_configures_are_both_applied(topic: Any) -> None:
     with pytest.raises(StopIteration) as end:
         step(topic, mine, answer, 99)
     assert end.value.value.concurrency == AFTER
-    assert (told(topic)["concurrency"], told(topic)["ttr"]) == ({b"40"}, {b"30000000"})
+    assert (stored_settings(topic)["concurrency"], stored_settings(topic)["ttr"]) == ({b"40"}, {b"30000000"})
 
 
 def test_a_late_step_of_configure_does_not_undo_a_newer_one(topic: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_late_step_of_configure_does_not_undo_a_newer_one(topic: Any) -> None:
     request = late.send(answer)
     topic.configure(concurrency=60)
     topic.engine.run(request)
-    assert told(topic)["concurrency"] == {b"60"}
+    assert stored_settings(topic)["concurrency"] == {b"60"}
 
 
 def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic: Any) -> None:
@@ -109,9 +109,9 @@ def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic
     topic.engine.run(first.configure(TopicSettings(concurrency=AFTER)))
     topic.engine.run(Command((b"HSET", first.keys.meta, b"ruling", b"1"), int))
     assert topic.configure().concurrency == AFTER
-    assert told(topic)["concurrency"] == {b"40"}
+    assert stored_settings(topic)["concurrency"] == {b"40"}
     assert topic.configure(concurrency=50).concurrency == 50
-    assert told(topic)["concurrency"] == {b"50"}
+    assert stored_settings(topic)["concurrency"] == {b"50"}
 
 
 def test_a_migration_interrupted_among_the_limits_sets_them_everywhere(client: TestClient) -> None:
@@ -124,4 +124,4 @@ def test_a_migration_interrupted_among_the_limits_sets_them_everywhere(client: T
         _, request = migration_flow.send(answer)
         answer = client.engine.run(request)
     assert client.migrate("plain", there).options == ("concurrency",)
-    assert told(there)["concurrency"] == {b"40"}
+    assert stored_settings(there)["concurrency"] == {b"40"}

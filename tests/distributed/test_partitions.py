@@ -18,7 +18,7 @@ from tarry.values.keys import SLOTS, partition_keys, partition_of
 from tarry.verbs.jobs.partitions import partition_of_id
 
 
-def told(adapter: Any, story: Any) -> Any:
+def perform(adapter: Any, story: Any) -> Any:
     return adapter.perform(story)
 
 
@@ -35,7 +35,7 @@ def test_jobs_are_stored_in_the_partition_of_their_id(adapter: Any, topic: Any) 
         assert sizes == [counts[n] for n in range(PARTS)]
         assert min(sizes) > 0
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
@@ -101,7 +101,7 @@ def test_every_verb_works_as_on_a_plain_topic(adapter: Any, topic: Any, clock: C
         assert (await topic.check()).ok
         assert await topic.purge() == 4
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_a_waiting_pop_is_served_from_any_partition(adapter: Any, topic: Any, clock: Clock) -> None:
@@ -116,7 +116,7 @@ def test_a_waiting_pop_is_served_from_any_partition(adapter: Any, topic: Any, cl
         assert await topic.pop(wait="10s") is None
 
     if adapter.client.engine.config.address.kind == "server":  # over several slots a wait is a race, in real time
-        told(adapter, story())
+        perform(adapter, story())
 
 
 def test_pop_many_with_a_wait_takes_ready_jobs_of_all_partitions(adapter: Any, topic: Any) -> None:
@@ -124,7 +124,7 @@ def test_pop_many_with_a_wait_takes_ready_jobs_of_all_partitions(adapter: Any, t
         await topic.add_many(range(40))
         assert len(await topic.pop_many(100, wait="1s")) == 40
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_release_holder_releases_no_more_than_its_limit(adapter: Any, topic: Any) -> None:
@@ -137,7 +137,7 @@ def test_release_holder_releases_no_more_than_its_limit(adapter: Any, topic: Any
         assert (await topic.stats()).ready == 3
         assert await topic.release_holder(mine, limit=100) == 37
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_partitions_are_drained_evenly(adapter: Any, topic: Any) -> None:
@@ -148,7 +148,7 @@ def test_partitions_are_drained_evenly(adapter: Any, topic: Any) -> None:
         assert counts == dict.fromkeys(range(PARTS), 40)
         await topic.finish_many(jobs)
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_the_number_of_partitions_is_discovered_and_cannot_change(adapter: Any, topic: Any) -> None:
@@ -171,7 +171,7 @@ def test_the_number_of_partitions_is_discovered_and_cannot_change(adapter: Any, 
         with pytest.raises(BadInput, match="reach them all"):
             await topic.add_many([1, 2], atomic=True)
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_the_first_verb_of_any_handle_creates_the_partitions(adapter: Any) -> None:
@@ -188,7 +188,7 @@ def test_the_first_verb_of_any_handle_creates_the_partitions(adapter: Any) -> No
         assert (await made if asyncio.iscoroutine(made) else made).next is not None
         assert len(await adapter.run(adapter.topic("letters").verbs.partitions())) == 2
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(adapter: Any) -> None:
@@ -200,7 +200,7 @@ def test_a_partition_count_refused_for_a_plain_topic_affects_no_other_handle(ada
         adapter.client.engine.config._known_partitions.counts.clear()
         assert (await again.get("tea")).body == "tea"
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def wrong(adapter: Any, name: str, partitions: int) -> Any:
@@ -228,7 +228,7 @@ def test_a_plain_topic_migrates_into_a_partitioned_one(adapter: Any, clock: Cloc
         assert sum(sizes) == 300
         assert min(sizes) > 50
 
-    told(adapter, story())
+    perform(adapter, story())
 
 
 def test_a_worker_consumes_all_partitions(url: str, clock: Clock, namespace: str) -> None:
@@ -266,4 +266,4 @@ def test_jobs_of_one_partition_come_in_order_of_due_time(adapter: Any, topic: An
             dues = [job.due for job in jobs if partition_of_id(job.id, PARTS) == index]
             assert dues == sorted(dues)
 
-    told(adapter, story())
+    perform(adapter, story())

@@ -32,7 +32,7 @@ def test_master_and_sentinels_may_have_different_passwords() -> None:
 
 
 def test_a_master_killed_under_load_loses_no_replicated_job() -> None:
-    """What was acknowledged once the replica had it is there; who waits goes on waiting, and is served."""
+    """Jobs that were acknowledged by the replica survive. A waiting pop goes on waiting, and gets a job."""
     with sentinels() as own, tarry.Client(own.url, patience="60s") as client:
         topic = client.topic("orders")
         before = [topic.add(i, delay="1h", durability="replicated").id for i in range(50)]

@@ -55,7 +55,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
 NAMED = {"reschedule": {"delay": 5}, "schedules.put": {"every": "1h"}, "configure": {"concurrency": PARTS}}
 
 
-async def told(verb: str, topic: Any, adapter: Any) -> Any:
+async def answer_of(verb: str, topic: Any, adapter: Any) -> Any:
     """What a verb answers, without what differs from topic to topic."""
     given, named = VERBS[verb], NAMED.get(verb, {})
     name = verb.removeprefix("schedules.").split()[0]
@@ -83,7 +83,7 @@ def test_every_verb_discovers_new_partitions(adapter: Any, url: str, clock: Cloc
                 one.add("zero", id="0")
                 one.add("one", id="1", delay="1h")
             plain = other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes))
-            answers = [await told(verb, one, adapter) for one in (stale, fresh)]
+            answers = [await answer_of(verb, one, adapter) for one in (stale, fresh)]
             assert answers[0] == answers[1]
             assert stale.verbs.single is None
             assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS

@@ -15,7 +15,7 @@ import pytest
 
 import servers
 import tarry
-from server_groups import BigCluster, Sentinels, big_cluster, sentinels, told, until
+from server_groups import BigCluster, Sentinels, ask_fields, big_cluster, sentinels, until
 from tarry.connections.address import find_address
 from tarry.connections.embedded.process import ServerProcess
 
@@ -56,7 +56,7 @@ def test_invalid_values_are_refused_with_a_message(url: str, says: str) -> None:
 
 def calls(node: ServerProcess, *commands: str) -> int:
     """How often a server was asked for commands."""
-    row = told(node, "INFO", "commandstats")
+    row = ask_fields(node, "INFO", "commandstats")
     return sum(
         int(row[f"cmdstat_{name}"].split(",")[0].removeprefix("calls="))
         for name in commands
@@ -176,7 +176,7 @@ def test_views_fall_back_to_the_master_when_the_replica_fails() -> None:
             replica.resume()
 
         replica.ask("REPLICAOF", "127.0.0.1", "1")
-        until("a cut link", lambda: told(replica, "INFO", "replication")["master_link_status"] == "down")
+        until("a cut link", lambda: ask_fields(replica, "INFO", "replication")["master_link_status"] == "down")
         knows.topic("orders").add("more", delay="1h")
         assert seen() == 5, "nothing stale of one that is cut off"
 

@@ -23,7 +23,7 @@ SHORT_S = 0.3
 def test_ten_processes_at_once_get_one_server(folder: Path) -> None:
     with ExitStack() as stack:
         ten = [stack.enter_context(User(folder, wait=False)) for _ in range(10)]
-        told = [user.told for user in ten]
+        told = [user.report for user in ten]
         assert len({one["url"] for one in told}) == 1
         assert sum(one["started"] for one in told) == 1
         assert len({users.server_pid(folder) for _ in ten}) == 1
@@ -109,7 +109,7 @@ def test_the_server_ends_after_its_last_user_and_restarts_with_its_data(folder: 
 def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path) -> None:
     with ExitStack() as stack:
         two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
-        assert all(user.told for user in two)
+        assert all(user.report for user in two)
         assert resp.call_once(users.address(folder), "GET", "visits") == b"30"
 
 

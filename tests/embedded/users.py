@@ -1,6 +1,6 @@
 """Users of an embedded server as processes of their own, and the holders of a folder's locks.
 
-    User(folder)      a process that joins and then waits:  .told (what it saw)  .leave()  .kill()
+    User(folder)      a process that joins and then waits:  .report (what it saw)  .leave()  .kill()
     in_use(folder)    somebody holds users.lock
     keeper_pid, server_pid, ended, clean_up
 
@@ -64,17 +64,17 @@ class User:
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        self._told: dict[str, Any] = {}
+        self._report: dict[str, Any] = {}
         if wait:
-            assert self.told
+            assert self.report
 
     @property
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What the user saw: url, started, pid."""
-        if not self._told:
+        if not self._report:
             assert self.process.stdout is not None
-            self._told = json.loads(self.process.stdout.readline())
-        return self._told
+            self._report = json.loads(self.process.stdout.readline())
+        return self._report
 
     def leave(self) -> None:
         self._close_pipes()

@@ -22,11 +22,11 @@ def blocked(running: ServerProcess) -> list[str]:
 
 
 def async_story(url: str, story: Callable[[Any], Any]) -> Any:
-    async def told() -> Any:
+    async def run() -> Any:
         async with tarry.AsyncClient(url) as client, asyncio.timeout(HANG_S):
             return await story(client)
 
-    return asyncio.run(told())
+    return asyncio.run(run())
 
 
 async def until_blocked(running: ServerProcess) -> None:
@@ -39,11 +39,11 @@ def waiting(client: Any) -> int:
 
 
 def calls(running: ServerProcess) -> int:
-    told = running.ask("INFO", "commandstats")
-    assert isinstance(told, bytes)
+    run = running.ask("INFO", "commandstats")
+    assert isinstance(run, bytes)
     rows = [
         row
-        for row in told.decode().splitlines()
+        for row in run.decode().splitlines()
         if row.startswith(("cmdstat_evalsha", "cmdstat_eval:", "cmdstat_blpop"))
     ]
     return sum(int(row.split("calls=")[1].split(",")[0]) for row in rows)

@@ -13,7 +13,7 @@ from faults.blocked_clients import HANG_S
 def real(url: str, story: Callable[[Any], Any]) -> Any:
     """A story with a client of its own, in real time, that must not hang."""
 
-    async def told() -> Any:
+    async def run() -> Any:
         client = tarry.AsyncClient(url)
         try:
             async with asyncio.timeout(HANG_S):
@@ -21,4 +21,4 @@ def real(url: str, story: Callable[[Any], Any]) -> Any:
         finally:
             await client.close()
 
-    return asyncio.run(told(), debug=False)
+    return asyncio.run(run(), debug=False)

@@ -94,7 +94,7 @@ class WatchSimulation:
         if consumer.asked:
             flow, reply = consumer.asked
             consumer.asked = None
-            self.told(consumer, flow, reply)
+            self.send_reply(consumer, flow, reply)
         elif consumer.token:
             key, consumer.token, consumer.line = consumer.token, None, ()
             self.note(consumer, f"reads a token of {key.rpartition(b':')[2].decode()}")
@@ -127,7 +127,7 @@ class WatchSimulation:
         self.note(consumer, f"asks {type(step).__name__}{' named' * getattr(step, 'named', 0)}: {consumer.asked[1]}")
         self.serve()
 
-    def told(self, consumer: Consumer, flow: Any, reply: Any) -> None:
+    def send_reply(self, consumer: Consumer, flow: Any, reply: Any) -> None:
         try:
             request = flow.send(reply)
         except StopIteration:
@@ -151,7 +151,7 @@ class WatchSimulation:
     # ── the server ──
 
     def serve(self) -> None:
-        """Tokens go to whoever has waited longest for their list."""
+        """A token goes to the consumer that has waited longest for its list."""
         for key in (self.keys.wake, self.keys.relay):
             waiting = [c for c in self.crew if key in c.line and not c.token and (c.alive or c.ghost)]
             if waiting and self.client.engine.run(Command((b"LPOP", key), bool)):
@@ -190,15 +190,15 @@ class WatchSimulation:
         return max(late, default=0.0)
 
 
-class Play:
-    """Hypothesis chooses who steps next, and what happens in between."""
+class RandomMoves:
+    """Hypothesis chooses which consumer steps next, and what happens in between."""
 
     def __init__(self, world: WatchSimulation, data: Any) -> None:
         self.world = world
         self.data = data
 
     def steps(self, most: int) -> None:
-        """Up to ``most`` steps of anybody who has something to do."""
+        """Up to ``most`` steps of consumers that have something to do."""
         for _ in range(most):
             busy = [c for c in self.world.crew if self.world.busy(c)]
             if not busy:

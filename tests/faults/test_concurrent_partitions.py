@@ -26,7 +26,7 @@ def at(direct: TestClient, name: str) -> Any:
 
 
 @pytest.fixture
-def told(kind: str, make_client: Any, line: Proxy, at: Any) -> Callable[..., Any]:
+def call_verb(kind: str, make_client: Any, line: Proxy, at: Any) -> Callable[..., Any]:
     """Says a verb over the line, which is open."""
     at.stats()
     way = make_client(kind, line.url(), patience=PATIENT)
@@ -52,34 +52,34 @@ VERBS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_eight_partitions_need_one_round_trip(verb: str, told: Any, line: Proxy, at: Any) -> None:
+def test_eight_partitions_need_one_round_trip(verb: str, call_verb: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
-    told(verb, *VERBS[verb])  # the scripts are known from now on
+    call_verb(verb, *VERBS[verb])  # the scripts are known from now on
     before = line.sent
-    told(verb, *VERBS[verb])
+    call_verb(verb, *VERBS[verb])
     assert line.sent == before + 1
 
 
-def test_settling_needs_one_round_trip_and_popping_needs_several(told: Any, line: Proxy, at: Any) -> None:
+def test_settling_needs_one_round_trip_and_popping_needs_several(call_verb: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
-    told("finish_many", told("pop_many", 100))
+    call_verb("finish_many", call_verb("pop_many", 100))
     before = line.sent
-    jobs = told("pop_many", 100)
+    jobs = call_verb("pop_many", 100)
     assert line.sent > before + 1, "what hands out is asked one after the other"
     before = line.sent
-    told("finish_many", jobs)
+    call_verb("finish_many", jobs)
     assert line.sent == before + 1
 
 
-def test_partitions_are_scanned_in_parallel_steps(told: Any, line: Proxy, at: Any) -> None:
+def test_partitions_are_scanned_in_parallel_steps(call_verb: Any, line: Proxy, at: Any) -> None:
     at.add_many(MANY)
-    assert told("check").ok
+    assert call_verb("check").ok
     before = line.sent
-    assert told("check").ok
+    assert call_verb("check").ok
     assert line.sent == before + 6, "jobs, runs, due, reserved, dead; and what is on its way"
-    told("touch_holder", "nobody", 9)
+    call_verb("touch_holder", "nobody", 9)
     before = line.sent
-    told("touch_holder", "nobody", 9)
+    call_verb("touch_holder", "nobody", 9)
     assert line.sent == before + PARTS // 2, "of steps that may go through 500 jobs each, two are a thousand"
 
 
@@ -87,31 +87,31 @@ def test_partitions_are_scanned_in_parallel_steps(told: Any, line: Proxy, at: An
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, told: Any, line: Proxy, at: Any) -> None:
+def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, line: Proxy, at: Any) -> None:
     line.arm(cut)
-    added = told("add_many", [*MANY, *range(50)])
+    added = call_verb("add_many", [*MANY, *range(50)])
     assert [one.id for one in added[:200]] == [job.id for job in MANY]
     assert all(one.created for one in added)
     line.arm(cut)
-    assert (told("stats").ready, at.stats().added) == (250, 251)
+    assert (call_verb("stats").ready, at.stats().added) == (250, 251)
     jobs = []
-    while some := told("pop_many", 100):
+    while some := call_verb("pop_many", 100):
         jobs += some
     line.arm(cut)
-    told("release_many", jobs[:50], "1h")
+    call_verb("release_many", jobs[:50], "1h")
     line.arm(cut)
-    told("finish_many", jobs[50:])
+    call_verb("finish_many", jobs[50:])
     line.arm(cut)
-    assert sum(job is not None for job in told("get_many", [job.id for job in jobs])) == 50
+    assert sum(job is not None for job in call_verb("get_many", [job.id for job in jobs])) == 50
     assert line.struck == 5
     now = at.stats()
     assert (now.delayed, now.reserved, now.finished, now.stale) == (50, 0, 200, 0)
     assert at.check().ok
 
 
-def test_a_batch_survives_repeated_connection_cuts(told: Any, line: Proxy, at: Any) -> None:
+def test_a_batch_survives_repeated_connection_cuts(call_verb: Any, line: Proxy, at: Any) -> None:
     line.arm("lost", "torn", "unsent", "lost")
-    assert all(one.created for one in told("add_many", MANY))
+    assert all(one.created for one in call_verb("add_many", MANY))
     assert (line.struck, at.stats().ready) == (4, 200)
 
 
@@ -144,36 +144,36 @@ def test_all_partitions_share_one_patience(make_client: Any, line: Proxy, at: An
     assert way.call(topic, "stats").ready == 0
 
 
-def test_flushed_scripts_are_loaded_again_for_all_partitions(told: Any, running: Any, at: Any) -> None:
-    told("add_many", MANY)
+def test_flushed_scripts_are_loaded_again_for_all_partitions(call_verb: Any, running: Any, at: Any) -> None:
+    call_verb("add_many", MANY)
     running.ask("SCRIPT", "FLUSH")
-    assert told("stats").ready == 200
+    assert call_verb("stats").ready == 200
     running.ask("SCRIPT", "FLUSH")
-    assert sum(job is not None for job in told("get_many", [job.id for job in MANY])) == 200
+    assert sum(job is not None for job in call_verb("get_many", [job.id for job in MANY])) == 200
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_valid_receipts_are_settled_and_the_error_names_all_stale_ones(told: Any, at: Any) -> None:
-    told("add_many", MANY)
+def test_all_valid_receipts_are_settled_and_the_error_names_all_stale_ones(call_verb: Any, at: Any) -> None:
+    call_verb("add_many", MANY)
     jobs = []
-    while some := told("pop_many", 100):
+    while some := call_verb("pop_many", 100):
         jobs += some
     gone = jobs[::7]
     at.finish_many(gone)
     with pytest.raises(StaleReceipt) as refused:
-        told("finish_many", jobs)
+        call_verb("finish_many", jobs)
     by_place = sorted(gone, key=lambda job: partition_of_id(job.id, PARTS))  # and as they were given, for it is stable
     assert refused.value.id == by_place[0].id
     assert refused.value.ids == tuple(job.id for job in by_place)
     assert at.stats().finished == 200
 
 
-def test_an_existing_id_is_refused_and_added_jobs_are_counted(told: Any, at: Any) -> None:
+def test_an_existing_id_is_refused_and_added_jobs_are_counted(call_verb: Any, at: Any) -> None:
     at.add("old", id="7")
     with pytest.raises(JobExists) as refused:
-        told("add_many", MANY)
+        call_verb("add_many", MANY)
     mine = sum(partition_of_id(job.id, PARTS) == partition_of_id("7", PARTS) for job in MANY)
     assert (refused.value.id, refused.value.done) == ("7", 200 - mine)
     assert at.stats().ready == refused.value.done + 1
@@ -189,9 +189,9 @@ def test_certainly_added_jobs_are_counted_when_patience_ends(kind: str, make_cli
     way.call(topic, "add_many", ["warm"])
     at.purge()
     line.arm(*[UNSENT] * 50, at=f"{first[1000].body}".encode())
-    with pytest.raises(Unavailable) as told:
+    with pytest.raises(Unavailable) as raised:
         way.call(topic, "add_many", jobs)
-    assert PARTS * 1000 <= told.value.done <= at.stats().ready < 9000
+    assert PARTS * 1000 <= raised.value.done <= at.stats().ready < 9000
 
 
 # ── who does not wait any more ───────────────────────────────────────────────────────────────────────────────────────

@@ -169,7 +169,7 @@ def test_an_async_pop_never_returns_none_when_a_job_is_ready(running: ServerProc
 def test_a_token_that_arrives_as_a_wait_ends_wakes_another_consumer(
     running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
-    """Short waits that end while jobs come: whatever they do not take, one who waits for ever gets at once."""
+    """Short waits end while jobs come: a consumer that waits for ever gets at once what they do not take."""
     patient = threads.submit(lambda: [client.topic(at.name).pop(wait=None) for _ in range(60)])
     with tarry.Client(running.url) as other:
 

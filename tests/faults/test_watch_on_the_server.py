@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.simulation import EXACT, G, Play, R, WatchSimulation
+from faults.simulation import EXACT, G, R, RandomMoves, WatchSimulation
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
@@ -45,21 +45,21 @@ def examples(quick: int) -> Any:
 def without_faults(client: TestClient, data: Any) -> None:
     consumers = data.draw(st.integers(1, 4), "consumers")
     world = WatchSimulation(client, consumers, want=data.draw(st.integers(1, 2), "want"))
-    play = Play(world, data)
+    moves = RandomMoves(world, data)
     began = world.now
     turns = st.tuples(DELAYS, PAUSES, st.integers(0, 6), st.sampled_from(["", "", "stop", "wish"]))
     for delay, pause, steps, what in data.draw(st.lists(turns, max_size=6), "jobs"):
-        play.steps(steps)
+        moves.steps(steps)
         world.add(delay)
-        play.steps(steps)
+        moves.steps(steps)
         for consumer in world.crew[1:]:  # the first one always wants jobs
             if what == "stop":
                 world.stop(consumer)
             elif what == "wish" and not consumer.callers:
                 world.wish(consumer)
         world.events += consumers if what else 0
-        play.pass_time(pause)
-    play.until_all_are_out()
+        moves.pass_time(pause)
+    moves.until_all_are_out()
     assert world.latest() <= EXACT, str(world)
     assert len(world.out) == len(world.due)
     passed = world.now - began
@@ -69,29 +69,29 @@ def without_faults(client: TestClient, data: Any) -> None:
 
 def with_one_killed(client: TestClient, data: Any) -> None:
     world = WatchSimulation(client, data.draw(st.integers(2, 4), "consumers"))
-    play = Play(world, data)
-    play.rest()
+    moves = RandomMoves(world, data)
+    moves.rest()
     for delay, pause in data.draw(st.lists(st.tuples(DELAYS, PAUSES), max_size=3), "before"):
         world.add(delay)
-        play.pass_time(pause)
+        moves.pass_time(pause)
     if data.draw(st.booleans(), "add just before"):
         world.add(data.draw(DELAYS, "delay"))
-    play.steps(data.draw(st.integers(0, 8), "steps"))
+    moves.steps(data.draw(st.integers(0, 8), "steps"))
     if len(world.crew) > 2 and data.draw(st.booleans(), "the last one stops"):
         world.stop(world.crew[-1])
-        play.steps(data.draw(st.integers(0, 3), "steps"))
+        moves.steps(data.draw(st.integers(0, 3), "steps"))
     world.kill(data.draw(st.sampled_from(world.crew[:2]), "victim"), ghost=False)
     for delay, pause in data.draw(st.lists(st.tuples(DELAYS, PAUSES), max_size=3), "after"):
         world.add(delay)
-        play.pass_time(pause)
-    play.until_all_are_out()
+        moves.pass_time(pause)
+    moves.until_all_are_out()
     assert world.latest() <= G + EXACT, str(world)
 
 
 def with_anything(client: TestClient, data: Any) -> None:
     world = WatchSimulation(client, data.draw(st.integers(2, 4), "consumers"))
-    play = Play(world, data)
-    play.rest()
+    moves = RandomMoves(world, data)
+    moves.rest()
     for what in data.draw(
         st.lists(st.sampled_from(["add", "pass", "kill", "ghost", "freeze", "thaw", "lose", "step"]), max_size=12)
     ):
@@ -99,9 +99,9 @@ def with_anything(client: TestClient, data: Any) -> None:
         if what == "add":
             world.add(data.draw(DELAYS, "delay"))
         elif what == "pass":
-            play.pass_time(data.draw(PAUSES, "pause"))
+            moves.pass_time(data.draw(PAUSES, "pause"))
         elif what == "step":
-            play.steps(data.draw(st.integers(1, 5), "steps"))
+            moves.steps(data.draw(st.integers(1, 5), "steps"))
         elif what in ("kill", "ghost") and len(living) > 1:
             world.kill(data.draw(st.sampled_from(living[1:]), "victim"), ghost=what == "ghost")
         elif what in ("freeze", "thaw"):  # the first one lives, so that there is somebody to hold to the promise
@@ -112,7 +112,7 @@ def with_anything(client: TestClient, data: Any) -> None:
     for consumer in world.crew:
         if consumer.frozen and consumer.asked is not None:
             world.lost(consumer.asked[1])
-    play.until_all_are_out()
+    moves.until_all_are_out()
     assert world.latest() <= R + EXACT, str(world)
 
 

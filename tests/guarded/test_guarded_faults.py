@@ -122,7 +122,7 @@ def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, clien
 
 
 def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(valkey_url: str, raw: Any, name: str) -> None:
-    """The line that nobody needs any more is about to end: whoever comes then is heard on it, or on another."""
+    """The connection without subscribers is about to end. A subscriber that comes then gets its messages over it, or over another one."""
     import asyncio
 
     import tarry

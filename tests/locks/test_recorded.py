@@ -39,7 +39,7 @@ def channel(raw: Any) -> Any:
         yield heard
 
 
-def said(channel: Any) -> list[tuple[bytes, bytes]]:
+def published_on(channel: Any) -> list[tuple[bytes, bytes]]:
     found = []
     while (message := channel.get_message(timeout=0.05)) is not None:
         found.append((message["channel"], message["data"]))
@@ -71,7 +71,7 @@ def test_our_locks_leave_the_keys_that_redisson_leaves(
     assert len(told) > 8
     user, client = lock_users.user(), lock_users.client()
     channel.psubscribe("redisson_lock*")
-    said(channel)
+    published_on(channel)
     for row in told:
         perform(user, client, row)
         for key, was in row["keys_changed"].items():
@@ -82,7 +82,7 @@ def test_our_locks_leave_the_keys_that_redisson_leaves(
                 assert abs(raw.pttl(key) - was["pttl"]) < SLACK_MS
         for key in row["keys_gone"] or ():
             assert not raw.exists(key)
-        assert said(channel) == [
+        assert published_on(channel) == [
             (word["channel"].encode(), bytes.fromhex(word["payload"]["hex"])) for word in row["published"]
         ]
 
@@ -92,7 +92,7 @@ HELD = [row for row in rows("locks") if any(kept["type"] == "hash" for kept in r
 
 @pytest.mark.parametrize("row", HELD[::3], ids=lambda row: f"{row['version']}-{row['do'].split()[0]}")
 def test_a_lock_held_by_java_is_respected(lock_users: LockUsers, raw: Any, row: dict[str, Any]) -> None:
-    """Its read and write locks too; its words wake who waits."""
+    """Its read and write locks too; its messages wake waiting clients."""
     name, kept = next((key, kept) for key, kept in row["keys_changed"].items() if kept["type"] == "hash")
     fields = {bytes.fromhex(f["field"]["hex"]): bytes.fromhex(f["value"]["hex"]) for f in kept["fields"]}
     raw.hset(name, mapping=fields)
@@ -125,9 +125,9 @@ def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers
     user, client = lock_users.user(), lock_users.client()
     grant = user.call(client.lock(row["do"].split()[1]).acquire)
     channel.subscribe(heard)
-    said(channel)
+    published_on(channel)
     user.call(grant.release)
-    assert said(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
+    assert published_on(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
 
 
 def test_tokens_continue_those_of_javas_fenced_lock(lock_users: LockUsers, raw: Any) -> None:

@@ -72,7 +72,7 @@ def test_two_hundred_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, 
 
 
 def test_one_deadline_covers_the_whole_acquire(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
-    """kazoo's own Lock begins it anew with each one before it."""
+    """kazoo's own Lock begins its timeout again with each predecessor."""
     first, second, third = zookeeper_users.user(), zookeeper_users.user(), zookeeper_users.user()
     grant = first.call(zookeeper_users.client().lock(name).acquire)
     short = second.begin(zookeeper_users.client().lock(name).acquire, wait=0.4)

@@ -57,7 +57,7 @@ def test_many_maps_share_one_evictor_thread(clients: Any, name: str) -> None:
     maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(50)]
     for each in maps:
         each.put("a", "1", ttl="30ms")
-    assert threads.names == ["tarry-duties", "tarry-hearing"]
+    assert threads.names == ["tarry-duties", "tarry-subscriptions"]
     for each in maps:
         until(lambda each=each: each.stats().expired + each.stats().size == 0, "evicted")
 
@@ -76,7 +76,7 @@ def test_a_garbage_collected_handle_leaves_nothing_behind(clients: Any, name: st
     until(lambda: not server.exists(f"tarry:{{{name}}}:evictors"), "the seat is free")
     until(lambda: not threads.names, "the threads have ended")
     assert second.get("a") == "1"
-    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb begins anew")
+    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb starts it again")
 
 
 def test_eviction_survives_cut_connections(clients: Any, name: str, server: Any) -> None:

@@ -16,7 +16,7 @@ from tarry.programs.cli import app
 app.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 
 
-def told(words: str) -> tuple[int, str]:
+def call_tarry(words: str) -> tuple[int, str]:
     said = io.StringIO()
     sys.argv = ["tarry", *shlex.split(words)]
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
@@ -25,4 +25,4 @@ def told(words: str) -> tuple[int, str]:
 
 
 for line in sys.stdin:
-    print(json.dumps(told(json.loads(line))), flush=True)
+    print(json.dumps(call_tarry(json.loads(line))), flush=True)

@@ -180,7 +180,7 @@ NOTHING_TO_REFUSE = {"workers", "doctor", "demo", "demo-worker"}
 
 
 @pytest.fixture(scope="module")
-def told(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
+def call_tarry(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
     """Calls ``tarry``: its exit code, and what it wrote to stderr. In one process, for starting it is most of a call."""
     place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": f"refusals-{os.getpid()}", "TARRY_LOG": "ERROR"}
     with (
@@ -211,8 +211,8 @@ def told(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
 
 
 @pytest.mark.parametrize(("words", "said"), REFUSALS, ids=lambda one: one[:60])
-def test_a_refusal_names_the_option(told: Callable[[str], tuple[int, str]], words: str, said: str) -> None:
-    code, stderr = told(words)
+def test_a_refusal_names_the_option(call_tarry: Callable[[str], tuple[int, str]], words: str, said: str) -> None:
+    code, stderr = call_tarry(words)
     assert code in (1, 2), stderr
     assert said in stderr
     plain = re.sub(r"'[^']*'|\[\w+\]$", "''", stderr.strip())  # what was typed, and the error's code

@@ -70,7 +70,7 @@ def test_the_demo_data_look_like_traffic() -> None:
     assert busiest > 3 * 1000 / 40, "there are bursts"
 
 
-def told(*lines: LogLine, paid: dict[str, Any] | None = None) -> summary.Summary:
+def summarize(*lines: LogLine, paid: dict[str, Any] | None = None) -> summary.Summary:
     dues = {"a": 1_000_000, "b": 2_000_000}
     return summary.summary(dues, paid or {}, [lines], killed_holding=0, took_s=1, check=())
 
@@ -80,23 +80,25 @@ def closing(order: str, due_us: int, handed_us: int, attempt: int = 1) -> list[L
 
 
 def test_the_verdict_counts_a_lost_order() -> None:
-    found = told(*closing("a", 1_000_000, 1_000_500))
+    found = summarize(*closing("a", 1_000_000, 1_000_500))
     assert (found.lost, found.ok, found.lateness_max_ms) == (1, False, 0.5)
 
 
 def test_the_verdict_counts_an_early_order() -> None:
     on_time = closing("b", 2_000_000, 2_000_000)
-    assert told(*closing("a", 1_000_000, 999_999), *on_time).early == 1
-    assert told(*closing("a", 900_000, 950_000), *on_time).early == 1, "what the worker was told is not what was asked"
+    assert summarize(*closing("a", 1_000_000, 999_999), *on_time).early == 1
+    assert summarize(*closing("a", 900_000, 950_000), *on_time).early == 1, (
+        "what the worker was told is not what was asked"
+    )
 
 
 def test_the_verdict_counts_an_order_closed_after_payment() -> None:
-    found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "delayed", "b": "ready"})
+    found = summarize(*closing("a", 1_000_000, 1_000_000), paid={"a": "delayed", "b": "ready"})
     assert (found.closed_after_paid, found.lost, found.paid_in_time) == (1, 0, 2)
 
 
 def test_a_payment_while_the_order_is_being_closed_is_late_but_no_fault() -> None:
-    found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "reserved", "b": "delayed"})
+    found = summarize(*closing("a", 1_000_000, 1_000_000), paid={"a": "reserved", "b": "delayed"})
     assert (found.ok, found.paid_too_late, found.closed) == (True, 1, 1)
 
 

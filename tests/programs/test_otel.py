@@ -37,7 +37,7 @@ def traced() -> Iterator[Traced]:
     made.provider.shutdown()
 
 
-def said(span: ReadableSpan) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
@@ -70,7 +70,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
         assert span.kind is trace.SpanKind.CONSUMER
         assert span.parent is None
         assert [link.context.span_id for link in span.links] == [request.get_span_context().span_id]
-        attributes = said(span)
+        attributes = attributes_of(span)
         assert attributes.pop("tarry.job.lateness_ms") >= 0
         assert attributes == {
             "messaging.system": "tarry",
@@ -115,7 +115,7 @@ def test_a_span_records_the_outcome_of_its_job(
     tarry_client.topic("n").add("a secret")
     tarry_clock.advance(0)
     [span] = traced.spans("process n")
-    assert (said(span)["tarry.job.outcome"], said(span).get("error.type")) == (outcome, error)
+    assert (attributes_of(span)["tarry.job.outcome"], attributes_of(span).get("error.type")) == (outcome, error)
     assert len(span.events) == (error is not None)
     assert span.links == ()
     assert "a secret" not in span.to_json()
@@ -136,7 +136,7 @@ def test_a_job_given_back_at_shutdown_records_no_error(
     tarry_client.topic("n").add("x")
     assert asyncio.run(worker.run(signals=False)) == 1
     [span] = traced.spans("process n")
-    assert said(span)["tarry.job.outcome"] == "given back"
+    assert attributes_of(span)["tarry.job.outcome"] == "given back"
     assert span.status.status_code is trace.StatusCode.UNSET
 
 
@@ -178,7 +178,7 @@ def test_the_span_of_the_application_is_not_the_parent(traced: Traced, tarry_cli
     worker = tarry.Worker(tarry_client)
     otel.instrument(worker, tracer_provider=traced.provider)
 
-    async def play() -> None:
+    async def main() -> None:
         done = asyncio.Event()
 
         @worker.on("n")
@@ -190,7 +190,7 @@ def test_the_span_of_the_application_is_not_the_parent(traced: Traced, tarry_cli
                 await done.wait()
 
     tarry_client.topic("n").add("x")
-    asyncio.run(play())
+    asyncio.run(main())
     [span] = traced.spans("process n")
     assert span.parent is None
 

@@ -15,7 +15,9 @@ from tarry.programs.worker import Worker
 Play = Callable[..., None]
 
 
-def play(valkey_url: str, namespace: str, story: Callable[[Worker, tarry.AsyncClient], Any], **options: Any) -> None:
+def run_beside(
+    valkey_url: str, namespace: str, story: Callable[[Worker, tarry.AsyncClient], Any], **options: Any
+) -> None:
     """Runs a worker until its story, told beside it, is over."""
 
     async def both() -> None:
@@ -42,7 +44,7 @@ def test_jobs_are_finished_when_their_handlers_return(valkey_url: str, namespace
         stats = await client.topic("n").stats()
         assert (stats.finished, stats.ready, stats.reserved) == (500, 0, 0)
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     assert sorted(seen) == list(range(500))
 
 
@@ -69,7 +71,7 @@ def test_no_more_handlers_run_at_once_than_there_are_slots(valkey_url: str, name
 
         await worker.run()
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     assert most == 7
 
 
@@ -90,7 +92,7 @@ def test_each_topic_has_its_own_handler(valkey_url: str, namespace: str) -> None
             await client.topic(topic).add(topic * 2)
         await worker.run()
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     assert seen == {"a": "aa", "b": "bb", "测试": "测试测试"}
 
 
@@ -113,7 +115,7 @@ def test_a_job_is_retried_later_when_its_handler_raises(
         assert (job.state, job.attempts, job.reason) == ("delayed", 1, "ValueError: broken")
         assert await topic.get("1") is None
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     [line] = [line for line in caplog.records if "↻" in line.message]
     assert line.message.startswith("↻ n/0 attempt 1 failed: ValueError: broken; again in ")
     assert line.levelname == "WARNING"
@@ -138,7 +140,7 @@ def test_a_failed_last_attempt_makes_the_job_dead(valkey_url: str, namespace: st
         assert lines[0] == lines[-1] == "LookupError: no such customer"
         assert lines[1] == "Traceback (most recent call last):"
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
 
 
 def test_an_undecodable_body_fails_its_job(valkey_url: str, namespace: str) -> None:
@@ -156,7 +158,7 @@ def test_an_undecodable_body_fails_its_job(valkey_url: str, namespace: str) -> N
         assert job is not None
         assert str(job.reason).startswith("BodyError")
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
 
 
 def test_a_stale_receipt_is_logged_and_the_worker_continues(
@@ -178,7 +180,7 @@ def test_a_stale_receipt_is_logged_and_the_worker_continues(
         stats = await topic.stats()
         assert (stats.finished, stats.stale, stats.reserved) == (1, 1, 0)
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     assert any("Job first was finished or deleted" in line.message for line in caplog.records)
 
 
@@ -198,7 +200,7 @@ def test_a_handler_may_settle_its_job_itself(valkey_url: str, namespace: str) ->
         assert (job.state, job.reason) == ("dead", "not for me")
         assert (await topic.stats()).stale == 0
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
 
 
 def test_a_timeout_inside_a_handler_fails_its_job(valkey_url: str, namespace: str) -> None:
@@ -217,7 +219,7 @@ def test_a_timeout_inside_a_handler_fails_its_job(valkey_url: str, namespace: st
         assert job is not None
         assert job.reason == "TimeoutError"
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
 
 
 def test_a_stopping_worker_gives_back_jobs_not_yet_started(valkey_url: str, namespace: str) -> None:
@@ -235,7 +237,7 @@ def test_a_stopping_worker_gives_back_jobs_not_yet_started(valkey_url: str, name
         assert (stats.reserved, stats.timed_out) == (0, 0)
         assert (await topic.check()).ok
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
 
 
 def test_each_job_is_logged_on_its_own_line_at_debug(
@@ -252,7 +254,7 @@ def test_each_job_is_logged_on_its_own_line_at_debug(
 
         await worker.run()
 
-    play(valkey_url, namespace, story)
+    run_beside(valkey_url, namespace, story)
     told = [line.message for line in caplog.records if line.name == "tarry.worker"]
     assert [line[:3] for line in told] == ["▶ n", "→ n", "✓ n", "■ s", "∑ n", "■ s"] or "".join(
         sorted(line[0] for line in told)

@@ -27,14 +27,14 @@ class WorkerGroup:
 
     def __init__(self, process: subprocess.Popen[str], journal: Path) -> None:
         self.process = process
-        self._diary = journal
+        self._journal = journal
 
-    def told(self, word: str) -> list[list[str]]:
-        lines = self._diary.read_text().splitlines() if self._diary.exists() else []
+    def journal_lines(self, word: str) -> list[list[str]]:
+        lines = self._journal.read_text().splitlines() if self._journal.exists() else []
         return [line.split()[1:] for line in lines if line.startswith(word)]
 
     def pid_of(self, id: str) -> int:
-        return int([words for words in self.told("taken") if words[0] == id][-1][2])
+        return int([words for words in self.journal_lines("taken") if words[0] == id][-1][2])
 
     def ended(self) -> tuple[int, str]:
         _, said = self.process.communicate()
@@ -90,7 +90,7 @@ def test_sigterm_exits_with_0_when_all_jobs_ended(
 ) -> None:
     client.topic(topic).add_many(["quick"] * 20)
     some = start_workers("--processes", processes)
-    until(lambda: len(some.told("closed")) == 20, "all closed")
+    until(lambda: len(some.journal_lines("closed")) == 20, "all closed")
     some.process.terminate()
     code, said = some.ended()
     assert code == 0, said
@@ -106,7 +106,7 @@ def test_a_worker_exits_with_4_when_a_running_job_was_given_back(
 ) -> None:
     client.topic(topic).add("stuck", id="7")
     some = start_workers("--processes", processes, grace="50ms")
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
     some.process.send_signal(signal.SIGINT)
     code, said = some.ended()
     assert code == 4, said
@@ -119,7 +119,7 @@ def test_a_worker_exits_with_4_when_a_running_job_was_given_back(
 def test_a_second_signal_ends_the_grace_period(client: tarry.Client, start_workers: Start, processes: str) -> None:
     client.topic("orders").add("stuck")
     some = start_workers("--processes", processes, grace="10h")
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
     some.process.terminate()
     some.process.send_signal(signal.SIGINT)
     assert some.ended()[0] == 4
@@ -129,18 +129,18 @@ def test_a_signal_to_the_whole_process_group_keeps_the_grace_period(client: tarr
     """Its SIGTERM and the parent's are no second signal."""
     client.topic("orders").add("slow", id="7")
     some = start_workers("--processes", "2", grace="10h")
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
     os.kill(some.pid_of("7"), signal.SIGTERM)
     until(lambda: any(info.stopping for info in client.workers()), "the child has heard it")
     some.process.terminate()
     assert some.ended()[0] == 0
-    assert some.told("closed") == [["7"]]
+    assert some.journal_lines("closed") == [["7"]]
 
 
 def test_repeated_signals_end_a_worker_with_a_blocked_loop(client: tarry.Client, start_workers: Start) -> None:
     client.topic("orders").add("block")
     some = start_workers()
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
 
     def asked() -> bool:
         some.process.terminate()
@@ -158,13 +158,15 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(
     orders = client.topic("orders")
     orders.add("stuck", id="7")
     some = start_workers("--processes", "2", "--log", "json", ttr="10h")
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
     victim = some.pid_of("7")
     until(lambda: len(client.workers()) == 2, "both children are known")
     os.kill(victim, signal.SIGKILL)
-    until(lambda: len(some.told("taken")) == 2, "taken again, hours before its TTR is over")
+    until(lambda: len(some.journal_lines("taken")) == 2, "taken again, hours before its TTR is over")
     until(lambda: victim not in [info.pid for info in client.workers()], "known no more, before half a minute is over")
-    assert [words[1] for words in some.told("taken")] == ["1", "2"], "the attempt counts: a job may have killed it"
+    assert [words[1] for words in some.journal_lines("taken")] == ["1", "2"], (
+        "the attempt counts: a job may have killed it"
+    )
     assert some.pid_of("7") != victim
     some.process.terminate()
     some.process.send_signal(signal.SIGINT)
@@ -192,7 +194,7 @@ def test_children_exit_when_their_parent_is_killed(client: tarry.Client, start_w
     orders = client.topic("orders")
     orders.add("stuck", id="7")
     some = start_workers("--processes", "2", grace="0")
-    until(lambda: some.told("taken"), "taken")
+    until(lambda: some.journal_lines("taken"), "taken")
     child = some.pid_of("7")
     some.process.kill()
     some.process.wait()
@@ -204,19 +206,19 @@ def test_a_handler_that_holds_the_gil_beyond_the_ttr_keeps_its_job(client: tarry
     orders = client.topic("orders")
     some = start_workers("--processes", "2", ttr="600ms")
     orders.add("hold the interpreter", id="7", ttr=None)
-    until(lambda: some.told("closed"), "closed")
+    until(lambda: some.journal_lines("closed"), "closed")
     until(lambda: orders.stats().finished == 1, "finished")
-    assert (len(some.told("taken")), orders.stats().timed_out, orders.stats().stale) == (1, 0, 0)
+    assert (len(some.journal_lines("taken")), orders.stats().timed_out, orders.stats().stale) == (1, 0, 0)
 
 
 def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: Start) -> None:
     client.topic("plain").add("quick", id="p")
     client.topic("orders").add("quick", id="o")
     some = start_workers("--topics", "orders", "--concurrency", "3", app="worker_app:made")
-    until(lambda: some.told("closed"), "closed")
+    until(lambda: some.journal_lines("closed"), "closed")
     some.process.terminate()
     code, said = some.ended()
-    assert (code, some.told("closed"), client.topic("plain").stats().ready) == (0, [["o"]], 1)
+    assert (code, some.journal_lines("closed"), client.topic("plain").stats().ready) == (0, [["o"]], 1)
     assert "in all   3 at a time" in said
 
 
@@ -234,10 +236,10 @@ def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: St
         ("worker_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
     ],
 )
-def test_wrong_usage_exits_with_2(start_workers: Start, app: str, words: Any, told: str) -> None:
+def test_wrong_usage_exits_with_2(start_workers: Start, app: str, words: Any, journal_lines: str) -> None:
     code, said = start_workers(*words, app=app).ended()
     assert code == 2, said
-    assert told in said
+    assert journal_lines in said
     assert "Traceback" not in said
 
 
@@ -255,13 +257,13 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_application_error_is_shown_without_tarry_frames(tmp_path: Path, name: str) -> None:
-    text, told = BROKEN[name]
+    text, journal_lines = BROKEN[name]
     (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "deeper.py").write_text("def read():\n    return int('many')\n\nlimit = read()\n")
     words = [sys.executable, "-m", "tarry", "worker", f"{name}:worker"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert [word for word in told if word not in done.stderr] == []
+    assert [word for word in journal_lines if word not in done.stderr] == []
     frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
     assert [line for line in frames if str(tmp_path) not in line] == []
     assert done.stderr.splitlines()[-1].startswith(f"error: worker: {name}")

@@ -27,7 +27,7 @@ def connections(client: tarry.Client) -> set[bytes]:
 
 @pytest.mark.parametrize("kind", [tarry.Client, tarry.AsyncClient, str])
 def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, kind: Any) -> None:
-    async def play() -> None:
+    async def main() -> None:
         before = connections(client)
         given = valkey_url if kind is str else kind(valkey_url, namespace=namespace)
         worker = tarry.Worker(given, **({"namespace": namespace} if kind is str else {}))
@@ -50,7 +50,7 @@ def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, k
 
     with tarry.Client(valkey_url, namespace=namespace) as client:
         connections(client)
-        asyncio.run(play())
+        asyncio.run(main())
 
 
 def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, namespace: str) -> None:
@@ -69,7 +69,7 @@ def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, 
 
 
 def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
-    async def play() -> None:
+    async def main() -> None:
         worker = tarry.Worker(valkey_url, namespace=namespace)
         done = asyncio.Event()
 
@@ -85,22 +85,22 @@ def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
         async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
             assert (await client.topic("n").stats()).finished == 2
 
-    asyncio.run(play())
+    asyncio.run(main())
 
 
 def test_async_with_raises_when_the_worker_cannot_start(valkey_url: str) -> None:
-    async def play() -> None:
+    async def main() -> None:
         with pytest.raises(tarry.BadInput, match="no handler"):
             async with tarry.Worker(valkey_url):
                 raise AssertionError
 
-    asyncio.run(play())
+    asyncio.run(main())
 
 
 def test_a_worker_that_ends_with_an_error_logs_it_at_once(
     own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def play() -> None:
+    async def main() -> None:
         worker = tarry.Worker(own_server("--rename-command", "EVALSHA", "").url)
         worker.on("n")(print_nothing)
         for times in (1, 2):  # what ended once does not hold up the next start
@@ -112,14 +112,14 @@ def test_a_worker_that_ends_with_an_error_logs_it_at_once(
             await becomes(lambda: len(caplog.records) == times)
 
     caplog.set_level(logging.ERROR, "tarry.worker")
-    asyncio.run(play())
+    asyncio.run(main())
     assert caplog.messages[0].startswith("✗ The worker has ended, no job is handled any more: ")
 
 
 def test_a_cancelled_shutdown_gives_running_jobs_back(valkey_url: str, namespace: str) -> None:
     """Its shutdown is cancelled while the worker waits for the end of a handler."""
 
-    async def play() -> None:
+    async def main() -> None:
         worker = tarry.Worker(valkey_url, namespace=namespace, grace="10h")
         began, leaving = asyncio.Event(), asyncio.Event()
 
@@ -142,7 +142,7 @@ def test_a_cancelled_shutdown_gives_running_jobs_back(valkey_url: str, namespace
 
     with tarry.Client(valkey_url, namespace=namespace) as client:
         client.topic("n").add("x", id="7")
-        asyncio.run(play())
+        asyncio.run(main())
         job = client.topic("n").get("7")
         assert job is not None
         assert (job.state, job.attempts) == ("ready", 0)

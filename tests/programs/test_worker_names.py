@@ -30,7 +30,7 @@ def test_its_tasks_use_a_topic_of_its_name(valkey_url: str, namespace: str, clie
     seen: list[int] = []
     worker, charge, send = shop(valkey_url, namespace, seen)
 
-    async def play() -> None:
+    async def main() -> None:
         charge.add(1)
         await charge.add_async(2)
         send.add(3)
@@ -39,7 +39,7 @@ def test_its_tasks_use_a_topic_of_its_name(valkey_url: str, namespace: str, clie
         await worker.run_until_idle()
         await worker.close()
 
-    asyncio.run(play())
+    asyncio.run(main())
     assert sorted(seen) == [1, 2, 3]
 
 
@@ -143,11 +143,11 @@ def test_by_id_the_jobs_of_other_applications_in_the_old_topic_are_left_alone(
     worker, charge, _ = shop(valkey_url, namespace, [])
     client.topic("tasks").add({"task": "ship"}, id="7", delay="1h")
 
-    async def play() -> None:
+    async def main() -> None:
         assert await charge.get_async("7") is None
         assert await charge.cancel_async("7") is None
         assert charge.cancel("7") is charge.reschedule("7", delay="2h") is None
         await worker.close()
 
-    asyncio.run(play())
+    asyncio.run(main())
     assert client.topic("tasks").get("7") is not None

@@ -24,7 +24,7 @@ def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
 
 
 class LogCapture(logging.Handler):
-    """What the worker says; whoever waits for a word is told."""
+    """The log lines of a worker; a test can wait for one of them."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

@@ -265,7 +265,7 @@ def test_a_queue_handler_takes_one_value_and_not_a_job(worker: Worker) -> None:
 def test_a_busy_worker_takes_no_element_without_a_free_slot(
     worker: Worker, client: tarry.Client, server: Any, name: str
 ) -> None:
-    """What has no slot stays in the queue, for whoever has one."""
+    """Elements without a free slot stay in the queue, for another worker."""
 
     async def story() -> None:
         begun, let_go = asyncio.Event(), asyncio.Event()

@@ -61,12 +61,12 @@ def test_tasks_can_be_added_from_an_event_loop(valkey_url: str, namespace: str) 
 
     worker = made(valkey_url, namespace, tasks)
 
-    async def play() -> None:
+    async def main() -> None:
         async with worker:
             await count.add_async(3)
             await over.wait()
 
-    asyncio.run(play())
+    asyncio.run(main())
     assert seen == [3, 2, 1, 0]
 
 
@@ -131,7 +131,7 @@ def test_an_async_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: s
 
     worker = made(valkey_url, namespace, tasks)
 
-    async def play() -> None:
+    async def main() -> None:
         job = await remind.options(delay="1h", id="u7").add_async(7)
         assert (job.id, job.topic, job.state) == ("u7", "tasks", "delayed")
         assert await job.reschedule(delay="2h") == "delayed"
@@ -146,7 +146,7 @@ def test_an_async_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: s
         assert await remind.get_async("u7") is None
         await worker.close()
 
-    asyncio.run(play())
+    asyncio.run(main())
 
 
 def test_plain_tasks_run_twenty_at_a_time_as_plain_handlers_do(valkey_url: str, namespace: str) -> None:

@@ -164,7 +164,11 @@ def holds(asked: str, answered: str) -> bool:
         assert reason_to_differ(again) is None
         if how in ("roomy", "larger-once"):
             continue
-        assert codec.encode(own) == foreign or reason_to_differ(own) is not None, (asked, answered, reason_to_differ(own))
+        assert codec.encode(own) == foreign or reason_to_differ(own) is not None, (
+            asked,
+            answered,
+            reason_to_differ(own),
+        )
     return codec_for("kryo5").encode(own) == codec_for("kryo5").encode(came)
 
 
@@ -175,7 +179,8 @@ def test_recorded_java_hash_orders_hold() -> None:
     put = [asked for asked in same if asked.startswith("put ")]
     assert len(put) > 100
     assert all(
-        same[asked] or "tree" in (reason_to_differ(dict.fromkeys(map(key_of, asked.split(" ")[1:]))) or "") for asked in put
+        same[asked] or "tree" in (reason_to_differ(dict.fromkeys(map(key_of, asked.split(" ")[1:]))) or "")
+        for asked in put
     )
 
 

@@ -97,7 +97,7 @@ def test_processes_killed_at_random_add_exactly_the_expected_jobs(
             clock.advance(rng.choice([0.5, 60, 1800, 3600, 7200]))
             for _ in range(rng.choice([1, 3, 20]) * min(size, 8)):
                 crew.step()
-            crew.flows = [(crew._begin(), None) for _ in crew.flows]  # whoever was in the middle of something dies, too
+            crew.flows = [(crew._begin(), None) for _ in crew.flows]  # a consumer in the middle of something dies, too
             client.engine.run(fire_due(crew.topic.verbs.keys))
             for id, made in rhythms.items():
                 due = []

@@ -45,12 +45,12 @@ def test_the_topic_always_stores_its_next_schedule_time(valkey_url: str) -> None
 
         with redis.Redis.from_url(valkey_url) as server:
 
-            def told() -> bool:
+            def next_occurrence_is_noted() -> bool:
                 head = server.zrange(keys[-3], 0, 0, withscores=True)
                 fires = server.hget(topic.verbs.keys.meta, "fires")
                 return (int(head[0][1]) if head else None) == (int(fires) if fires else None)
 
-            assert told()
+            assert next_occurrence_is_noted()
             for act in (
                 lambda: schedules.put("t", "a", every=60),
                 lambda: schedules.put("t", "b", every=30),
@@ -66,5 +66,5 @@ def test_the_topic_always_stores_its_next_schedule_time(valkey_url: str) -> None
                 lambda: schedules.delete("t", "b"),
             ):
                 act()
-                assert told()
+                assert next_occurrence_is_noted()
             assert not server.exists(*keys[-3:])

@@ -109,7 +109,7 @@ class Table:
             self.server.hset(self.keys.meta, mapping={**rules, "ruled": 1})
 
     def settle(self, stays: bool) -> tuple[dict[bytes, int], int, int, int | None, int]:
-        """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""
+        """A pop that finds nothing ready, of a consumer that keeps waiting, or ``leave`` of one that does not."""
         alarm, seat = None, 0
         if stays:
             found = self.client.engine.run(

@@ -218,7 +218,7 @@ def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, s
 
 
 def test_an_idempotency_key_lasts_as_long_as_its_job(api: Api, clock: Clock) -> None:
-    """As the pages say: nothing is compared, and who asks again after the job was finished adds it anew."""
+    """As the documentation says: nothing is compared, and a repetition after the job was finished adds the job again."""
     headers = {"idempotency-key": "order 8"}
     first = api("POST", JOBS, {"body": "tea"}, headers=headers)
     held = api.post("/v1/topics/orders/pop", {})

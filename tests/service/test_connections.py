@@ -151,7 +151,7 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def drip(line: socket.socket, piece: bytes) -> Answer:
-    """The answer to somebody who never stops, and never says all."""
+    """The answer to a client that keeps sending, and never completes its request."""
     line.settimeout(0.05)
     said = b""
     while True:

@@ -55,7 +55,9 @@ def test_delay_controller_ids_are_shared_by_all_topics(send: Speaks, clock: Cloc
     assert send("GET", "/delay/pop", params={"topic": "other"}).json()["message"] == "second"
 
 
-def test_delay_controller_a_late_finish_ends_another_reservation(send: Speaks, clock: Clock, dialect_service: Served) -> None:
+def test_delay_controller_a_late_finish_ends_another_reservation(
+    send: Speaks, clock: Clock, dialect_service: Served
+) -> None:
     """It shows no receipt: this is what the page on dialects warns of."""
     send("POST", "/delay/add", params=TEA)
     clock.advance(11)
@@ -121,7 +123,9 @@ def test_delay_controller_json_is_read_as_jackson_reads_it(send: Speaks, said: s
 @pytest.mark.parametrize(
     "said", ['{"message": {"a": 1}}', '{"message": [1]}', '{"delayTime": "x"}', "", "[]", '{"topic']
 )
-def test_delay_controller_json_that_jackson_refuses_is_refused(send: Speaks, dialect_service: Served, said: str) -> None:
+def test_delay_controller_json_that_jackson_refuses_is_refused(
+    send: Speaks, dialect_service: Served, said: str
+) -> None:
     answer = send("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []

@@ -24,7 +24,7 @@ NAMES = "north", "south", "west"
 
 
 class Steps:
-    """Lets the requests of all who work go one at a time, in an order that a seed chooses."""
+    """Lets the requests of all workers go one at a time, in an order that a seed chooses."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

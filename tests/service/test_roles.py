@@ -50,7 +50,7 @@ def server(place: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """Of a user who has a role in the namespace; afterwards the server has refused him nothing but what is said."""
+    """The URL of a user with a role in the namespace. At the end the server has refused only the expected commands."""
     from contextlib import ExitStack
 
     resp.call_once(server, "ACL", "LOG", "RESET")
@@ -73,7 +73,7 @@ def refused(server: str) -> set[str]:
 
 
 def six(server: str) -> bool:
-    """Redis 6.2 cannot tell what a user may, so he tries; and it names commands without what follows."""
+    """Redis 6.2 has no ACL DRYRUN, so the client tries commands; and its ACL log names a command without its subcommand."""
     return b"redis_version:6.2" in bytes(resp.call_once(server, "INFO", "server"))  # type: ignore[arg-type]
 
 
@@ -184,7 +184,7 @@ def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
 def test_the_command_line_works_under_its_acl_user(
     url_of: Opened, server: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
-    """The doctor looks at what he may, and says what he may not; so does who looks for locks."""
+    """`tarry doctor` and `tarry lock list` show what the user may read, and report what it may not."""
     place = {"TARRY_URL": url_of("all"), "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
 
     def cli(*words: str) -> Any:

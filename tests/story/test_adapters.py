@@ -57,7 +57,7 @@ def adapter(request: pytest.FixtureRequest, clock: Clock, namespace: str) -> Ite
 
 
 def real_time(kind: str, request: pytest.FixtureRequest) -> Iterator[Adapter]:
-    """What a user has who says nothing but ``Client()``."""
+    """The defaults of ``Client()``."""
     patch = request.getfixturevalue("monkeypatch")
     with servers.short_folder() as folder, servers.short_folder() as runtime:
         patch.delenv("TARRY_URL", raising=False)

@@ -242,7 +242,7 @@ def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, 
 
 
 async def give_back(adapter: Adapter, topic: Any, jobs: list[Any]) -> None:
-    """As who waits in several places does with what another one was faster for."""
+    """As a wait in several partitions does with the jobs of all but the first that was served."""
     due = [b"@%d" % round(job.due.timestamp() * SECOND) for job in jobs]
     await adapter.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
 

@@ -22,7 +22,7 @@ async def test_a_job_beyond_max_lateness_is_dead_as_stale(adapter: Adapter, topi
     assert (info.state, info.reason, info.attempts) == ("dead", "stale", 0)
     assert (await topic.stats()).died == 1
     assert await topic.kick("old") == "dead"
-    assert (await topic.pop()).id == "old", "kicked, it is due anew"
+    assert (await topic.pop()).id == "old", "kicked, it is due again"
 
 
 async def test_the_max_lateness_of_a_job_beats_that_of_its_topic(adapter: Adapter, topic: Any, clock: Clock) -> None:

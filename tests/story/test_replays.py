@@ -33,7 +33,7 @@ async def reserved(topic: Any, **options: Any) -> Any:
     return await topic.pop(ttr=30)
 
 
-def told(outcomes: list[Any]) -> str | None:
+def refusal_reason(outcomes: list[Any]) -> str | None:
     return outcomes[0] and outcomes[0].reason
 
 
@@ -41,10 +41,10 @@ def told(outcomes: list[Any]) -> str | None:
 async def test_settling_twice_settles_once(adapter: Adapter, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     call = SETTLE[verb](topic, job)
-    assert told(await adapter.run(call)) is None
+    assert refusal_reason(await adapter.run(call)) is None
     seen = await topic.get("7")
     for _ in range(3):
-        assert told(await adapter.run(call.as_replay())) is None
+        assert refusal_reason(await adapter.run(call.as_replay())) is None
         assert await state_of(topic) == AFTER[verb]
     if seen:
         again = await topic.get("7")
@@ -57,7 +57,7 @@ async def test_settling_twice_settles_once(adapter: Adapter, topic: Any, clock: 
 @VERBS
 async def test_a_repetition_does_what_the_lost_first_call_did_not(adapter: Adapter, topic: Any, verb: str) -> None:
     job = await reserved(topic)
-    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -65,7 +65,7 @@ async def test_a_repetition_does_what_the_lost_first_call_did_not(adapter: Adapt
 async def test_a_repetition_settles_even_after_the_ttr(adapter: Adapter, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     clock.advance(31)
-    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -77,7 +77,7 @@ async def test_a_repetition_settles_a_job_that_was_put_back(
     clock.advance(31)
     await topic.pause("1h")
     await topic.pop()  # puts it back, hands out nothing
-    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -88,7 +88,7 @@ async def test_a_repetition_is_refused_once_another_holder_has_the_job(
     job = await reserved(topic)
     clock.advance(31)
     other = await topic.pop()
-    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) == "again"
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) == "again"
     await topic.finish(other)
 
 
@@ -97,7 +97,7 @@ async def test_only_a_repeated_finish_of_a_missing_job_succeeds(adapter: Adapter
     job = await reserved(topic)
     await topic.delete("7")
     expected = None if verb == "finish" else "gone"
-    assert told(await adapter.run(SETTLE[verb](topic, job).as_replay())) == expected
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) == expected
 
 
 @VERBS

@@ -126,7 +126,7 @@ def test_the_clock_advances_without_an_attached_worker(tarry_clock: TestClock, t
 
 
 def test_a_sync_advance_in_an_async_test_is_refused(tarry_clock: TestClock) -> None:
-    async def play() -> None:
+    async def main() -> None:
         tarry_clock.advance("1m")  # nothing to run: only time passes
         tarry_clock.attach(worker)
         tarry_clock.advance("1m")
@@ -134,7 +134,7 @@ def test_a_sync_advance_in_an_async_test_is_refused(tarry_clock: TestClock) -> N
     worker = tarry.Worker()
     worker.on("n")(id)
     with pytest.raises(tarry.BadInput, match="tarry_async_clock"):
-        asyncio.run(play())
+        asyncio.run(main())
 
 
 def test_a_closed_clock_restores_the_worker(tarry_url: str) -> None:
@@ -149,13 +149,13 @@ def test_a_closed_clock_restores_the_worker(tarry_url: str) -> None:
 def test_an_async_client_uses_the_same_clock(
     tarry_async_client: TestAsyncClient, tarry_async_clock: TestAsyncClock, tarry_client: TestClient
 ) -> None:
-    async def play() -> datetime:
+    async def main() -> datetime:
         await tarry_async_client.topic("n").add("x", delay="1h")
         job = await tarry_async_client.topic("n").pop(wait="2h")
         assert job is not None
         return job.due
 
-    assert asyncio.run(play()) == tarry_async_clock.now
+    assert asyncio.run(main()) == tarry_async_clock.now
     assert tarry_client.topic("n").stats().reserved == 1
 
 

@@ -78,7 +78,7 @@ def main(url: str) -> None:
     }
 
     def begin(namespace: str) -> None:
-        """Anew, with a time of its own."""
+        """Starts again, with a clock of its own."""
         for old in ("client", "real"):
             if old in scope:
                 scope[old].close()

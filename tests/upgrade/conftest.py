@@ -132,7 +132,7 @@ def namespace(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[("older", "newer"), ("newer", "older")], ids=" gives ".join)
 def versions(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Who gives and who takes, of two versions."""
+    """Two versions: one gives, the other takes."""
     one, other = request.param
     return one, other
 
@@ -148,7 +148,7 @@ def pair(
 
 
 def both(pair: tuple[VersionProcess, VersionProcess], told: str) -> Any:
-    """Tells both the same, who must answer alike."""
+    """Sends both versions the same; they must answer alike."""
     answers = [hand(told) for hand in pair]
     assert answers[0] == answers[1]
     return answers[0]

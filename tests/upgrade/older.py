@@ -1,6 +1,6 @@
 """The older tarry that the tests run beside today's: a wheel in ``data``, and how it was made of this repository.
 
-    python tests/upgrade/older.py     makes it anew, byte for byte the same
+    python tests/upgrade/older.py     makes it again, byte for byte the same
 
 The commit is the oldest whose topics are stored as today's are; what was written before it is told in
 docs/decisions/0023-what-is-stored-has-a-rule.md. Left out is what the tests do not run: the command line, the service and its

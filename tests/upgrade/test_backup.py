@@ -15,7 +15,7 @@ import pytest
 
 import servers
 import tarry
-from server_groups import CLUSTER, BigCluster, big_cluster, port_of, replicated, sentinels, told, until
+from server_groups import CLUSTER, BigCluster, ask_fields, big_cluster, port_of, replicated, sentinels, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 
@@ -84,14 +84,14 @@ class Filled:
         assert (now.ready, now.reserved, now.dead) == (1, 1, 1)
         assert (topic.configure().concurrency, topic.configure().max_attempts) == (50, 7)
         assert [one.id for one in client.schedules.list(self.name)] == ["report"]
-        topic.finish(self.held)  # whoever has it in hand, and is still there
+        topic.finish(self.held)  # its consumer, which is still there
         topic.add("new", id="new")
         jobs = {job.id: job for job in topic.pop_many(3)}
         assert set(jobs) == {"waits", "new"}
         assert all(job.receipt > self.held.receipt for job in jobs.values())
         assert jobs["waits"].receipt > self.after.receipt
         with pytest.raises(tarry.StaleReceipt):
-            topic.finish(self.after)  # whoever was handed it after the backup
+            topic.finish(self.after)  # the consumer that got it after the backup
 
 
 def _all(topic: Any) -> Iterator[Any]:
@@ -131,16 +131,16 @@ def busy(client: tarry.Client, names: list[str]) -> Iterator[None]:
 
 def back_up_rdb(running: ServerProcess, folder: Path, backup: Path) -> None:
     assert running.ask("BGSAVE") == b"Background saving started"
-    until("a saved file", lambda: told(running, "INFO", "persistence")["rdb_bgsave_in_progress"] == "0")
+    until("a saved file", lambda: ask_fields(running, "INFO", "persistence")["rdb_bgsave_in_progress"] == "0")
     backup.mkdir()
     shutil.copy(folder / "dump.rdb", backup)
 
 
 def back_up_aof(running: ServerProcess, folder: Path, backup: Path) -> None:
     running.ask("CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
-    until("no rewriting", lambda: told(running, "INFO", "persistence")["aof_rewrite_in_progress"] == "0")
+    until("no rewriting", lambda: ask_fields(running, "INFO", "persistence")["aof_rewrite_in_progress"] == "0")
     # A slow disk holds up the server's writing, for two seconds at most.
-    until("a written file", lambda: told(running, "INFO", "persistence")["aof_buffer_length"] == "0")
+    until("a written file", lambda: ask_fields(running, "INFO", "persistence")["aof_buffer_length"] == "0")
     shutil.copytree(folder / "appendonlydir", backup / "appendonlydir")
     running.ask("CONFIG", "SET", "auto-aof-rewrite-percentage", "100")
 
@@ -190,7 +190,8 @@ def test_an_rdb_file_alone_needs_a_server_without_aof(start: Any, tmp_path: Path
         assert client.topic("orders").stats().delayed == 100
         assert restored.ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
         until(
-            "a first append-only file", lambda: told(restored, "INFO", "persistence")["aof_rewrite_in_progress"] == "0"
+            "a first append-only file",
+            lambda: ask_fields(restored, "INFO", "persistence")["aof_rewrite_in_progress"] == "0",
         )
     restored.stop()
     with tarry.Client(start(tmp_path / "backup", appendonly="yes").url) as client:
@@ -228,7 +229,7 @@ def test_a_cluster_is_restored_at_new_addresses_and_at_its_own(
         other = elsewhere(first, copies, lambda folder, port: start(folder, *CLUSTER, port=port, **options))
         everything_is_there(other, filled)
         for node in (*first.nodes, *other.nodes):
-            assert told(node, "CLUSTER", "INFO")["cluster_known_nodes"] == "6"
+            assert ask_fields(node, "CLUSTER", "INFO")["cluster_known_nodes"] == "6"
         with tarry.Client(first.url) as client:
             assert all(client.topic(topic.name).get("later") for topic in filled)
         for node in other.nodes:
@@ -260,7 +261,7 @@ def elsewhere(cluster: BigCluster, copies: list[Path], start: Callable[[Path, in
 def everything_is_there(cluster: BigCluster, filled: list[Filled]) -> None:
     cluster.until_whole()
     for master, replica in zip(cluster.nodes[:3], cluster.nodes[3:], strict=True):
-        until("a replica that has everything", lambda m=master: replicated(told(m, "INFO", "replication")))  # type: ignore[misc]
+        until("a replica that has everything", lambda m=master: replicated(ask_fields(m, "INFO", "replication")))  # type: ignore[misc]
         assert cluster.follows(replica, master)
     with tarry.Client(cluster.url) as client:
         assert set(client.topics()) == {topic.name for topic in filled}
@@ -270,7 +271,7 @@ def everything_is_there(cluster: BigCluster, filled: list[Filled]) -> None:
 
 def offset(server: ServerProcess) -> int:
     """How much of the stream of writes it has."""
-    return int(told(server, "INFO", "replication")["master_repl_offset"])
+    return int(ask_fields(server, "INFO", "replication")["master_repl_offset"])
 
 
 @pytest.mark.otherserver

@@ -22,7 +22,7 @@ Note = Callable[[str], None]
 
 
 class Stop(BaseException):
-    """SIGTERM, for who has no way of its own to end."""
+    """SIGTERM, for a program without another way to end."""
 
 
 def stop(number: int, frame: object) -> None:

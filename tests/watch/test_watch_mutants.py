@@ -26,7 +26,7 @@ class OneTokenAtATime(Watch):
 
 
 class PromisesForTheFarFuture(Watch):
-    """The design as first written: alarms at next and next + G. Once something comes before next, whoever sits there
+    """The design as first written: alarms at next and next + G. Once something comes before next, the consumer that sits there
     does not know that its seat does not count any more, and does not listen to relay."""
 
     @staticmethod

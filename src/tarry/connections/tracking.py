@@ -9,7 +9,7 @@ The server sends one invalidation for a list, and again one after the next LLEN.
 tracking table, a flush) cost one LLEN. There is none when a slot moves to another node while its lists are empty: so on a Cluster the
 connection subscribes to one sharded channel in each slot. Nobody publishes there; the server ends the subscription when the
 slot moves. In case an ACL or an old server forbids it, or anything else is missed, all lists are checked every ten seconds;
-a node that does not answer then counts as lost (docs/decisions/0022-hearing-beyond-sixteen.md).
+a node that does not answer then counts as lost (docs/decisions/0022-tracking-beyond-sixteen.md).
 """
 
 from __future__ import annotations

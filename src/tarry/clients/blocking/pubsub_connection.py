@@ -32,7 +32,7 @@ class PubSubConnection:
         self._closed = threading.Event()
         self._asked = False
         self._lock = threading.RLock()
-        self._thread = threading.Thread(target=self._run, name="tarry-hearing", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tarry-subscriptions", daemon=True)
         self._thread.start()
 
     def add(self, subscriber: Subscriber) -> None:

@@ -1,9 +1,9 @@
-"""The watch with those who hear (docs/decisions/0022-hearing-beyond-sixteen.md): a token stays in its list until one comes for
-it who was told of it; whoever comes too late finds nothing, and goes on hearing.
+"""The watch with tracking consumers (docs/decisions/0022-tracking-beyond-sixteen.md): a token stays in its list until a consumer
+that was notified of it claims it; one that comes too late finds nothing, and goes on tracking.
 
-    blocks    line and place: the server hands the token over
-    hears     line without a place: the claim is a step of its own, in whatever phase the consumer is, and before or after
-              anything that others do; who dies before it leaves the token for the next
+    blocks    connection and place: the server hands the token over
+    tracks    connection without a place: the claim is a step of its own, in whatever phase the consumer is, and before or after
+              anything that others do; a consumer that dies before its claim leaves the token for the next
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.model
 
 
 class TracksTokens(NamelessLooks):
-    """Nobody blocks."""
+    """No consumer blocks."""
 
     def begins(self, s: State, i: int) -> State:
         return change(s, i, line=self.keys(s.crew[i]))
