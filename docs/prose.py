@@ -1,6 +1,6 @@
 """Looks for the words of docs/words.toml in everything that people read: `.venv/bin/python docs/prose.py`.
 
-Pages are read without their code. Of src, docstrings and error messages are read: the strings of a `raise`.
+Pages are read without their code. Of src, docstrings, comments, help texts and error messages are read: the strings of a `raise`.
 
 A docstring that names a constant or a function of src, as ``CONSTANT_CASE`` or ``name()``, must name one that exists.
 """
@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ PAGES = [
 BLOCK = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.M | re.S)
 CODE = re.compile(r"``.+?``|`[^`]*`", re.S)
 OURS = re.compile(r"``(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?:\w+\.)*[a-z_][a-z0-9_]*)(?P<call>\(\))?``")
+HELP = {"help", "description", "summary"}
+"""Keyword arguments whose strings people read."""
 FOREIGN = {"OTEL_PROPAGATORS"}
 """Constants of other programs that docstrings name."""
 LINK = re.compile(r"\]\([^)]*\)")
@@ -73,16 +75,25 @@ def page(path: Path) -> str:
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Docstrings, and the texts of what is raised, with the line on which each begins."""
+    """Docstrings, those of attributes too, comments, help texts, and the texts of what is raised, with the line of each."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                first = node.body[0]
-                assert isinstance(first, ast.Expr)
-                assert isinstance(first.value, ast.Constant)
-                yield first.lineno, CODE.sub(blank, str(first.value.value))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, CODE.sub(blank, node.value.value)
         elif isinstance(node, ast.Raise) and node.exc is not None:
             yield node.lineno, CODE.sub(blank, said(node.exc))
+        elif isinstance(node, ast.keyword) and node.arg in HELP:
+            yield node.lineno, CODE.sub(blank, said(node.value))
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], CODE.sub(blank, "# " + token.string.lstrip("# "))
+
+
+def script_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """The comments of a script, line by line."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if "--" in line:
+            yield number, CODE.sub(blank, line.partition("--")[2])
 
 
 def known_words() -> set[str]:
@@ -118,6 +129,14 @@ def said(node: ast.AST) -> str:
     return "".join(said(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr | ast.keyword))
 
 
+READ: dict[str, Callable[[Path], Iterable[tuple[int, str]]]] = {
+    ".md": lambda path: [(1, page(path))],
+    ".py": strings,
+    ".lua": script_comments,
+}
+"""How the texts of a file are read."""
+
+
 def main(paths: list[str]) -> int:
     """Print every hit; 1 if there is one."""
     chosen, not_yet = word_list()
@@ -125,8 +144,8 @@ def main(paths: list[str]) -> int:
     count = 0
     clean: list[str] = []
     known = known_words()
-    for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py"))]:
-        texts = [(1, page(path))] if path.suffix == ".md" else list(strings(path))
+    for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py")), *sorted(SRC.rglob("*.lua"))]:
+        texts = list(READ[path.suffix](path))
         hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, chosen))
         inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
         unknown = sorted(unknown_names(path, known)) if inside.endswith(".py") else []

@@ -51,3 +51,13 @@ def test_docstrings_and_error_messages_are_checked(tmp_path: Path) -> None:
     )
     hits = [hit for _, text in prose.strings(module) for _, hit, _ in prose.found(text, WORDS)]
     assert hits == ["anew", "in words"]
+
+
+def test_comments_and_help_texts_are_checked(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('option(help="Begins anew.")  # whoever comes late\nLIMIT = 3\n"""A worker loses his jobs."""\n')
+    hits = [hit for _, text in prose.strings(module) for _, hit, _ in prose.found(text, WORDS)]
+    assert sorted(hits) == ["anew", "his", "whoever"]
+    script = tmp_path / "script.lua"
+    script.write_text("local heard = 1\nreturn heard  -- heard by all\n")
+    assert [hit for _, text in prose.script_comments(script) for _, hit, _ in prose.found(text, WORDS)] == ["heard"]

@@ -18,7 +18,7 @@ from kombu.serialization import dumps
 from tarry.celery.delayed_messages import ETA, seconds_until, waiting_tasks
 
 NOT_STORED = frozenset({"retry", "retry_policy", "declare", "serializer", "compression"})
-"""What ``publish`` is given for the call itself."""
+"""Arguments of ``publish`` that concern only the call itself."""
 Sender = Callable[..., Any]
 
 

@@ -79,7 +79,7 @@ class NoDatabase(ServerRefused):
 CONNECTION_ERRORS = (Fault, driver.RedisError, OSError, EOFError)
 """Exceptions of a connection. Any other has another cause: a signal handler, a bug."""
 CLOSED = (RuntimeError,)
-"""What uvloop raises when something is sent on a broken connection."""
+"""The error of uvloop when something is sent on a broken connection."""
 
 _WRONG_NODE_WORDS = ("MOVED ", "ASK ")
 _WRONG_NODE_ERRORS = (driver.MovedError, driver.AskError)
@@ -94,7 +94,7 @@ _NOT_NOW = {
     "UNBLOCKED": "it has become a replica; wait until another master is known",
     "max number of clients": "it has reached its maxclients; close some connections, or raise maxclients",
 }
-"""What to do about a server's refusal for now, by its first words, in the order in which they are tried."""
+"""The advice for a server's refusal for now, by its first words, in the order in which they are tried."""
 _NOT_NOW_BY_CLASS = {  # the driver has removed the first word
     driver.BusyLoadingError: "LOADING",
     driver.MasterDownError: "MASTERDOWN",

@@ -23,7 +23,7 @@ from tarry.errors import BadInput, ServerUnfit, TarryError
 
 T = TypeVar("T")
 Reply = Any
-"""What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
+"""The driver's form of a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
 FIRST_TIME, REPLAY = b"0", b"1"
 """The last argument of a script that must tell a repeated call from a first one: ``replay``."""
@@ -189,7 +189,7 @@ Flow = Generator[Step, Any, T]
 
 
 Operation = AnyRequest[T] | Generator[Any, Any, T]
-"""What a verb returns: a request, or a flow of requests."""
+"""The result of a verb: a request, or a flow of requests."""
 
 
 def ask(request: ScriptCall[T] | Command[T]) -> Flow[T]:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from tarry.errors import BadInput
 
 Duration = int | float | str | timedelta
-"""What a user may write for a duration."""
+"""A duration as a user writes it."""
 
 SECOND = 1_000_000
 MILLISECOND = 1_000

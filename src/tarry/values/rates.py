@@ -13,7 +13,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import DAY, MILLISECOND, Duration, as_text, as_timedelta, duration_us
 
 RateLike = int | str | tuple[int, Duration]
-"""What a user may write for a rate."""
+"""A rate as a user writes it."""
 
 MOST, LONGEST_US = 1_000_000, 366 * DAY
 _TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)", re.ASCII)

@@ -25,7 +25,7 @@ LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
 LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
 REPORT_EVERY_S = 10.0
 MOST_REPORTED_JOBS = 10
-"""A report names at most so many jobs."""
+"""The maximum number of jobs in a report."""
 _STEP = b"200"
 _FIRST = b"0"
 

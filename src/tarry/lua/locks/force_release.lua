@@ -1,7 +1,7 @@
 local lock, token, channel = unpack(KEYS)
 local clock, sharded = unpack(ARGV)
 --
--- Releases the lock, whoever holds it. Answers how many locks that were: 1 or 0; -1 if the key is not a lock, and stays as it
+-- Releases the lock of any holder. Answers how many locks that were: 1 or 0; -1 if the key is not a lock, and stays as it
 -- is.
 -- include unlock lock
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
 GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12
-"""Characters between two columns; and so many a row must have left for error and body, or the body."""
+"""Characters between two columns; and the number that a row must have left for error and body, or the body."""
 MOST_SHOWN = 200
 """Characters of a body or an error; the terminal cuts the rest."""
 

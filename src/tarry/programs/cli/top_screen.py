@@ -198,7 +198,7 @@ class TopScreen:
 
 @contextmanager
 def keyboard() -> Generator[Callable[[float], str]]:
-    """Gives a function that waits so many seconds for a key, and returns it, or nothing. Without a terminal there is none."""
+    """Gives a function that waits for a key for a number of seconds, and returns it, or nothing. Without a terminal there is none."""
     if not sys.stdin.isatty():
 
         def wait(seconds: float) -> str:

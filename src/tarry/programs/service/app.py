@@ -56,7 +56,7 @@ class ServiceApp:
         self.parts: dict[type, Any] = {}
         """Objects that routes share while the service runs; stopped with it."""
         self.on_close: list[Callable[[], Awaitable[None]]] = []
-        """What ``close`` awaits before it closes the clients."""
+        """Functions that ``close`` awaits before it closes the clients."""
         self.dashboard: DashboardMount | None = None
         """The dashboard, once ``show_dashboard`` was called."""
         self._routes = PathTree(self.routes)

@@ -62,7 +62,7 @@ class Metrics:
     def __init__(self) -> None:
         self.skipped = SkippedTopics()
         self.registry = CollectorRegistry()
-        """What a part of the service counts itself is registered here."""
+        """The registry for the metrics that parts of the service count themselves."""
         self._requests = Histogram(
             "tarry_http_request_seconds",
             "Requests by route and status, and how long they took, waits included.",

@@ -21,7 +21,7 @@ logger = logging.getLogger("tarry.service")
 MEDIA = b"application/problem+json"
 TRUNCATED = "Input data was truncated"
 ENDS_EARLY = "its JSON is empty, ends too early, or has half of a surrogate pair at the end of a text"
-"""What the decoder means by ``TRUNCATED``."""
+"""The text for people of the decoder's ``TRUNCATED``."""
 SOON_S = 1
 """When to retry, for ``Retry-After``."""
 

@@ -42,7 +42,7 @@ class Target:
     cancel_when_lost: bool = False
     middleware: tuple[Middleware, ...] = ()
     process: ProcessFunction | None = None
-    """What a child process calls instead of ``call``, with ``run="process"``."""
+    """The function that a child process calls instead of ``call``, with ``run="process"``."""
     settles: bool = False
     """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
 

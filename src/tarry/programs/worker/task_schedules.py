@@ -71,7 +71,7 @@ class ScheduleDecorators:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """The task below runs every so long, with ``args``; a plain function becomes a task.
+        """The task below runs once in each period, with ``args``; a plain function becomes a task.
 
         The schedule's name is the task's, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a

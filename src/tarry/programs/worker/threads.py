@@ -19,7 +19,7 @@ from tarry.clients.blocking.topic import Topic
 from tarry.verbs.jobs.models import BaseJob
 
 J = TypeVar("J")
-"""What is handled: a job, or what was taken from a queue."""
+"""A job, or an element that was taken from a queue."""
 
 
 def refuse_awaitable(result: Any) -> None:

@@ -36,7 +36,7 @@ from tarry.verbs.jobs.pop import MOST_JOBS
 CLEAN_UP_TIMEOUT_S = 1.0
 """How long a cancelled handler may take to clean up before its job is given back."""
 Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
-"""What runs a job: its task or the thread pool; ``None`` before it starts."""
+"""The runner of a job: its task or the thread pool; ``None`` before it starts."""
 
 
 class TopicConsumer:

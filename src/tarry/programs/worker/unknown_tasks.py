@@ -25,9 +25,9 @@ from tarry.verbs.workers import WorkerInfo, list_workers
 logger = logging.getLogger("tarry.worker")
 FIRST_PAUSE_US, LONGEST_PAUSE_US = 100 * MILLISECOND, 60 * SECOND
 ASK_AGAIN_S = 10.0
-"""The live workers are asked for at most so often."""
+"""The shortest time between two requests for the live workers."""
 SHOWN_S, MOST_SHOWN = 150.0, 5
-"""A report of the worker contains the newest of these lines, each for so long."""
+"""A report of the worker contains each line for this time, and this many at most, the newest."""
 # The state is kept in the error's text, which people read too: change both together.
 _RECORD = re.compile(r"unknown since (\S+?)(?:; last seen in (.*) at (\S+))?$", re.MULTILINE)
 

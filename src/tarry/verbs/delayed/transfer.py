@@ -89,7 +89,7 @@ def transfer(
     places: Sequence[bytes] = (),
     anchor: Anchor | None = None,
 ) -> ScriptCall[TransferResult]:
-    """One transfer; ``count`` takes up to so many payloads for the caller, which go back to the head if they are no longer
+    """One transfer; up to ``count`` payloads are taken for the caller, which go back to the head if they are no longer
     wanted.
 
     ``ahead`` asks for the next elements; ``places`` are their positions, valid as long as the ``anchor`` holds.

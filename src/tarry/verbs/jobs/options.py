@@ -20,7 +20,7 @@ from tarry.verbs.jobs import records
 
 T = TypeVar("T")
 IfExists = Literal["error", "keep", "replace"]
-"""What ``add`` does when the id is taken by a living or dead job."""
+"""The behaviour of ``add`` when a living or dead job has the id."""
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 TOPIC_DEFAULT = -1
 """``max_attempts`` of the topic; ``None`` means no limit."""

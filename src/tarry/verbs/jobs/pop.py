@@ -47,7 +47,7 @@ class PopReply:
     seat: int
     """1, 2 or 0: which seat of the watch the consumer took."""
     unfinished: int
-    """What to do at once if no jobs came: 0 nothing, ``ASK_AGAIN`` or ``FIRE``."""
+    """The next action if no jobs came: 0 nothing, ``ASK_AGAIN`` or ``FIRE``."""
     jobs: list[RawJob]
 
     @property

@@ -125,7 +125,7 @@ LATCH_LOST = -1
 
 
 def next_pace(policy: AdaptivePolicy, pace: EvictionPace, found: int | None) -> EvictionPace:
-    """The pace after a look that found so many; ``LATCH_LOST``, and ``None`` for an error, do not change it."""
+    """The interval after an eviction of ``found`` entries; ``LATCH_LOST``, and ``None`` for an error, do not change it."""
     if found is None or found == LATCH_LOST:
         return pace
     delay = pace.delay_s

@@ -26,7 +26,7 @@ _BITS = 0xFFFF_FFFF
 _NOT_A_NUMBER = 0x7FF8_0000_0000_0000
 FIRST_BUCKETS = 16
 TREE, TREES_FROM = 8, 64
-"""More keys than this in a bucket: more buckets, or from so many buckets on a tree."""
+"""More keys than ``TREE`` in a bucket: more buckets, or a tree where there are ``TREES_FROM`` buckets."""
 FIXED = {"null", "Boolean", "Integer", "Long", "Short", "Byte", "Float", "Double", "String", "Character"}
 """Types whose hash is the same in every Java process."""
 

@@ -73,7 +73,7 @@ class MapCacheNames:
 class LockNames:
     """The keys of an ``RLock``, and its channel (sharded in a Cluster of version 7 or newer, since 3.22.0)."""
 
-    lock: str  #: HASH holder → how many times he holds it: the name itself
+    lock: str  #: HASH holder → how many times it holds the lock: the name itself
     token: str  #: the last fencing token of an ``RFencedLock``
     channel: str  #: "0" when it is free
 

@@ -246,5 +246,5 @@ def _nearest(value: float) -> float | None:
 
 
 def fits(value: int, bits: int) -> bool:
-    """Whether a value fits a signed number of so many bits."""
+    """Whether a value fits a signed number of ``bits`` bits."""
     return -(1 << (bits - 1)) <= value < 1 << (bits - 1)

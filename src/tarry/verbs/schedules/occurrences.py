@@ -26,7 +26,7 @@ FIRE = Script(
 SCHEDULES, JOBS, JOBS_OF_ONE = 100, 500, 100
 """Limits of one script: schedules, jobs, and jobs of one schedule."""
 MOST_MISSED = 1000
-"""At most so many missed occurrences get a job."""
+"""The maximum number of missed occurrences that get a job."""
 ON_TIME_WITHIN_US = 60 * SECOND
 """An occurrence that is later than this was missed."""
 RETRY_US = 60 * SECOND

@@ -17,7 +17,7 @@ from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.recurrences import Recurrence
 
 Missed = Literal["skip", "once", "all"]
-"""What to do with missed occurrences: nothing, one job for the last, or one for each (of the last 1,000)."""
+"""The handling of missed occurrences: none, one job for the last, or one for each (of the last 1,000)."""
 
 FORMAT = 1
 _HEAD = Struct("<BBddIIHI")

@@ -92,7 +92,10 @@ class Pop(Strict):
     wait: Wait = 0
     ttr: SomeSpan | None = None
     holder: (
-        Annotated[str, Meta(min_length=1, max_length=100, description="who takes them, as `get` shows it")] | None
+        Annotated[
+            str, Meta(min_length=1, max_length=100, description="the consumer that takes them, as `get` shows it")
+        ]
+        | None
     ) = None
 
 

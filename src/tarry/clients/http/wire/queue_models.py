@@ -16,7 +16,7 @@ FormatName = Annotated[
         description='"dLc0" for Redisson up to 3.21.0, "Bc0Lc0" from 3.21.1, its version, or "tarry" where no Java reads the queue',
     ),
 ]
-Values = Annotated[list[Any], Meta(max_length=10_000, description="what the codec takes; bytes as base64 text")]
+Values = Annotated[list[Any], Meta(max_length=10_000, description="values for the codec; bytes as base64 text")]
 
 
 class QueueQuery(Strict):

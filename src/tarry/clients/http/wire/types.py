@@ -89,7 +89,7 @@ Wait = Annotated[
     Meta(description=f"how long to wait, at most {LONGEST_WAIT_S} s; seconds, or text"),
 ]
 Moment = Annotated[datetime, Meta(tz=True)]
-Receipt = Annotated[int, Meta(ge=1, le=2**53 - 1, description="what pop answered with the job")]
+Receipt = Annotated[int, Meta(ge=1, le=2**53 - 1, description="the number that pop answered with the job")]
 Attempts = Annotated[int, Meta(ge=1, le=999_999)]
 WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]
@@ -121,5 +121,5 @@ def ms(span: timedelta) -> float:
 
 
 def from_ms(span: float) -> timedelta:
-    """The duration of so many milliseconds, to the microsecond."""
+    """A number of milliseconds as a duration, to the microsecond."""
     return timedelta(microseconds=round(span * 1000))

@@ -68,7 +68,7 @@ def flagged(flag: bool, value: int) -> bytes:
 
 
 def read_varint(reader: ByteReader, *, bits: int = 32) -> int:
-    """A number of so many bits."""
+    """A number of at most ``bits`` bits."""
     value = shift = 0
     while True:
         byte = reader.byte()

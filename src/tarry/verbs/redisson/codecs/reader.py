@@ -46,7 +46,7 @@ class ByteReader:
         return layout.unpack(self.take(layout.size))[0]
 
     def items(self, count: int) -> range:
-        """A range to read so many items by. Each has a byte at least: what cannot be there is not believed."""
+        """A range to read ``count`` items by. Each has a byte at least: a count that the rest cannot contain is not believed."""
         if count > len(self.raw) - self.at:
             raise truncated(self.at)
         return range(count)

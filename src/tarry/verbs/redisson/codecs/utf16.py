@@ -31,7 +31,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def read(reader: ByteReader, count: int) -> str:
-    """Text of so many units; ``C0 80`` is U+0000 too."""
+    """Text of ``count`` units; ``C0 80`` is U+0000 too."""
     start = reader.at
     reader.items(count)
     head = reader.raw[start : start + count]
@@ -48,7 +48,7 @@ def read(reader: ByteReader, count: int) -> str:
 
 
 def _end(raw: bytes, at: int, count: int) -> int:
-    """Where a text of so many units ends."""
+    """The end of a text of ``count`` units."""
     for _ in range(count):
         if at >= len(raw):
             raise truncated(at)
