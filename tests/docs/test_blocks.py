@@ -12,9 +12,11 @@ import ast
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -55,6 +57,16 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     monkeypatch.setenv("COLUMNS", "100")
     with join_server(tmp_path / "server", linger_s=0):
         yield
+        stop_processes(tmp_path)
+
+
+def stop_processes(folder: Path) -> None:
+    """Ends what a page started in the background and, because a block failed, did not end itself."""
+    for file in folder.glob("*.pid"):
+        pid = int(file.read_text())
+        with suppress(OSError):  # it has ended
+            if Path(f"/proc/{pid}/cwd").readlink() == folder:
+                os.kill(pid, signal.SIGTERM)
 
 
 @pytest.mark.usefixtures("own_place")
