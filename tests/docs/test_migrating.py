@@ -21,6 +21,7 @@ import pytest
 import servers
 import tarry
 from doc_pages import ROOT, Block, blocks, name
+from tarry.connections.embedded.shared_server import join_server
 
 PAGES = sorted((ROOT / "docs" / "migrate").glob("from-*.md"))
 PEERS = {
@@ -31,13 +32,21 @@ PEERS = {
     "from-huey.md": ["huey[redis]==3.5.4"],
     "from-bullmq.md": ["bullmq@6.7.0", "ioredis@5"],
     "from-beanstalkd.md": ["greenstalk==2.1.1"],
+    "from-sqs.md": ["boto3==1.44.5", "moto[sqs]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5"],
     "from-a-sorted-set.md": ["redis==8.1.0"],
 }
 NEEDED = {"beanstalkd": "beanstalkd", "node": "npm"}
 """Commands, and Debian's packages that bring them."""
 PATIENCE_S = 120
-REDIS, BEANSTALKD = "redis://localhost:6379", "11300"
-"""As they stand on the pages."""
+REDIS = "redis://localhost:6379"
+"""As it stands on the pages."""
+PORTS = ["11300", "5000"]
+"""Of beanstalkd and SQS, as they stand on the pages."""
+DIALECTS = {
+    "from-beanstalkd.md": ("beanstalkd -l 127.0.0.1 -p 11300", "tarry serve --port 0 --beanstalk 127.0.0.1:11300"),
+    "from-sqs.md": ("moto_server -p 5000", "tarry serve --port 5000 --dialect sqs"),
+}
+"""The server that the program before starts, and tarry in its place."""
 PARTS = ["What maps to what", "Before", "After", "What is not there", "Move over without losing a job"]
 
 
@@ -80,28 +89,26 @@ def test_every_guide_has_the_same_parts(page: Path) -> None:
     assert any(block.not_run is None for block in part(page, "After"))
 
 
-@pytest.mark.long
-@pytest.mark.otherserver
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name in PEERS], ids=name)
-def test_the_program_before_does_what_the_one_after_does(page: Path, tmp_path: Path) -> None:
-    script = "".join(
+def before(page: Path) -> str:
+    """The program before, as one script."""
+    return "".join(
         block.text for block in part(page, "Before") if block.language == "sh" and block.not_run != "needs the network"
     )
-    for command, package in NEEDED.items():
-        if f"{command} " in script and shutil.which(command) is None:
-            pytest.skip(f"needs {package} (apt install {package})")
-    redis_port, beanstalkd_port = servers.free_ports(2)
-    script = script.replace(REDIS, f"redis://127.0.0.1:{redis_port}").replace(BEANSTALKD, str(beanstalkd_port))
-    place = peer(page)
-    env = {**os.environ, "PATH": os.pathsep.join([str(place / "bin"), os.environ["PATH"]]), "PYTHONUNBUFFERED": "1"}
-    (tmp_path / "node_modules").symlink_to(place / "node_modules")
-    with (
-        servers.short_folder() as folder,
-        servers.server(servers.redis7_binary(folder), port=redis_port),
-        (tmp_path / "log").open("wb") as log,
-    ):
+
+
+def run(script: str, folder: Path, commands: Path, page: Path, **variables: str) -> None:
+    """Runs a program before at ports of its own; it leaves the lines that the page shows."""
+    for port in PORTS:
+        script = script.replace(port, str(servers.free_ports(1)[0]))
+    env = {**os.environ, "PATH": os.pathsep.join([str(commands), os.environ["PATH"]]), "PYTHONUNBUFFERED": "1"}
+    with (folder / "log").open("wb") as log:
         running = subprocess.Popen(
-            ["sh", "-e", "-c", script], cwd=tmp_path, env=env, stdout=log, stderr=log, start_new_session=True
+            ["sh", "-e", "-c", script],
+            cwd=folder,
+            env={**env, **variables},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             code = running.wait(PATIENCE_S)
@@ -113,9 +120,36 @@ def test_the_program_before_does_what_the_one_after_does(page: Path, tmp_path: P
             except ProcessLookupError:
                 pass
             running.wait()
-    said = "\n".join(f"== {one.name}\n{one.read_text()[-3000:]}" for one in tmp_path.glob("*log"))
+    said = "\n".join(f"== {one.name}\n{one.read_text()[-3000:]}" for one in folder.glob("*log"))
     assert code == 0, said
-    assert sorted(set((tmp_path / "done.txt").read_text().splitlines())) == shown(page), said
+    assert sorted(set((folder / "done.txt").read_text().splitlines())) == shown(page), said
+
+
+@pytest.mark.long
+@pytest.mark.otherserver
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in PEERS], ids=name)
+def test_the_program_before_does_what_the_one_after_does(page: Path, tmp_path: Path) -> None:
+    script = before(page)
+    for command, package in NEEDED.items():
+        if f"{command} " in script and shutil.which(command) is None:
+            pytest.skip(f"needs {package} (apt install {package})")
+    place = peer(page)
+    (tmp_path / "node_modules").symlink_to(place / "node_modules")
+    [redis_port] = servers.free_ports(1)
+    with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder), port=redis_port):
+        run(script.replace(REDIS, f"redis://127.0.0.1:{redis_port}"), tmp_path, place / "bin", page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", DIALECTS)
+def test_the_program_before_runs_unchanged_on_a_dialect(page: str, tmp_path: Path) -> None:
+    guide = ROOT / "docs" / "migrate" / page
+    their_server, ours = DIALECTS[page]
+    script = before(guide)
+    assert script.count(their_server) == 1
+    with join_server(tmp_path / "server", linger_s=0):
+        url = f"embedded://{tmp_path}/server"
+        run(script.replace(their_server, ours), tmp_path, Path(sys.executable).parent, guide, TARRY_URL=url)
 
 
 @pytest.mark.slow
