@@ -1,4 +1,4 @@
-"""tarry.celery on a real Redis: what waits, what arrives, and what a killed process costs."""
+"""tarry.celery on a real Redis and a real RabbitMQ: what waits, what arrives, and what a killed process costs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ import pytest
 from celery import Celery, signals
 from celery.exceptions import TaskRevokedError
 from kombu import Exchange, Queue, binding
+from kombu.transport.native_delayed_delivery import (
+    bind_queue_to_native_delayed_delivery_exchange,
+    declare_native_delayed_delivery_exchanges_and_queues,
+    level_name,
+)
 from redis import Redis
 
+import rabbitmqs
 import servers
 import tarry
 import tarry.celery
@@ -47,6 +53,12 @@ TAKES_NO_TIME = 0.001
 def redis() -> Iterator[ServerProcess]:
     """A Redis for brokers, results and topics."""
     with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def rabbitmq() -> Iterator[rabbitmqs.RabbitMQ]:
+    with rabbitmqs.server() as running:
         yield running
 
 
@@ -203,17 +215,38 @@ def test_an_expiration_is_computed_at_publish_time(
         assert 0 < int(counted) < left * 1000
 
 
-def test_with_quorum_queues_a_task_waits_once(redis: ServerProcess, name: str, client: tarry.Client) -> None:
-    app = Celery("shop", broker="amqp://127.0.0.1:1//", set_as_current=False)  # nobody is there, or needed
-    app.conf.task_queues = [
-        Queue(name, Exchange("orders", type="topic"), "orders.new", queue_arguments={"x-queue-type": "quorum"})
-    ]
-    app.conf.task_default_queue = name
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_on_rabbitmq_a_task_waits_once(
+    rabbitmq: rabbitmqs.RabbitMQ, redis: ServerProcess, name: str, client: tarry.Client, kind: str
+) -> None:
+    topic, orders = client.topic("celery"), Exchange(f"{name}-orders", type="topic")
+    queue = Queue(name, orders, f"{name}.new", queue_arguments={"x-queue-type": kind})
+    app = Celery("shop", broker=rabbitmq.url, backend=broker(redis), set_as_current=False)
+    app.conf.update(task_queues=[queue], task_default_queue=name)
     tarry.celery.install(app, redis.url, namespace=name)
-    app.send_task("shop.close", [7], countdown=3600, task_id="7")
-    job = client.topic("celery").get("7")
-    assert job is not None
-    assert (job.body["publish"]["exchange"], job.body["publish"]["routing_key"]) == ("orders", "orders.new")
+    with app.connection_for_write() as connection:
+        declare_native_delayed_delivery_exchanges_and_queues(connection, "classic")  # as a worker does
+        bound: Any = queue(connection.default_channel)
+        bound.declare()
+        bind_queue_to_native_delayed_delivery_exchange(connection, bound)
+        far = app.send_task("shop.close", [7], countdown=3600, task_id="7")
+        gone = app.send_task("shop.close", [8], countdown=3600, task_id="8")
+        job = topic.get("7")
+        assert job is not None
+        assert (job.body["publish"]["exchange"], job.body["publish"]["routing_key"]) == (orders.name, f"{name}.new")
+        gone.revoke()
+        with pytest.raises(TaskRevokedError):
+            gone.get(timeout=60)
+        topic.reschedule("7", delay=0)
+        with relaying(app):
+            until(lambda: topic.stats().finished)
+        message = bound.get(no_ack=True)  # published is what the broker has confirmed, so it is there
+        assert (message.headers["id"], message.headers["eta"]) == (far.id, None)
+        assert datetime.fromisoformat(message.headers["tarry_eta"]) < datetime.now(timezone.utc) + timedelta(minutes=1)
+        assert bound.get() is None
+        waiting = [level_name(level) for level in range(28)]
+        assert not any(bound.channel.queue_declare(each, passive=True).message_count for each in waiting)
+        bound.delete()
     app.close()
 
 
@@ -353,10 +386,26 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start(redis: ServerProcess, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def queues(request: pytest.FixtureRequest) -> str:
+    """Where the shop's tasks are published: redis, classic or quorum; the last two are queues of RabbitMQ."""
+    kind: str = getattr(request, "param", "redis")
+    return kind
+
+
+@pytest.fixture
+def start(
+    request: pytest.FixtureRequest,
+    redis: ServerProcess,
+    queues: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Start]:
     """``start("celery", "-A", "celery_shop", "worker")``; each process leads a group, for a worker has children."""
     place = {
-        "SHOP_BROKER": broker(redis),
+        "SHOP_BROKER": broker(redis) if queues == "redis" else request.getfixturevalue("rabbitmq").url,
+        "SHOP_BACKEND": broker(redis),
+        "SHOP_QUEUES": queues,
         "SHOP_TARRY": redis.url,
         "SHOP_NAME": name,
         "SHOP_RUNS": str(tmp_path / "runs"),
@@ -398,11 +447,28 @@ def shop(start: Start, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 WORKER = ("-A", "celery_shop", "worker", "--loglevel", "WARNING", "-c", "2", "--without-gossip", "--without-mingle")
+MORE_ON_RABBITMQ = [("quorum", "threads"), ("classic", "prefork"), ("classic", "threads")]
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize(
+    ("queues", "pool"),
+    [
+        ("redis", "prefork"),
+        ("redis", "threads"),
+        ("quorum", "prefork"),
+        *(pytest.param(*rest, marks=pytest.mark.long) for rest in MORE_ON_RABBITMQ),
+    ],
+    indirect=["queues"],
+)
 def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
-    start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str, pool: str
+    request: pytest.FixtureRequest,
+    start: Start,
+    shop: Any,
+    client: tarry.Client,
+    redis: ServerProcess,
+    name: str,
+    queues: str,
+    pool: str,
 ) -> None:
     from celery import chain, chord
 
@@ -413,18 +479,26 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
     chained = chain(shop.add.s(1, 2).set(countdown=TAKES_NO_TIME), shop.add.s(3).set(countdown=TAKES_NO_TIME))()
     both = chord([shop.add.si(1, 1).set(countdown=TAKES_NO_TIME)] * 2)(shop.add.s().set(countdown=TAKES_NO_TIME))
     far = [shop.close.apply_async([number], countdown=3600) for number in range(1000, 1020)]
+    revoked = shop.close.apply_async([500], countdown=3600)
+    revoked.revoke()
 
     first = start("celery", *WORKER, "--pool", pool)
     assert [retried.get(timeout=120), chained.get(timeout=120), both.get(timeout=120)] == ["done", 6, 4]
     until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
     assert topic.stats().delayed == 20
     assert shop.app.control.inspect(timeout=10, limit=1).scheduled() == {f"celery@{os.uname().nodename}": []}
-    until(lambda: redis.ask("HLEN", "unacked") == 0)  # nothing is in a worker's hands
+    if queues == "redis":  # nothing is in a worker's hands
+        until(lambda: redis.ask("HLEN", "unacked") == 0)
+    else:
+        rabbitmq: rabbitmqs.RabbitMQ = request.getfixturevalue("rabbitmq")
+        until(lambda: rabbitmq.count_messages(name) == 0)
     kill(first)
 
     second = start("celery", *WORKER, "--pool", pool)
     topic.reschedule_many([result.id for result in far], delay=0)
     assert [result.get(timeout=120) for result in far] == list(range(1000, 1020))
+    with pytest.raises(TaskRevokedError):
+        revoked.get(timeout=60)
     second.terminate()
     assert second.wait() == 0
     assert topic.stats().reserved == 0  # what was popped and not published was given back
