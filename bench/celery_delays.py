@@ -1,7 +1,8 @@
 """Celery's countdown, plain and with tarry, while workers are killed: `python -m bench.celery_delays`.
 
-2,000 tasks with countdowns of 1 s to 4 minutes and a visibility timeout of 60 s; a worker is killed with -9 every 45 s and another
-one started. Then the memory of a worker while 100,000 tasks wait. Takes about twelve minutes.
+2,000 tasks with countdowns of 1 s to 4 minutes; a prefork worker and one with threads, of which one is killed with -9 every 45 s
+and another one started. Redis with a visibility timeout of 60 s; RabbitMQ with classic and with quorum queues, if it is
+installed. All six at the same time, for seven minutes. Then the memory of a worker while 100,000 tasks wait: six workers at the same time.
 """
 
 from __future__ import annotations
@@ -15,126 +16,232 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from kombu import Exchange, Queue
+from kombu.transport.native_delayed_delivery import level_name
 
 import tarry.celery
-from tarry.connections.embedded.process import ServerProcess, launch
+from bench import rabbitmq
+from bench.zookeeper import free_port
+from tarry.connections.embedded.process import launch
 
 TASKS, LONGEST_S, KILL_EVERY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", usual)) for name, usual in (
     ("TASKS", 2000), ("LONGEST", 240), ("KILL_EVERY", 45), ("WAITING", 100_000)
 ))  # fmt: skip
 VISIBILITY_S = 60
+FILLED_WITHIN_S = 300
+POOLS = ("prefork", "threads")
+Place = dict[str, str]
+"""What a worker has to know, as environment variables."""
 
 
-def make_app(kind: str, url: str) -> Celery:
-    app = Celery("delays", broker=f"redis+socket://{url.removeprefix('unix://')}", set_as_current=False)
-    app.conf.broker_transport_options = {"visibility_timeout": VISIBILITY_S}
-    app.conf.task_ignore_result = True
-    app.conf.task_acks_late = True
-    if kind != "plain":
-        tarry.celery.install(app, url)
+def make_app(place: Place) -> Celery:
+    name = f"{place['DELAYS_BROKER']}-{place['DELAYS_KIND']}"
+    app = Celery("delays", broker=place["DELAYS_URL"], set_as_current=False)
+    app.conf.update(
+        task_default_queue=name,
+        control_exchange=name,
+        event_exchange=f"{name}-events",
+        task_ignore_result=True,
+        task_acks_late=True,
+        broker_connection_retry_on_startup=True,
+    )
+    if place["DELAYS_BROKER"] == "redis":
+        app.conf.broker_transport_options = {"visibility_timeout": int(place["DELAYS_VISIBILITY"])}
+    if place["DELAYS_BROKER"] == "quorum":
+        app.conf.task_queues = [
+            Queue(name, Exchange(name, type="topic"), name, queue_arguments={"x-queue-type": "quorum"})
+        ]
+    if place["DELAYS_KIND"] == "tarry":
+        tarry.celery.install(app, place["DELAYS_TARRY"])
 
     @app.task(name="delays.run", shared=False)
     def run(number: int, due: float) -> None:
-        with Path(os.environ["DELAYS_RUNS"]).open("a") as file:
+        with Path(place["DELAYS_RUNS"]).open("a") as file:
             file.write(json.dumps([number, due, time.time()]) + "\n")
 
     return app
 
 
-def measure(kind: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="tarry-", dir="/tmp") as folder:
-        redis = launch(Path(folder), socket=Path(folder) / "s", options=("--appendonly", "yes"))
-        try:
-            os.environ.update(DELAYS_KIND=kind, DELAYS_URL=redis.url, DELAYS_RUNS=f"{folder}/runs")
-            return {**under_kills(redis, Path(folder), kind), **memory(redis, Path(folder), kind)}
-        finally:
-            redis.stop()
+@contextmanager
+def places(visibility_s: int) -> Iterator[list[Place]]:
+    """Each broker, plain and with tarry: a Redis each, and one RabbitMQ."""
+    with ExitStack() as stack:
+
+        def new_folder() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarry-", dir="/tmp")))
+
+        def new_redis() -> str:
+            folder = new_folder()
+            redis = launch(folder, socket=folder / "s", options=("--appendonly", "yes"))
+            stack.callback(redis.stop)
+            return redis.url
+
+        urls = {"redis": ""}
+        if lacking := rabbitmq.missing():
+            print(f"Without RabbitMQ: needs {lacking}", file=sys.stderr)
+        else:
+            node = rabbitmq.RabbitMQ(new_folder(), [free_port() for _ in range(3)])
+            stack.callback(node.stop)
+            node.start()
+            urls |= {"classic": node.url, "quorum": node.url}
+        found: list[Place] = []
+        for broker in os.environ.get("DELAYS_BROKERS", " ".join(urls)).split():
+            url = urls[broker]
+            for kind in ("plain", "tarry"):
+                redis = new_redis()
+                found.append({
+                    "DELAYS_BROKER": broker,
+                    "DELAYS_KIND": kind,
+                    "DELAYS_URL": url or f"redis+socket://{redis.removeprefix('unix://')}",
+                    "DELAYS_TARRY": redis,
+                    "DELAYS_RUNS": str(new_folder() / "runs"),
+                    "DELAYS_VISIBILITY": str(visibility_s),
+                })  # fmt: skip
+        yield found
 
 
-def under_kills(redis: ServerProcess, folder: Path, kind: str) -> dict[str, Any]:
-    app, draw = make_app(kind, redis.url), random.Random(7)
-    workers = [start(folder), start(folder)]
+def under_kills(place: Place) -> dict[str, Any]:
+    app, draw = make_app(place), random.Random(7)
+    workers = [(pool, start(place, pool)) for pool in POOLS]
+    wait_for_workers(app, len(workers))
     run: Any = app.tasks["delays.run"]
     begin = time.time()
     for number in range(TASKS):
         countdown = draw.uniform(1, LONGEST_S)
         run.apply_async([number, time.time() + countdown], countdown=countdown)
+    sent = time.time() - begin
+    kills = 0
     while time.time() < begin + LONGEST_S + 2 * VISIBILITY_S:
         time.sleep(KILL_EVERY_S)
         if time.time() < begin + LONGEST_S:
-            end(workers.pop(0), signal.SIGKILL)
-            workers.append(start(folder))
-    for worker in workers:
-        end(worker, signal.SIGKILL)
+            pool, worker = workers.pop(0)
+            end(worker)
+            kills += 1
+            workers.append((pool, start(place, pool)))
+    for _, worker in workers:
+        end(worker)
+    left = left_in_broker(app, place)
     app.close()
-    runs = [json.loads(line) for line in (folder / "runs").read_text().splitlines()]
+    runs = [json.loads(line) for line in Path(place["DELAYS_RUNS"]).read_text().splitlines()]
     times, first = Counter(number for number, _, _ in runs), {}
     for number, due, at in runs:
         first.setdefault(number, at - due)
     late = sorted(first.values())
     return {
+        "workers killed": kills,
         "runs": len(runs),
         "run twice or more": sum(count > 1 for count in times.values()),
-        "lost": TASKS - len(times),
-        "early": sum(value < 0 for value in late),
+        "did not run": TASKS - len(times),
+        "messages left in the broker": left,
+        "early": sum(at < due for _, due, at in runs),
         "late p50, s": round(late[len(late) // 2], 3),
         "late p99, s": round(late[len(late) * 99 // 100], 3),
+        "late max, s": round(late[-1], 3),
+        "sent in, s": round(sent, 1),
     }
 
 
-def memory(redis: ServerProcess, folder: Path, kind: str) -> dict[str, Any]:
-    redis.ask("FLUSHALL")
-    app = make_app(kind, redis.url)
+def memory(place: Place) -> dict[str, Any]:
+    app = make_app(place)
     run: Any = app.tasks["delays.run"]
-    worker = start(folder)
+    worker = start(place, "prefork")
+    wait_for_workers(app, 1)
+    empty = resident_mb(worker)
+    begin = time.monotonic()
+    sent = 0
     with app.producer_or_acquire() as producer:
-        for number in range(WAITING):
-            run.apply_async([number, 0], countdown=86_400, producer=producer)
-    while kind == "plain" and int(redis.ask("LLEN", "celery") or 0):  # type: ignore[arg-type]
-        time.sleep(1)
-    time.sleep(5)
-    status = Path(f"/proc/{worker.pid}/status").read_text()
-    end(worker, signal.SIGKILL)
+        while sent < WAITING and time.monotonic() < begin + FILLED_WITHIN_S:
+            run.apply_async([sent, 0], countdown=86_400, producer=producer)
+            sent += 1
+    wait_until_idle(worker)
+    full = resident_mb(worker)
+    end(worker)
     app.close()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]
-    return {f"worker's memory with {WAITING:,} waiting, MB": int(resident) // 1024}
+    return {"waiting": sent, "worker's memory before, MB": empty, "worker's memory, MB": full}
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    words = (
-        "-A",
-        "bench.celery_delays:worker_app",
-        "worker",
-        "-c",
-        "2",
-        "--loglevel",
-        "ERROR",
-        "-n",
-        f"{random.random()}@here",
-    )
-    with (folder / "log").open("ab") as log:
+def left_in_broker(app: Celery, place: Place) -> int:
+    """The messages that no worker has acknowledged, after the last one was killed."""
+    name = app.conf.task_default_queue
+    with app.connection_for_read() as connection:
+        channel: Any = connection.default_channel
+        if place["DELAYS_BROKER"] == "redis":
+            return int(channel.client.llen(name)) + int(channel.client.hlen("unacked"))
+        names = [name]
+        if place["DELAYS_BROKER"] == "quorum":
+            names += [level_name(level) for level in range(28)]
+        time.sleep(10)  # until RabbitMQ has noticed that the workers are gone
+        return sum(channel.queue_declare(each, passive=True).message_count for each in names)
+
+
+def start(place: Place, pool: str) -> subprocess.Popen[bytes]:
+    words = ["-A", "bench.celery_delays:worker_app", "worker", "-c", "2", "--pool", pool, "--loglevel", "ERROR"]
+    words += ["-n", f"{random.random()}@here", "--without-gossip", "--without-mingle"]
+    with Path(place["DELAYS_RUNS"]).with_name("log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "celery", *words], stdout=log, stderr=log, start_new_session=True
+            [sys.executable, "-m", "celery", *words],
+            env={**os.environ, **place},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
 
 
-def end(worker: subprocess.Popen[bytes], how: int) -> None:
-    os.killpg(worker.pid, how)
+def end(worker: subprocess.Popen[bytes]) -> None:
+    os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
 
 
+def wait_for_workers(app: Celery, count: int) -> None:
+    control: Any = app.control
+    while len(control.ping(timeout=2)) < count:
+        pass
+
+
+def wait_until_idle(worker: subprocess.Popen[bytes]) -> None:
+    """Until it has taken whatever it takes: it uses less than 5% of a core for 5 s."""
+    while True:
+        before = cpu_s(worker)
+        time.sleep(5)
+        if cpu_s(worker) - before < 0.25:
+            return
+
+
+def cpu_s(worker: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(worker: subprocess.Popen[bytes]) -> int:
+    status = Path(f"/proc/{worker.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) // 1024
+
+
+def show(measure: Callable[[Place], dict[str, Any]], visibility_s: int) -> None:
+    with places(visibility_s) as all_places, ThreadPoolExecutor(len(all_places)) as side_by_side:
+        found = list(side_by_side.map(measure, all_places))
+    print("| | " + " | ".join(f"{place['DELAYS_BROKER']}, {place['DELAYS_KIND']}" for place in all_places) + " |")
+    print("|---" * (len(found) + 1) + "|")
+    for row in found[0]:
+        print(f"| {row} | " + " | ".join(f"{column[row]:,}" for column in found) + " |", flush=True)
+
+
 def main() -> None:
-    found = {kind: measure(kind) for kind in ("plain", "tarry")}
-    print("| | Celery alone | with tarry |\n|---|---|---|")
-    for row in found["plain"]:
-        print(f"| {row} | {found['plain'][row]:,} | {found['tarry'][row]:,} |")
+    which = sys.argv[1:] or ["kills", "memory"]
+    if "kills" in which:
+        show(under_kills, VISIBILITY_S)
+    if "memory" in which:
+        show(memory, 3600)  # a shorter one would deliver them again and again while the worker is filled
 
 
 if __name__ == "__main__":
     main()
 elif "DELAYS_KIND" in os.environ:
-    worker_app = make_app(os.environ["DELAYS_KIND"], os.environ["DELAYS_URL"])
+    worker_app = make_app({key: value for key, value in os.environ.items() if key.startswith("DELAYS_")})
