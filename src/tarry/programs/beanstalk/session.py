@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, Command
+from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tarry.programs.beanstalk.tubes import Tube, Tubes
     from tarry.verbs.jobs.models import JobInfo, State, StoredJob
 
+SECOND = timedelta(seconds=1)
 MARGIN_S = 1.0
 """The last part of a TTR, in which no other job is waited for."""
 MOST_WATCHED = 1000
@@ -54,22 +55,13 @@ CLOSE = b""
 """The answer that closes the connection."""
 
 
-@dataclass(slots=True)
-class TubeJob:
-    """A job that the connection has reserved, and when its TTR ends by the loop's clock."""
-
-    job: AsyncJob[Body]
-    tube: Tube
-    ends: float
-
-
 class Session:
     """The state of one connection, and its commands."""
 
     def __init__(self, server: BeanstalkServer, tubes: Tubes) -> None:
         self.used = DEFAULT
         self.watched: dict[str, None] = {DEFAULT: None}
-        self.reserved: dict[int, TubeJob] = {}
+        self.reserved = ReservedJobs()
         self.waiting = self.is_producer = self.is_worker = False
         self.half_closed = False
         """The client sends no more, so it waits for nothing."""
@@ -143,7 +135,7 @@ class Session:
         if self.half_closed:
             seconds = 0
         until = None if seconds is None else self._loop.time() + min(seconds, LONGEST_WAIT_S)
-        margin = self._next_deadline() - MARGIN_S
+        margin = self.reserved.first_deadline(self._loop.time()) - MARGIN_S
         while True:
             ends = margin if until is None else min(until, margin)
             wait = max(ends - self._loop.time(), 0.0)
@@ -197,13 +189,13 @@ class Session:
     async def _reserved(self, job: AsyncJob[Body], tube: Tube) -> bytes:
         unnumbered = self._hold(job, tube)
         number = await self._tubes.number_of(job.topic, job.id)
-        self.reserved[number] = self.reserved.pop(unnumbered)
+        self.reserved.rename(unnumbered, number)
         return _with_body(b"RESERVED", number, job)
 
     def _hold(self, job: AsyncJob[Body], tube: Tube) -> int:
         """Notes a reserved job whose number is not known yet, under a key that is no number of a job."""
         key = -id(job)
-        self.reserved[key] = TubeJob(job, tube, self._loop.time() + job.ttr / timedelta(seconds=1))
+        self.reserved[key] = TubeJob(job, tube, self._loop.time() + job.ttr / SECOND)
         return key
 
     async def _delete(self, number: int) -> bytes:
@@ -212,7 +204,7 @@ class Session:
         A ready job is popped, so that no other consumer gets it meanwhile. A delayed or buried one is not: a crash in between
         would hand it out.
         """
-        mine = self.reserved.pop(number, None)
+        mine = self.reserved.pop(number)
         if mine is not None:
             with suppress(StaleReceipt):
                 await _finish(mine.job, mine.tube)
@@ -248,38 +240,28 @@ class Session:
         return await self._on_mine(number, bury)
 
     async def _touch(self, number: int) -> bytes:
-        mine = self._mine(number)
+        mine = self.reserved.get(number)
         if mine is None:
             return NOT_FOUND
         try:
             await mine.tube.touch(mine.job)
         except StaleReceipt:
-            self.reserved.pop(number, None)
+            self.reserved.pop(number)
             return NOT_FOUND
-        mine.ends = self._loop.time() + mine.job.ttr / timedelta(seconds=1)
+        self.reserved.renew(number, self._loop.time() + mine.job.ttr / SECOND)
         return b"TOUCHED\r\n"
 
     async def _on_mine(self, number: int, act: Callable[[AsyncJob[Body], Tube], Awaitable[bytes]]) -> bytes:
         """Settles a job that is reserved here."""
-        mine = self._mine(number)
+        mine = self.reserved.get(number)
         if mine is None:
             return NOT_FOUND
         try:
             answer = await act(mine.job, mine.tube)
         except StaleReceipt:
             answer = NOT_FOUND
-        self.reserved.pop(number, None)
+        self.reserved.pop(number)
         return answer
-
-    def _mine(self, number: int) -> TubeJob | None:
-        return self.reserved.get(number)
-
-    def _next_deadline(self) -> float:
-        """When the first TTR of a reserved job ends. Forgets those that are over."""
-        now = self._loop.time()
-        for number in [number for number, mine in self.reserved.items() if mine.ends <= now]:
-            del self.reserved[number]
-        return min((mine.ends for mine in self.reserved.values()), default=float("inf"))
 
     async def _pop_by_id(
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
@@ -289,7 +271,7 @@ class Session:
 
     async def give_back(self) -> None:
         """Gives back all reserved jobs, as if they had not been handed out."""
-        mine, self.reserved = list(self.reserved.values()), {}
+        mine = self.reserved.take_all()
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]
             jobs = [one.job for one in held]

@@ -12,8 +12,8 @@ process remembers it, for the last 10,000 such jobs.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 from zlib import crc32
 
@@ -29,6 +29,8 @@ HASH_BITS = 12
 BLOCK = 1000
 """How many numbers a process takes at a time."""
 MOST_ALIASES = 10_000
+MOST_RECENT = 4
+"""How many tubes of one hash a process remembers; the server's list has the others."""
 T = TypeVar("T")
 Tube = AsyncTopic[Body]
 Act = Callable[[Tube, str], Awaitable[T | None]]
@@ -40,7 +42,8 @@ class Tubes:
     def __init__(self, clients: NamespaceClients, namespace: str) -> None:
         self.namespace = namespace
         self._clients = clients
-        self._by_hash: defaultdict[int, dict[str, None]] = defaultdict(dict)
+        self._recent: dict[int, list[str]] = {}
+        """The tubes that jobs were last put into, by hash."""
         self._next, self._end = 1, 0
         self._refilling: asyncio.Future[int] | None = None
         self._aliases: OrderedDict[int, tuple[str, str]] = OrderedDict()
@@ -52,10 +55,14 @@ class Tubes:
 
     async def names(self) -> list[str]:
         """The names of all topics that can be tubes. A hint: a tube without jobs stays in it."""
-        found = [name for name in await self._clients[self.namespace].topics() if is_tube(name)]
-        for name in found:
-            self._by_hash[_hash_of(name)][name] = None
-        return found
+        return [name for name in await self._clients[self.namespace].topics() if is_tube(name)]
+
+    def _note_recent(self, hash: int, name: str) -> None:
+        recent = self._recent.get(hash)
+        if recent is None:
+            self._recent[hash] = [name]
+        elif name not in recent:
+            self._recent[hash] = [name, *recent[: MOST_RECENT - 1]]
 
     # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,8 +75,9 @@ class Tubes:
                 self._refilling.add_done_callback(self._refill)
             await asyncio.shield(self._refilling)
         number, self._next = self._next, self._next + 1
-        self._by_hash[_hash_of(tube)][tube] = None
-        return number << HASH_BITS | _hash_of(tube)
+        hash = _hash_of(tube)
+        self._note_recent(hash, tube)
+        return number << HASH_BITS | hash
 
     def _refill(self, last: asyncio.Future[int]) -> None:
         if not last.cancelled() and last.exception() is None:
@@ -98,16 +106,20 @@ class Tubes:
         alias = self._aliases.get(number)
         if alias is not None:
             return await act(self.tube(alias[0]), alias[1])
-        tried: set[str] = set()
-        for refreshed in (False, True):
-            if refreshed:
-                await self.names()
-            for name in list(self._by_hash[number & ((1 << HASH_BITS) - 1)]):
-                if name not in tried:
-                    tried.add(name)
-                    found = await act(self.tube(name), str(number))
-                    if found is not None:
-                        return found
+        hash = number & ((1 << HASH_BITS) - 1)
+        recent = self._recent.get(hash, [])
+        found = await self._first_of(recent, number, act)
+        if found is not None:
+            return found
+        others = [name for name in await self.names() if _hash_of(name) == hash and name not in recent]
+        return await self._first_of(others, number, act)
+
+    async def _first_of(self, names: Sequence[str], number: int, act: Act[T]) -> T | None:
+        for name in names:
+            found = await act(self.tube(name), str(number))
+            if found is not None:
+                self._note_recent(_hash_of(name), name)
+                return found
         return None
 
 
