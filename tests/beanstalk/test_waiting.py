@@ -13,6 +13,7 @@ import pytest
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry.clients.awaited.topic import pop_first
+from tarry.connections.embedded.process import ServerProcess
 from tarry.programs.beanstalk import session
 from until import until
 
@@ -111,6 +112,30 @@ def test_pipelined_commands_are_answered_in_order(connect: Connect) -> None:
     assert [client.reply() for _ in range(500)] == [
         b"RESERVED %s %d\r\n%d\r\n" % (number, len(str(n)), n) for n, number in enumerate(numbers)
     ]
+
+
+def test_puts_and_deletes_that_arrive_together_are_sent_to_the_server_together(
+    own_server: Callable[..., ServerProcess],
+) -> None:
+    server, count = own_server(), 60
+    with speaking(server.url, "together") as there:
+        client = there.connect()
+        client.put(b"tea")
+        reads = reads_of(server)
+        client.send(b"put 0 0 60 3\r\ntea\r\n" * count)
+        numbers = [client.reply().split()[1] for _ in range(count)]
+        assert reads_of(server) - reads < count / 2
+        client(b"reserve")
+        reads = reads_of(server)
+        client.send(b"".join(b"delete %s\r\n" % number for number in numbers))
+        assert [client.reply() for _ in range(count)] == [b"DELETED\r\n"] * count
+        assert reads_of(server) - reads < 3 * count / 2  # each is looked up, and then popped and finished
+
+
+def reads_of(server: ServerProcess) -> int:
+    """How often the server has read from a connection so far."""
+    text: str = server.ask("INFO", "stats").decode()
+    return int(text.split("total_reads_processed:")[1].split()[0])
 
 
 def test_two_processes_serve_one_namespace(service: Beanstalk, connect: Connect) -> None:

@@ -1,7 +1,8 @@
 """One connection: bytes become commands, which are performed one after the other; their replies go out in the same order.
+Puts that have arrived together, or deletes, go to the server in one pipeline.
 
-An idle connection is a socket and a few small objects. A task exists only while a command runs. At most one command and the
-bytes behind it are held: a client that sends faster is read no further, and one that reads no replies gets no more commands
+An idle connection is a socket and a few small objects. A task exists only while a command runs. At most one read beyond the
+commands that run is held: a client that sends faster is read no further, and one that reads no replies gets no more commands
 performed.
 """
 
@@ -24,9 +25,13 @@ CRLF = b"\r\n"
 READ_AHEAD = 1 << 16
 """Bytes that are read beyond the command that runs."""
 INTERNAL_ERROR = b"INTERNAL_ERROR\r\n"
+TOGETHER, MOST_TOGETHER = frozenset({"put", "delete"}), 64
+"""Which commands, pipelined by a client, go to the server in one pipeline, and how many: none of them depends on the one before."""
 TOO_LONG = b"..."
 """A line that is too long; its bytes are forgotten."""
 JOB_TOO_BIG, EXPECTED_CRLF = b"JOB_TOO_BIG\r\n", b"EXPECTED_CRLF\r\n"
+Found = tuple[Command | bytes, bytes]
+"""A command and its body, or the reply to what is no command."""
 
 
 class Connection(asyncio.Protocol):
@@ -40,6 +45,8 @@ class Connection(asyncio.Protocol):
         """The token of its ``auth`` command."""
         self._server = server
         self._buffer = bytearray()
+        self.admission = asyncio.Lock()
+        """Commands wait for a token's limits one after the other."""
         self._put: Command | None = None
         """A ``put`` whose body has not arrived."""
         self._skip = 0
@@ -98,19 +105,25 @@ class Connection(asyncio.Protocol):
         if first is not None:
             self._task = asyncio.ensure_future(self._perform_all(first))
 
-    async def _perform_all(self, first: tuple[Command | bytes, bytes]) -> None:
-        found: tuple[Command | bytes, bytes] | None = first
+    async def _perform_all(self, first: Found) -> None:
+        found: Found | None = first
         try:
             while found is not None and not self.transport.is_closing():
                 command, body = found
-                reply = command if isinstance(command, bytes) else await self._perform(command, body)
+                if isinstance(command, bytes):
+                    reply, found = command, None
+                elif command.name in TOGETHER:
+                    batch, found = self._batch(command, body)
+                    reply = b"".join(await asyncio.gather(*[self._perform(*one) for one in batch]))
+                else:
+                    reply, found = await self._perform(command, body), None
                 if reply is CLOSE:
                     self.transport.close()
                     return
                 self.transport.write(reply)
                 if not self._writable.is_set():
                     await self._writable.wait()
-                found = self._next()
+                found = found or self._next()
         finally:
             self._task = None
         if self._ended:
@@ -118,6 +131,16 @@ class Connection(asyncio.Protocol):
         elif self._reading_paused:
             self._reading_paused = False
             self.transport.resume_reading()
+
+    def _batch(self, command: Command, body: bytes) -> tuple[list[tuple[Command, bytes]], Found | None]:
+        """The commands of one kind that have arrived, and the one behind them."""
+        batch = [(command, body)]
+        while (found := self._next()) is not None:
+            following, body = found
+            if isinstance(following, bytes) or following.name != command.name or len(batch) == MOST_TOGETHER:
+                return batch, found
+            batch.append((following, body))
+        return batch, None
 
     async def _perform(self, command: Command, body: bytes) -> bytes:
         if command.name == "quit":
@@ -135,7 +158,7 @@ class Connection(asyncio.Protocol):
 
     # ── framing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _next(self) -> tuple[Command | bytes, bytes] | None:
+    def _next(self) -> Found | None:
         """The next complete command and its body, or a reply to what is none; ``None`` until more arrives."""
         if self._skip:
             skipped = min(self._skip, len(self._buffer))
@@ -182,7 +205,7 @@ class Connection(asyncio.Protocol):
         self._in_long_line = False
         return line
 
-    def _next_body(self, put: Command) -> tuple[Command | bytes, bytes] | None:
+    def _next_body(self, put: Command) -> Found | None:
         if len(self._buffer) < put.size + len(CRLF):
             return None
         body = bytes(self._buffer[: put.size])

@@ -83,6 +83,7 @@ class BeanstalkServer:
         self._tubes: dict[str, Tubes] = {}
         self._giving_back: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Server | None = None
+        self._counters: dict[tuple[str, bytes], CounterMetric] = {}
         self._replies = CounterMetric(
             "tarry_beanstalk_commands",
             "Commands of beanstalkd's protocol, by the first word of the reply.",
@@ -208,7 +209,11 @@ class BeanstalkServer:
     def count(self, command: str, reply: bytes) -> None:
         """Counts a command that was performed."""
         self.commands[command] += 1
-        self._replies.labels(command, reply.split(None, 1)[0].decode() if reply is not CLOSE else "closed").inc()
+        word = reply.split(None, 1)[0] if reply is not CLOSE else b"closed"
+        counter = self._counters.get((command, word))
+        if counter is None:
+            counter = self._counters[command, word] = self._replies.labels(command, word.decode())
+        counter.inc()
 
     @property
     def needs_token(self) -> bool:
@@ -248,6 +253,10 @@ class BeanstalkServer:
             if self.needs_token or connection.session is None:
                 raise NoToken
             return
+        async with connection.admission:
+            await self._authorize_by_token(connection, name)
+
+    async def _authorize_by_token(self, connection: Connection, name: str) -> None:
         credential = await self._credential(connection)
         scopes = _SCOPES.get(name)
         if scopes is not None and scopes.isdisjoint(credential.token.record.scopes):

@@ -156,16 +156,16 @@ class Authorizer:
         if self.settings.tokens or not self.settings.tokens_later:
             return
         found = await self._tables()
-        if (
-            any(table.credentials for table in found) and not self.settings.tokens
-        ):  # no other request has found it meanwhile
+        if any([table.credentials for table in found]) and not self.settings.tokens:  # another request may have found it
             self._on_first_token()
 
     async def _tables(self) -> list[TokenTable]:
         """The tables of all namespaces, refreshed where they are too old."""
         found = list[TokenTable]()
         for namespace in self._clients.namespaces:
-            table = self._token_tables.setdefault(namespace, TokenTable())
+            table = self._token_tables.get(namespace)
+            if table is None:
+                table = self._token_tables[namespace] = TokenTable()
             if time.monotonic() - table.checked_at > TRUST_TOKENS_FOR_S:
                 await self._refresh_once(namespace, table)
             found.append(table)
