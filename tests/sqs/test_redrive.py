@@ -21,9 +21,9 @@ def dead(sqs: Any, queue: str) -> str:
     return url
 
 
-def redrive(sqs: Any, queue: str, dead: str) -> None:
+def redrive(sqs: Any, queue: str, dead: str, most: int = 1) -> None:
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "1"})
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": str(most)})
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy})
 
 
@@ -46,6 +46,18 @@ def test_a_queue_is_not_its_own_dead_letter_queue(sqs: Any, queue: str) -> None:
     policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "1"})
     code = refused(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"RedrivePolicy": policy})
     assert code == "InvalidParameterValue"
+
+
+def test_two_queues_may_be_each_others_dead_letter_queues(sqs: Any, queue: str, dead: str) -> None:
+    redrive(sqs, dead, queue)
+    sent = sqs.send_message(QueueUrl=queue, MessageBody="poison")
+    for here, there in [(queue, dead), (dead, queue)] * 2:
+        fail(sqs, here)  # one receive moves it once: it does not travel on by itself
+        (moved,) = receive(sqs, there, AttributeNames=["All"], VisibilityTimeout=1)
+        assert (moved["MessageId"], moved["Body"]) == (sent["MessageId"], "poison")
+        assert moved["Attributes"]["DeadLetterQueueSourceArn"].rpartition(":")[2] == here.rpartition("/")[2]
+        sqs.change_message_visibility(QueueUrl=there, ReceiptHandle=moved["ReceiptHandle"], VisibilityTimeout=0)
+        redrive(sqs, there, here, most=2)  # the receive above counted
 
 
 def test_a_job_under_an_id_that_the_dead_letter_queue_has_is_moved_too(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
@@ -512,15 +513,22 @@ async def _change(call: Call, queue: Queue, params: Visibility) -> None:
 
 
 async def _each(params: Entries, act: Callable[[Any], Awaitable[None]]) -> Answer:
-    """Performs the entries of a batch one after the other; one that fails stops no other."""
-    done, failed = list[Answer](), list[Answer]()
-    for id, given in _entries(params):
+    """Performs the entries of a batch at the same time; one that fails stops no other."""
+
+    async def fault_in(given: Any) -> SqsError | None:
         try:
             await act(given)
-            done.append({"Id": id})
         except (SqsError, BadInput) as fault:
-            failed.append(fault_of(fault).entry(id))
-    return {"Successful": done, "Failed": failed}
+            return fault_of(fault)
+        return None
+
+    entries = _entries(params)
+    faults = await asyncio.gather(*[fault_in(given) for _, given in entries])
+    found = [(id, fault) for (id, _), fault in zip(entries, faults, strict=True)]
+    return {
+        "Successful": [{"Id": id} for id, fault in found if fault is None],
+        "Failed": [fault.entry(id) for id, fault in found if fault is not None],
+    }
 
 
 KNOWN_ATTRIBUTES = frozenset(
