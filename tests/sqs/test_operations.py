@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import botocore.exceptions
 import pytest
 
-from service.running_service import Served
+from service.running_service import Served, serve
+from sqs.conftest import boto
+from tarry.clients.awaited.client import AsyncClient
+from tarry.connections.embedded.process import ServerProcess
+from tarry.programs.service.dialects.sqs.queues import NEVER, REGISTRY
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.verbs.codecs import JSON
+from tarry.verbs.jobs.options import NewJob
 
 YEAR = 365 * 86_400
 
@@ -66,6 +74,38 @@ def test_queues_are_created_found_listed_and_deleted(sqs: Any, queue: str) -> No
         sqs.get_queue_url(QueueName="others")
     assert refused(sqs.send_message, QueueUrl=other, MessageBody="x") == "AWS.SimpleQueueService.NonExistentQueue"
     assert receive(sqs, sqs.create_queue(QueueName="others")["QueueUrl"]) == []
+
+
+def test_queues_are_listed_page_by_page_and_no_more_is_read(
+    own_server: Callable[..., ServerProcess], namespace: str
+) -> None:
+    server = own_server()
+    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
+    with serve(lambda name: AsyncClient(server.url, namespace=name), settings) as served:
+        sqs = boto(served.url)
+        names = ["a-", "a-0", "b", "b-", "b-0", "b-1", "b0", "c"]
+        for name in names:
+            sqs.create_queue(QueueName=name)
+        registry = served.app.clients.topic(namespace, REGISTRY)
+        many = [NewJob((b'{"attributes":{}}', JSON), id=f"z{number:04}", at=NEVER) for number in range(2500)]
+        for begin in range(0, 2500, 1000):
+            served.run(registry.add_many(many[begin : begin + 1000]))
+        for prefix in ("a-", "b", "b-", "b-1", "c", "d", "-"):
+            pages = sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix, PaginationConfig={"PageSize": 2})
+            found = [url.rpartition("/")[2] for page in pages for url in page.get("QueueUrls", [])]
+            assert found == [name for name in names if name.startswith(prefix)]
+        pages = sqs.get_paginator("list_queues").paginate(PaginationConfig={"PageSize": 1000})
+        assert sum(len(page["QueueUrls"]) for page in pages) == len(names) + 2500
+        reads = jobs_read(server)
+        assert len(sqs.list_queues(QueueNamePrefix="b", MaxResults=3)["QueueUrls"]) == 3
+        assert jobs_read(server) - reads < 50
+        sqs.close()
+
+
+def jobs_read(server: ServerProcess) -> int:
+    """How many fields of hashes the server has read."""
+    (line,) = [line for line in server.ask("INFO", "commandstats").decode().splitlines() if "cmdstat_hget:" in line]
+    return int(line.split("calls=")[1].split(",")[0])
 
 
 def test_attributes_and_tags_are_kept(sqs: Any, queue: str) -> None:

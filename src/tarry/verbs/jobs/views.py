@@ -121,6 +121,11 @@ def _position(row: list[Any]) -> tuple[int, bytes]:
     return row[2], row[0]
 
 
+def cursor_after(due: datetime, id: str) -> str:
+    """The cursor of a page of delayed jobs that begins behind this one, whether it is there or not."""
+    return _write_cursor(0, moment_us(due, "due"), id.encode())
+
+
 def _write_cursor(index: int, at: int | None, id: bytes) -> str:
     return urlsafe_b64encode(json.dumps([index, at, id.decode()]).encode()).decode()
 

@@ -28,6 +28,7 @@ from tarry.programs.service.dialects.sqs.queues import (
     Queues,
     checked_attributes,
     checked_tags,
+    is_name,
 )
 from tarry.verbs.jobs.options import NewJob
 from tarry.verbs.jobs.records import LONGEST_HEADERS
@@ -208,25 +209,33 @@ async def get_queue_url(call: Call, params: QueueName) -> Answer:
 
 
 async def list_queues(call: Call, params: PageOfQueues) -> Answer:
-    found = [queue for queue in await call.queues.all() if queue.name.startswith(params.queue_name_prefix)]
-    return _page(call, found, params, "QueueUrls")
+    prefix = params.queue_name_prefix
+    if prefix and not is_name(prefix):
+        return {}
+    return await _page(call, params, "QueueUrls", prefix)
 
 
 async def list_dead_letter_source_queues(call: Call, params: PageOfQueues) -> Answer:
     target = (await call.queue(params)).name
-    found = [queue for queue in await call.queues.all() if queue.redrive is not None and queue.redrive.name == target]
-    return {"queueUrls": [], **_page(call, found, params, "queueUrls")}
+
+    def is_source(queue: Queue) -> bool:
+        return queue.redrive is not None and queue.redrive.name == target
+
+    return {"queueUrls": [], **await _page(call, params, "queueUrls", "", is_source)}
 
 
-def _page(call: Call, queues: Sequence[Queue], params: PageOfQueues, name: str) -> Answer:
+async def _page(
+    call: Call, params: PageOfQueues, name: str, prefix: str, is_wanted: Callable[[Queue], bool] = lambda _: True
+) -> Answer:
     try:
         after = urlsafe_b64decode(params.next_token.encode("ascii")).decode() if params.next_token else ""
     except ValueError:
         raise invalid("NextToken", params.next_token, "It is not one that was answered.") from None
-    rest = [queue for queue in queues if queue.name > after]
-    page = rest[: params.max_results or MOST_LISTED]
+    most = params.max_results or MOST_LISTED
+    found = await call.queues.some(most + 1, after, prefix, is_wanted)
+    page = found[:most]
     answer: Answer = {name: [call.url(queue) for queue in page]} if page else {}
-    if params.max_results and len(rest) > len(page):
+    if params.max_results and len(found) > len(page):
         answer["NextToken"] = urlsafe_b64encode(page[-1].name.encode()).decode()
     return answer
 

@@ -18,6 +18,7 @@ from tarry.errors import BodyError, JobExists
 from tarry.programs.service.dialects.sqs.faults import SqsError, invalid, unknown_queue
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.jobs.views import cursor_after
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
@@ -30,6 +31,7 @@ NEVER = datetime(9999, 1, 1, tzinfo=timezone.utc)
 MOST_TRIES = 20
 """How often a change is tried again because another one came between."""
 MOST_TAGS = 50
+LARGEST_PAGE = 1000
 LONGEST_DELAY_S = 2**31 - 1
 MOST_BYTES = 1 << 20
 _NAME = re.compile("[A-Za-z0-9_-]{1,80}")
@@ -103,8 +105,12 @@ class Queue:
         }
 
 
+def is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise SqsError(
             "InvalidParameterValue",
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
@@ -121,7 +127,7 @@ class Queues:
 
     async def find(self, name: str) -> Queue | None:
         """A queue by its name, never from a replica."""
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             return None
         (job,) = await self._topic.engine.run(self._topic.verbs.get([name]))
         return None if job is None else self._queue_of(job)
@@ -132,15 +138,21 @@ class Queues:
             raise unknown_queue()
         return queue
 
-    async def all(self) -> list[Queue]:
-        """All queues, by name."""
-        found, cursor = list[Queue](), None
+    async def some(
+        self, most: int, after: str, prefix: str = "", is_wanted: Callable[[Queue], bool] = lambda _: True
+    ) -> list[Queue]:
+        """Up to ``most`` queues whose names are behind ``after``, by name. Reads no more of them than it has to."""
+        found = list[Queue]()
+        begin = max(after, _before(prefix))
+        cursor = cursor_after(NEVER, begin) if begin else None
         while True:
-            page = await self._topic.engine.run(self._topic.verbs.list("delayed", None, None, 1000, cursor))
-            found += [queue for job in page.jobs if (queue := self._queue_of(job)) is not None]
+            limit = min(most - len(found), LARGEST_PAGE)
+            page = await self._topic.engine.run(self._topic.verbs.list("delayed", None, None, limit, cursor))
+            queues = [queue for job in page.jobs if (queue := self._queue_of(job)) is not None]
+            found += [queue for queue in queues if queue.name.startswith(prefix) and is_wanted(queue)]
             cursor = page.cursor
-            if cursor is None:
-                return sorted(found, key=lambda queue: queue.name)
+            if cursor is None or len(found) == most or (queues and not queues[-1].name.startswith(prefix)):
+                return found
 
     async def create(self, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> Queue:
         """Creates a queue, or finds the one that has these attributes. Raises ``SqsError``."""
@@ -209,6 +221,11 @@ class Queues:
             return None
         created = stored.created or seconds
         return Queue(job.id, self._request.namespace, stored.attributes, stored.tags, created, seconds, nonce)
+
+
+def _before(prefix: str) -> str:
+    """What comes before all names with this prefix, and behind all others that do."""
+    return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + "\x7f"
 
 
 def _busy() -> SqsError:
