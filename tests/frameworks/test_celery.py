@@ -369,6 +369,29 @@ def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(
     app.close()
 
 
+@pytest.mark.parametrize("installed", [False, True], ids=["Celery alone", "with tarry"])
+def test_a_result_backend_that_is_away_refuses_a_task_unless_it_ignores_its_result(
+    redis: ServerProcess, name: str, installed: bool
+) -> None:
+    app = Celery("shop", broker=broker(redis), backend="redis://127.0.0.1:1/0", set_as_current=False)
+    app.conf.update(
+        task_default_queue=name,
+        result_backend_transport_options={"retry_policy": {"max_retries": 1, "interval_start": 0}},
+    )
+    if installed:
+        tarry.celery.install(app, redis.url, namespace=name)
+    app.send_task("shop.close", [7], countdown=3600, ignore_result=True)
+    with pytest.raises(RuntimeError, match="Celery result store"):
+        app.send_task("shop.close", [7], countdown=3600)
+    app.close()
+
+
+def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
+    code = "import sys, tarry, tarry.programs.cli, tarry.programs.service.app, tarry.programs.worker.process\n"
+    code += "print([name for name in sys.modules if name.split('.')[0] in ('celery', 'kombu') or 'tarry.celery' in name])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
 def test_an_app_without_tarry_is_refused_with_a_message() -> None:
     with pytest.raises(BadInput, match=r"call tarry\.celery\.install"):
         tarry.celery.waiting_tasks(Celery("other", set_as_current=False))
@@ -486,7 +509,9 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
     assert [retried.get(timeout=120), chained.get(timeout=120), both.get(timeout=120)] == ["done", 6, 4]
     until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
     assert topic.stats().delayed == 20
-    assert shop.app.control.inspect(timeout=10, limit=1).scheduled() == {f"celery@{os.uname().nodename}": []}
+    inspected = shop.app.control.inspect(timeout=10, limit=1)
+    assert list(inspected.scheduled().values()) == [[]]
+    assert [each["prefetch_count"] for each in inspected.stats().values()] == [2]  # as for tasks without a countdown
     if queues == "redis":  # nothing is in a worker's hands
         until(lambda: redis.ask("HLEN", "unacked") == 0)
     else:
