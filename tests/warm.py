@@ -107,11 +107,11 @@ def main(address: str) -> int:
     from typer.main import get_command
 
     from tarry.programs import cli
-    from tarry.programs.cli import app
+    from tarry.programs.cli import app, commands
 
     for module in IMPORTED:
         import_module(module)
-    app.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+    commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)

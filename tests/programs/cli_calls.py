@@ -11,9 +11,9 @@ import sys
 from typer.main import get_command
 
 from tarry.programs import cli
-from tarry.programs.cli import app
+from tarry.programs.cli import app, commands
 
-app.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 
 
 def call_tarry(words: str) -> tuple[int, str]:

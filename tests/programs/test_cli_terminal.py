@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -147,6 +149,26 @@ def test_help_has_every_command_in_one_section(cli: Cli) -> None:
     places = [said.index(f"\n{title}:\n") for title in SECTIONS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in said for name in named)
+
+
+ALONE = """
+import os, sys
+from tarry.programs.cli.commands import MODULES, app, load_commands
+for module, names in MODULES.items():
+    if not os.fork():
+        load_commands(["--url", "stats", names.split()[-1], "--help"])
+        found = {one.name for one in (*app.registered_commands, *app.registered_groups)}
+        os._exit(not set(names.split()) <= found or "tarry.programs.cli.app" in sys.modules)
+print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in MODULES])
+"""
+
+
+def test_each_command_is_imported_alone() -> None:
+    """The module that ``commands.MODULES`` names has it."""
+    from tarry.programs.cli.commands import MODULES
+
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{[0] * len(MODULES)}\n", "")
 
 
 def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli) -> None:

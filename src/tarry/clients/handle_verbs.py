@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from tarry.core.requests import Operation
 from tarry.errors import BadInput
-from tarry.values.durations import Duration
-from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.context import QueueContext
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
-from tarry.verbs.jobs.by_id import ByIdVerb
-from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
-from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.verbs.jobs.settings import TopicSettings
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
-from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
     from tarry.clients.schedule_verbs import Schedule, Timing
+    from tarry.core.requests import Operation
+    from tarry.values.durations import Duration
+    from tarry.values.keys import QueueKeys
+    from tarry.verbs.delayed.context import QueueContext
+    from tarry.verbs.delayed.stats import QueueStats
+    from tarry.verbs.delayed.transfer import SetAside
+    from tarry.verbs.jobs.by_id import ByIdVerb
+    from tarry.verbs.jobs.context import TopicContext
+    from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
+    from tarry.verbs.jobs.options import JobOptions, NewJob
+    from tarry.verbs.jobs.settings import TopicSettings
+    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+    from tarry.verbs.jobs.topic import TopicVerbs
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -81,6 +82,8 @@ class HasTopicVerbs(Protocol[T]):
 
 def server_verbs(topic: HasTopicVerbs[T]) -> TopicVerbs[T]:
     """The verbs of a topic as scripts. Raises ``BadInput`` for a topic of a service's client."""
+    from tarry.verbs.jobs.topic import TopicVerbs
+
     if not isinstance(topic.verbs, TopicVerbs):
         raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
     return topic.verbs

@@ -54,11 +54,10 @@ def run() -> int:
             except ImportError:
                 raise MissingExtra(MISSING_EXTRA) from None
             del _rich, _typer
-            from tarry.programs.cli.app import app
-            from tarry.programs.cli.commands import load_extensions
+            from tarry.programs.cli import commands
 
-            load_extensions(sys.argv[1:])
-        app()
+            commands.load_commands(sys.argv[1:])
+        commands.app()
         return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

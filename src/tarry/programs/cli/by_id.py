@@ -27,7 +27,6 @@ from tarry.programs.cli.selection import (
     topic_for,
 )
 from tarry.programs.cli.session import CommandSession, dumps
-from tarry.verbs.jobs.views import page_args
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo, State
@@ -149,6 +148,8 @@ def _list(
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died. On a terminal as a table, with task, body and error."""
+    from tarry.verbs.jobs.views import page_args
+
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     page_args(cast("State | None", state), after, before, 1, None)  # bad options are refused before an unknown topic
     handle, cursor, left = session.known_topic(topic), None, limit

@@ -4,7 +4,7 @@
     def kick(session: CommandSession, topic: TopicName, ids: Ids) -> None:
         "Makes dead jobs ready again."      (the docstring is the help)
 
-Name a new module of commands in ``app.py``.
+Name a new command in ``MODULES`` and ``SECTIONS``, a new module in ``app.py`` too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tarry.errors import TarryError
 from tarry.programs.cli import completion
@@ -32,9 +33,71 @@ SECTIONS = {
     "Queues, maps and locks, also shared with Java": "delayed-queue move-to-topic map-cache lock guarded-queue",
 }
 """The commands as ``--help`` groups them. A command of another package, such as ``celery-relay``, is below Others."""
+MODULES = {
+    "jobs": "add pop finish touch release bury",
+    "by_id": "get list delete kick reschedule release-holder",
+    "topics": "stats check purge pause resume configure limit",
+    "doctor": "doctor",
+    "top": "histogram top demo demo-worker",
+    "workers": "workers",
+    "worker": "worker",
+    "schedules": "schedule",
+    "migration": "migrate",
+    "queues": "delayed-queue move-to-topic",
+    "maps": "map-cache",
+    "locks": "lock",
+    "guarded": "guarded-queue",
+    "serve": "serve",
+    "tokens": "token",
+}
+"""The module of each command: a call imports only the one that it needs."""
 
 
-class SectionedGroup(TyperGroup):
+class PlainText:
+    """Passes text on as it is. Typer would import pydantic to do that, which takes longer than all else that most calls do."""
+
+    def coerce(self, value: Any, param: Any, ctx: typer.Context) -> Any:
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        kind = param.type_descriptor.annotation
+        if kind is str and _is_utf8(value):
+            return value
+        if kind == list[str] and not isinstance(value, str) and all(map(_is_utf8, value)):
+            return list(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _is_utf8(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _pass_text_on(parameters: Sequence[Any]) -> None:
+    for parameter in parameters:
+        parameter._runtime_param = PlainText()  # older versions of Typer ignore it
+
+
+class PlainCommand(TyperCommand):
+    """A command whose text parameters need no pydantic."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _pass_text_on(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+class PlainGroup(TyperGroup):
+    """A group whose text parameters need no pydantic."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _pass_text_on(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+class SectionedGroup(PlainGroup):
     """The commands in sections: thirty in one list are read by nobody."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # typer gives it
@@ -111,6 +174,9 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids."
 Receipt = Annotated[int, typer.Argument(metavar="RECEIPT", help="The receipt that pop answered.", show_default=False)]
 
 
+OPTIONS_WITH_A_VALUE = ("--url", "--namespace", "--patience")
+
+
 @app.callback()
 def global_options(
     context: typer.Context,
@@ -123,22 +189,34 @@ def global_options(
     context.obj = (url, namespace, json, patience)
 
 
-def load_extensions(arguments: Sequence[str]) -> None:
-    """Loads the commands of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
-
-    The search takes a moment, so it is done only if no word is one of this package's own commands.
+def load_commands(arguments: Sequence[str]) -> None:
+    """Imports the command that the arguments name. If they name none of this package's own (``--help``, completion, a mistake),
+    imports all, and those of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
     """
-    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
-    if own.isdisjoint(arguments):
-        from importlib.metadata import entry_points
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--version":
+            return
+        if word in OPTIONS_WITH_A_VALUE:
+            next(rest, None)
+        elif word in ("-h", "--help"):
+            break
+        elif not word.startswith("-"):
+            for module, names in MODULES.items():
+                if word in names.split():
+                    import_module(f"tarry.programs.cli.{module}")
+                    return
+            break
+    import_module("tarry.programs.cli.app")
+    from importlib.metadata import entry_points
 
-        for extension in entry_points(group="tarry.commands"):
-            extension.load()
+    for extension in entry_points(group="tarry.commands"):
+        extension.load()
 
 
 def group(name: str, help: str) -> typer.Typer:
     """A group of commands behind one name: ``@verb(within=group("delayed-queue", "…"))``."""
-    made = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+    made = typer.Typer(cls=PlainGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(made, name=name)
     return made
 
@@ -187,7 +265,7 @@ def verb(
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del command.__wrapped__
-        within.command(name or function.__name__.strip("_").replace("_", "-"), hidden=hidden)(command)
+        within.command(name or function.__name__.strip("_").replace("_", "-"), cls=PlainCommand, hidden=hidden)(command)
         return function
 
     return register

@@ -15,7 +15,6 @@ from tarry.programs.cli.output import count_text
 from tarry.programs.cli.selection import DryRun
 from tarry.programs.cli.session import CommandSession
 from tarry.programs.cli.topics import check_with_progress, continue_hint
-from tarry.verbs import topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +66,7 @@ def doctor(
     """
     from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import as_text
+    from tarry.verbs import topic_names
 
     if acl:
         _print_acl_users(session, objects, also or ())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.clients.handle_verbs import server_verbs
-from tarry.core.requests import flow_of
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.progress import progress, with_progress
@@ -77,6 +76,8 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
+    from tarry.core.requests import flow_of
+
     handle = session.known_topic(topic)
     if not dry_run:
         confirm_deletion(handle, state, limit, yes=yes)
@@ -195,10 +196,11 @@ def resume(session: CommandSession, topic: TopicName) -> None:
 
 def check_with_progress(topic: Topic[Any]) -> Check:
     """Checks a topic, with a progress bar."""
+    from tarry.core.requests import flow_of
+    from tarry.verbs.jobs.views import CHECK
+
     topic.engine.run(server_verbs(topic).partitions())
     with progress(f"{topic.name}: checking") as advance:
-        from tarry.verbs.jobs.views import CHECK
-
         return topic.engine.run(
             with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), CHECK)
         )
