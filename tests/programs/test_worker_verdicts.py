@@ -64,6 +64,19 @@ def play(valkey_url: str, namespace: str) -> Any:
     made.client.close()
 
 
+@pytest.mark.parametrize(
+    ("retry", "wait"), [("2s", 2), (5, 5), (0.5, 0.5), (timedelta(seconds=3), 3), ("3h", 3 * 3600)]
+)
+def test_a_duration_as_retry_is_how_long_each_retry_waits(play: Play, retry: tarry.Duration, wait: float) -> None:
+    play.topic.add("tea", max_attempts=3)
+    play.run(lambda job: ValueError("broken"), retry=retry)
+    for _ in range(2):
+        assert play.wait() == timedelta(seconds=wait)
+        play.clock.advance(play.wait())
+        play.run(lambda job: ValueError("broken"), retry=retry)
+    assert play.dead().attempts == 3
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_the_back_off_doubles_until_the_job_is_dead(play: Play, plain: bool) -> None:
     play.topic.add("tea", max_attempts=4)
@@ -266,7 +279,9 @@ def test_any_exception_of_a_handler_fails_its_job(play: Play, raised: BaseExcept
     assert str(job.reason).startswith(type(raised).__name__)
 
 
-@pytest.mark.parametrize("retry", [{int: 1}, {ValueError: "soon"}, "1m", 5, {ValueError: -1}, tarry.BackOff], ids=str)
+@pytest.mark.parametrize(
+    "retry", [{int: 1}, {ValueError: "soon"}, "soon", -1, True, b"2s", {ValueError: -1}, tarry.BackOff], ids=str
+)
 def test_an_invalid_retry_policy_is_refused(play: Play, retry: Any) -> None:
     worker = tarry.Worker(play.url)
     if retry is tarry.BackOff:

@@ -27,6 +27,14 @@ async def close(job: tarry.AsyncJob[Order]) -> None:
     raise tarry.Retry(after="5m")
 
 
+@registry.on("parcels", retry="2s")
+def pack(body: Order) -> None: ...
+
+
+@registry.task(retry=5)
+def weigh(number: int) -> None: ...
+
+
 @registry.on("letters", retry=tarry.BackOff("1s", factor=3))
 def send(body: Order) -> int:
     raise tarry.Snooze("1h")

@@ -13,7 +13,7 @@ from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.targets import Target, with_middleware
 from tarry.programs.worker.tasks import parse_envelope
 from tarry.programs.worker.unknown_tasks import UnknownTasks
-from tarry.programs.worker.verdicts import Policy, check_policy
+from tarry.programs.worker.verdicts import Policy, PolicyLike, check_policy
 from tarry.verbs.jobs.models import BaseJob
 
 
@@ -56,7 +56,7 @@ def _with_settler(target: Target, settler: Settler, processes: ProcessPool | Non
     return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault), settler.overruns)
 
 
-def _refusing_target(fault: BodyError, retry: Policy | None) -> Target:
+def _refusing_target(fault: BodyError, retry: PolicyLike | None) -> Target:
     async def refuse(_: BaseJob[Any]) -> None:
         raise fault
 

@@ -24,7 +24,7 @@ from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chain, make_call
 from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
 from tarry.programs.worker.tasks import TASKS, RunOptions, Task
-from tarry.programs.worker.verdicts import Policy
+from tarry.programs.worker.verdicts import PolicyLike
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
@@ -89,7 +89,7 @@ class Registry(ScheduleDecorators):
         ttr: Duration | None = None,
         timeout: Duration | None = None,
         run: Run = "thread",
-        retry: Policy | None = None,
+        retry: PolicyLike | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
         max_lateness: Duration | None = None,
@@ -105,7 +105,7 @@ class Registry(ScheduleDecorators):
         function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
         with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
 
-        ``retry`` is how long a failed job waits (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
+        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
         ``stale``. Raises ``BadInput``.
@@ -162,7 +162,7 @@ class Registry(ScheduleDecorators):
         concurrency: int | None = None,
         timeout: Duration | None = None,
         run: Run = "thread",
-        retry: Policy | None = None,
+        retry: PolicyLike | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
@@ -176,7 +176,7 @@ class Registry(ScheduleDecorators):
         concurrency: int | None = None,
         timeout: Duration | None = None,
         run: Run = "thread",
-        retry: Policy | None = None,
+        retry: PolicyLike | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
     ) -> Any:

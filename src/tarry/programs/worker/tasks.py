@@ -31,7 +31,7 @@ from tarry.programs.worker import handlers
 from tarry.programs.worker.process_functions import ProcessFunction, Run, check_run, name_function
 from tarry.programs.worker.targets import Target, call_as_current, drop_when_late, set_current
 from tarry.programs.worker.task_jobs import AsyncTaskJob, TaskJob, task_job
-from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
+from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, PolicyLike, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.jobs.durability import confirmation_for
@@ -72,7 +72,7 @@ class RunOptions:
     @staticmethod
     def of(
         timeout: Duration | None,
-        retry: Policy | None,
+        retry: PolicyLike | None,
         max_attempts: int | None,
         cancel: bool,
         max_lateness: Duration | None = None,

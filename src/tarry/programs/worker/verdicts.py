@@ -5,7 +5,7 @@
     raise Bury("no such user")  set aside, dead, with the reason
     any other exception         again after a back-off; dead after the last attempt
 
-A policy is a ``BackOff``; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
+A policy is a ``BackOff``; or a duration, how long each retry waits; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
 the first type in the exception's method resolution order counts; or a function ``(job, exception) -> duration or None``.
 """
 
@@ -94,6 +94,8 @@ class BackOff:
 
 Delay = BackOff | Duration | None
 Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
+PolicyLike = Policy | Duration
+"""What a user may write for a policy."""
 DEFAULT_BACK_OFF = BackOff()
 
 
@@ -108,10 +110,13 @@ class Verdict:
     refund: bool = False
 
 
-def check_policy(policy: Policy | None) -> Policy:
+def check_policy(policy: PolicyLike | None) -> Policy:
     """The policy, or the default one. Raises ``BadInput``."""
     if policy is None:
         return DEFAULT_BACK_OFF
+    if isinstance(policy, (int, float, str, timedelta)):
+        duration_us(policy, "retry")
+        return BackOff(first=policy, factor=1, longest=policy, jitter=0)
     if isinstance(policy, Mapping):
         for kind, delay in policy.items():
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -119,7 +124,9 @@ def check_policy(policy: Policy | None) -> Policy:
             if delay is not None and not isinstance(delay, BackOff):
                 duration_us(delay, "retry")
     elif not isinstance(policy, BackOff) and not callable(policy):
-        raise BadInput(f"retry: {policy!r}; give a BackOff, a map from exceptions to delays, or a function.")
+        raise BadInput(
+            f"retry: {policy!r}; give a duration, a BackOff, a map from exceptions to delays, or a function."
+        )
     return policy
 
 
