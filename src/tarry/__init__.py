@@ -158,15 +158,18 @@ _NAMES_BY_MODULE = {
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> object:
-    """Imports a name when it is first used, so that ``tarry --help`` imports no client."""
-    if name == "errors":
-        return import_module("tarry.errors")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'tarry' has no attribute {name!r}")
-    value: object = getattr(import_module(f"tarry.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker refuses unknown names
+
+    def __getattr__(name: str) -> object:
+        """Imports a name when it is first used, so that ``tarry --help`` imports no client."""
+        if name == "errors":
+            return import_module("tarry.errors")
+        if name not in _MODULE_OF:
+            words = import_module("tarry.values.other_words")
+            raise words.no_attribute("module 'tarry'", name, words.TOPIC if name == "Queue" else None)
+        value: object = getattr(import_module(f"tarry.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -93,6 +93,7 @@ def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order]) -
     """Each of these is a mistake that a type checker finds."""
     topic.add({"number": 7})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     topic.add(Order(7), if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    tarry.Client().queue("mails")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     topic.add(Order(7), 10)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     topic.list("deleted")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     topic.finish("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -45,10 +45,12 @@ def async_client() -> AsyncClient:
     return _worker().client
 
 
-def __getattr__(name: str) -> object:
-    if name == "worker":
-        return _worker()
-    raise AttributeError(f"module 'tarry.django' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker refuses unknown names
+
+    def __getattr__(name: str) -> object:
+        if name == "worker":
+            return _worker()
+        raise AttributeError(f"module 'tarry.django' has no attribute {name!r}")
 
 
 @cache

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tarry.clients.blocking.blocking_queue import BlockingQueue
 from tarry.clients.blocking.delayed_queue import DelayedQueue
@@ -28,6 +28,7 @@ from tarry.clients.migration import MovedOver, dry_run_to_topic, move_to_topic, 
 from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.clients.shared_queues import queue_context, queue_keys_of
 from tarry.values.durations import Duration
+from tarry.values.other_words import TOPIC, OtherWord
 from tarry.verbs import topic_names, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
@@ -65,6 +66,9 @@ class Client:
     ) -> None:
         self.namespace = namespace
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
+
+    if not TYPE_CHECKING:
+        queue = OtherWord(TOPIC)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.config.redacted}>"

@@ -26,6 +26,7 @@ from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
 from tarry.values.durations import Duration
+from tarry.values.other_words import TOPIC, OtherWord
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
@@ -60,6 +61,9 @@ class HTTPClient:
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
         )
         self.namespace = namespace
+
+    if not TYPE_CHECKING:
+        queue = OtherWord(TOPIC)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.config.redacted}>"

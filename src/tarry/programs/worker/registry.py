@@ -27,6 +27,7 @@ from tarry.programs.worker.tasks import TASKS, RunOptions, Task
 from tarry.programs.worker.verdicts import PolicyLike
 from tarry.values import names
 from tarry.values.durations import Duration
+from tarry.values.other_words import KEYWORDS, answers_other_words
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.jobs.pop import ttr_of
@@ -79,6 +80,7 @@ class Registry(ScheduleDecorators):
         self._parts: list[Registry] = []
         self._parent: Registry | None = None
 
+    @answers_other_words(KEYWORDS)
     def on(
         self,
         topic: str,
@@ -166,6 +168,7 @@ class Registry(ScheduleDecorators):
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @answers_other_words(KEYWORDS)
     def task(
         self,
         function: Callable[..., Any] | None = None,

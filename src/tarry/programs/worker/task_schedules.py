@@ -26,6 +26,7 @@ from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import TASKS, Task
 from tarry.values.durations import Duration
+from tarry.values.other_words import KEYWORDS, answers_other_words
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
@@ -58,6 +59,7 @@ class ScheduleDecorators:
     def __init__(self) -> None:
         self._schedules: dict[tuple[str, str], TaskSchedule] = {}
 
+    @answers_other_words(KEYWORDS)
     def every(
         self,
         period: Duration,
@@ -80,6 +82,7 @@ class ScheduleDecorators:
         options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
         return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
+    @answers_other_words(KEYWORDS)
     def cron(
         self,
         expression: str,

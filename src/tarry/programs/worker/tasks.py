@@ -34,6 +34,7 @@ from tarry.programs.worker.task_jobs import AsyncTaskJob, TaskJob, task_job
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, PolicyLike, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
+from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.models import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
@@ -166,6 +167,11 @@ class Task(Generic[P, R]):
         name = self.topic_name
         return (name,) if name == self.registered_topic else (name, TASKS)
 
+    if not TYPE_CHECKING:
+        delay = OtherWord(ADD)
+        apply_async = OtherWord(ADD)
+        queue = OtherWord("topic_name")
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function here and now."""
         return self._function(*args, **kwargs)
@@ -243,6 +249,7 @@ class Task(Generic[P, R]):
         except BodyError:
             return False
 
+    @answers_other_words(OF_JOBS)
     def options(
         self,
         *,
@@ -281,7 +288,7 @@ class Task(Generic[P, R]):
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
-            raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
+            raise BadInput(f"task {self.name}{self._signature}: {fault}{hint_for_options(str(fault))}.") from fault
         for name in self._of_any_type:
             if isinstance(bound.arguments.get(name), (set, frozenset)):
                 raise BadInput(
@@ -332,6 +339,10 @@ class Task(Generic[P, R]):
 
 class TaskOptions(Generic[P]):
     """A task with options for its next job."""
+
+    if not TYPE_CHECKING:
+        delay = OtherWord("add")
+        apply_async = OtherWord("add")
 
     def __init__(self, task: Task[P, Any], options: JobOptions, id: str | None) -> None:
         self._task = task
