@@ -69,9 +69,7 @@ def test_a_job_that_is_touched_for_ever_takes_no_memory() -> None:
     assert reserved.first_deadline(1.0) == 2000 + 10 * SMALL - 1
 
 
-def test_tubes_that_are_used_once_take_no_memory_and_their_jobs_are_found(
-    service: Beanstalk, connect: Connect
-) -> None:
+def test_tubes_that_are_used_once_take_no_memory_and_their_jobs_are_found(service: Beanstalk, connect: Connect) -> None:
     client = connect()
     same = _hash_of("reply-0")
     names = list(islice((f"reply-{n}" for n in count() if _hash_of(f"reply-{n}") == same), MOST_RECENT + 2))

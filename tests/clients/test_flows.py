@@ -121,9 +121,9 @@ def test_a_batch_portion_is_limited_to_the_work_of_one_script() -> None:
     assert sizes([word("k")] * 150) == [[64, 64, 22]], "requests"
     assert sizes([Command((b"SET", b"k", bytes(400_000)), int)] * 3) == [[2, 1]], "bytes"
     ids = [f"{n}" for n in range(300)]
-    assert sizes([by_id.kick(KEYS, ids)] * 5) == [[3, 2]], "jobs by their ids"
+    assert sizes([by_id.KICK.call(KEYS, ids)] * 5) == [[3, 2]], "jobs by their ids"
     assert sizes([next(settings.purge(KEYS, "dead"))] * 5) == [[2, 2, 1]], "steps that go through jobs"
-    large = by_id.delete(KEYS, [f"{n}" for n in range(3000)])
+    large = by_id.DELETE.call(KEYS, [f"{n}" for n in range(3000)])
     assert sizes([word("k"), large, word("k")]) == [[1, 1, 1]], "what is larger goes alone"
 
 

@@ -117,13 +117,13 @@ def test_a_fail_over_loses_nothing_that_was_acknowledged(namespace: str) -> None
     with (
         sentinels(options=safe, replicas=1) as group,
         serve(lambda name: AsyncClient(group.url, namespace=name), settings) as served,
+        traffic(boto(served.url).create_queue(QueueName="orders")["QueueUrl"]) as all_of_it,
     ):
-        with traffic(boto(served.url).create_queue(QueueName="orders")["QueueUrl"]) as all_of_it:
-            until(lambda: sum(all_of_it.received.values()) > 20, "the first messages")
-            with group.switching():
-                pass
-            before = len(all_of_it.sent)
-            until(lambda: len(all_of_it.sent) > before + 20, "messages at the new master")
+        until(lambda: sum(all_of_it.received.values()) > 20, "the first messages")
+        with group.switching():
+            pass
+        before = len(all_of_it.sent)
+        until(lambda: len(all_of_it.sent) > before + 20, "messages at the new master")
 
 
 @pytest.mark.slow

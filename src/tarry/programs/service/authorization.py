@@ -156,7 +156,8 @@ class Authorizer:
         if self.settings.tokens or not self.settings.tokens_later:
             return
         found = await self._tables()
-        if any([table.credentials for table in found]) and not self.settings.tokens:  # another request may have found it
+        # another request may have found it meanwhile
+        if any(table.credentials for table in found) and not self.settings.tokens:
             self._on_first_token()
 
     async def _tables(self) -> list[TokenTable]:

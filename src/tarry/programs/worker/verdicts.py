@@ -95,7 +95,7 @@ class BackOff:
 Delay = BackOff | Duration | None
 Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
 PolicyLike = Policy | Duration
-"""What a user may write for a policy."""
+"""A policy, as users may write it."""
 DEFAULT_BACK_OFF = BackOff()
 
 
