@@ -18,7 +18,7 @@ from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_u
 from tarry.values.keys import TopicKeys
 from tarry.verbs import topic_names
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import records
+from tarry.verbs.jobs import contents, records
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.partition import PartitionVerbs
@@ -64,7 +64,7 @@ class Schedule:
     """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
     _codec: BodyCodec[Any] = field(repr=False, compare=False)
     _recurrence: Recurrence = field(repr=False)
-    _record: records.Record = field(repr=False)
+    _record: contents.Record = field(repr=False)
     """The record of its jobs."""
 
     def following(self, count: int, after: datetime) -> list[datetime]:
@@ -91,7 +91,7 @@ class Schedule:
         return self.encoded[0]
 
     @property
-    def head(self) -> records.JobHead:
+    def head(self) -> contents.JobContents:
         """The options of its jobs."""
         return records.unpack_head(self._record)
 
@@ -119,7 +119,7 @@ def schedule_definition(
     new_id_of(id)
     recurrence, first = check_timing(timing)
     raw, flags = context.codec.encode(body)
-    return ScheduleDefinition(id, recurrence, timing.missed, encoded.head(flags, records.NO_NONCE) + raw, first)
+    return ScheduleDefinition(id, recurrence, timing.missed, encoded.head(flags, contents.NO_NONCE) + raw, first)
 
 
 def check_timing(timing: Timing) -> tuple[Recurrence, int | None]:

@@ -34,15 +34,20 @@ FROZEN_S = 0.05
 """If an answer is read later than this, the process was probably frozen meanwhile."""
 
 
-class PopAnswer(Protocol):
-    """The answer of a pop, as far as the watch and its callers use it. Durations are in µs."""
+class PoppedAt(Protocol):
+    """When jobs were popped, in µs, and with which receipt."""
 
     @property
     def now(self) -> int: ...
     @property
-    def jobs(self) -> Sequence[tuple[bytes, Any, int, int, int]]: ...
-    @property
     def receipt(self) -> int: ...
+
+
+class PopAnswer(PoppedAt, Protocol):
+    """The answer of a pop, as far as the watch and its callers use it. Durations are in µs."""
+
+    @property
+    def jobs(self) -> Sequence[tuple[bytes, Any, int, int, int]]: ...
     @property
     def wait(self) -> int: ...
     @property

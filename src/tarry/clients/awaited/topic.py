@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.handle_verbs import TopicHandleVerbs
-from tarry.core.watch import PopAnswer
+from tarry.core.watch import PoppedAt
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
@@ -36,7 +36,7 @@ class AsyncTopic(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def _make_jobs(self, taken: PopAnswer, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
+    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Makes jobs of a pop's result."""
         context = self.verbs.context
         jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]

@@ -9,14 +9,14 @@ from typing import Any, Protocol, TypeVar
 from tarry.clients.blocking.runner import Runner
 from tarry.clients.config import ClientConfig
 from tarry.core.requests import Operation
-from tarry.core.watch import PopAnswer
+from tarry.core.watch import PoppedAt
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.pop import RawJob
 
 T = TypeVar("T")
-Popped = tuple[int, PopAnswer, Sequence[RawJob]]
-"""Jobs of one topic: its index among those that were asked for, and the reply that they came with."""
+Popped = tuple[int, PoppedAt, Sequence[RawJob]]
+"""Jobs of one topic: its index among those that were asked for, and when they were popped."""
 Pair = tuple[bytes, bytes]
 """A ready list, and the payload that came from it."""
 

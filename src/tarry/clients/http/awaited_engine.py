@@ -30,7 +30,7 @@ from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
-from tarry.clients.http.wire.answers import pop_reply
+from tarry.clients.http.wire.answers import popped_parts
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.connections.clock import now
 from tarry.core.requests import Operation
@@ -135,7 +135,7 @@ class HTTPEngine:
         for request in pop_requests(topics, n, wait_seconds(wait), ttr):
             if found := await self.perform(request):
                 at = next(at for at, topic in enumerate(topics) if topic.context.name == found[0].topic)
-                return [(at, taken, taken.jobs) for taken in map(pop_reply, found)]
+                return [(at, *popped_parts(job)) for job in found]
         return []
 
     def _http(self) -> httpx.AsyncClient:

@@ -12,7 +12,7 @@ from tarry.errors import BadInput, JobExists, Unavailable
 from tarry.values import names
 from tarry.values.durations import as_datetime
 from tarry.values.keys import DEPARTING_PARTS, with_departing
-from tarry.verbs.jobs import records
+from tarry.verbs.jobs.contents import NO_NONCE
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import Added, State
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions, NewJob
@@ -38,7 +38,7 @@ def add_job(
         key, mark_and_due, head = (
             new_id or context.ids.new(),
             NEW_MARK + options.due_time,
-            options.head(flags, records.NO_NONCE),
+            options.head(flags, NO_NONCE),
         )
     else:
         key, mark_and_due, head = (
@@ -144,7 +144,7 @@ def _chunks(
         context.codec.encode,
         options.head,
         NEW_MARK + options.due_time,
-        records.NO_NONCE,
+        NO_NONCE,
     )
     for number, entry in enumerate(bodies):
         try:
@@ -178,7 +178,7 @@ def _item(
     context: TopicContext[T], job: NewJob[T], options: EncodedOptions, new_id: bytes
 ) -> tuple[bytes, bytes, bytes]:
     raw, flags = context.codec.encode(job.body)
-    id, mark, nonce = new_id, NEW_MARK, records.NO_NONCE
+    id, mark, nonce = new_id, NEW_MARK, NO_NONCE
     if job.id is not None:
         id, mark, nonce = names.check_new_name(job.id, "id"), options.mark, context.ids.nonce()
     mark_and_due, head = options.of_job(job, flags, nonce)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import records
+from tarry.verbs.jobs import contents, records
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,15 +51,15 @@ class StoredJob(Generic[T]):
 
     __slots__ = ("_codec", "_head", "_value", "id", "topic")
 
-    def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: records.Record) -> None:
+    def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: contents.Record) -> None:
         self.topic = topic
         self.id = id
         self._codec = codec
         self._value = value
-        self._head: records.JobHead | None = None
+        self._head: contents.JobContents | None = None
 
     @property
-    def head(self) -> records.JobHead:
+    def head(self) -> contents.JobContents:
         """The parsed head of the stored record."""
         if self._head is None:
             self._head = records.unpack_head(self._value)
@@ -91,7 +91,7 @@ class StoredJob(Generic[T]):
         return as_datetime(self.head.created)
 
 
-PoppedFields = tuple[bytes, records.Record, int, int, int]
+PoppedFields = tuple[bytes, contents.Record, int, int, int]
 """id, record, attempt, due, TTR in µs."""
 
 
@@ -143,8 +143,8 @@ class JobInfo(StoredJob[T]):
         id: str,
         state: State,
         since: int,
-        value: records.Record,
-        run: records.RunRecord,
+        value: contents.Record,
+        run: contents.JobRun,
     ) -> None:
         super().__init__(topic, codec, id, value)
         self.state: State = state
@@ -175,14 +175,14 @@ class JobInfo(StoredJob[T]):
     def max_attempts(self) -> int | None:
         """Its own limit; ``None`` if the topic's applies, or there is none."""
         own = self.head.max_attempts
-        return own if 0 < own < records.NO_LIMIT else None
+        return own if 0 < own < contents.NO_LIMIT else None
 
     @property
     def attempt_limit(self) -> int | None:
         """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller.
         ``None`` if it was never handed out, there is no limit, or it is not known yet."""
         limit = self._run_record.limit
-        return limit if 0 < limit < records.NO_LIMIT else None
+        return limit if 0 < limit < contents.NO_LIMIT else None
 
     @property
     def ttr(self) -> timedelta | None:

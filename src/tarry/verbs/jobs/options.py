@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
-from tarry.verbs.jobs import records
+from tarry.verbs.jobs import contents, records
 
 T = TypeVar("T")
 IfExists = Literal["error", "keep", "replace"]
@@ -42,6 +42,10 @@ class JobOptions(Struct, frozen=True):
     headers: Mapping[str, str] | None = None
     max_lateness: Duration | None = None
     durability: Durability = None
+
+    def check(self) -> None:
+        """Raises ``BadInput``."""
+        self.encode()
 
     def encode(self) -> EncodedOptions:
         """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
@@ -74,6 +78,10 @@ class NewJob(Generic[T]):
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     max_lateness: Duration | None = field(default=None, kw_only=True)
 
+    def check(self) -> None:
+        """Checks its options. Raises ``BadInput``."""
+        ENCODED_DEFAULTS.of_job(self, 0, contents.NO_NONCE)
+
 
 class EncodedOptions(NamedTuple):
     """The options of one call, checked and encoded for the script."""
@@ -89,7 +97,7 @@ class EncodedOptions(NamedTuple):
     """The head of a job with these options, a JSON body and no nonce."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
-        if not flags and nonce is records.NO_NONCE:
+        if not flags and nonce is contents.NO_NONCE:
             return self.json_head
         return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.max_lateness_us)
 
@@ -124,7 +132,7 @@ def _encode(
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
-    head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, max_lateness)
+    head = records.pack_head(0, ttr_ms, limit, contents.NO_NONCE, headers, max_lateness)
     return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, head)
 
 
@@ -156,7 +164,7 @@ def max_lateness_us(max_lateness: Duration | None) -> int | None:
 
 def max_attempts_of(value: int | None) -> int:
     if value is None:
-        return records.NO_LIMIT
+        return contents.NO_LIMIT
     if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPIC_DEFAULT):
         raise BadInput(f"max_attempts: {value!r}; it is a whole number from 1 to 999,999, or None for no limit.")
     return 0 if value == TOPIC_DEFAULT else value

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import NamedTuple
 
 import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import LAST_MOMENT_US
 from tarry.verbs.codecs import JSON, RAW
+from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, JobContents, JobRun, Record
 
 FORMAT = 1
-NO_LIMIT = 2**32 - 1
 LONGEST_TTR_MS = 2**32 - 1
 LONGEST_HEADERS = 8192
-NO_NONCE = bytes(8)
-"""The nonce of a job whose id tarry made: the id itself is unique."""
 
 _SENT_HEAD = Struct("<BII8sH")
 _HEAD = Struct("<BdBII8sH")
@@ -41,37 +38,6 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
 _NO_HEADERS = "headers: they are damaged. Read the body without them, or delete the job."
 _encode = msgspec.json.Encoder().encode
-
-
-class JobHead(NamedTuple):
-    created: int
-    flags: int
-    ttr_ms: int
-    max_attempts: int
-    nonce: bytes
-    max_lateness_us: int | None
-    """After the due time; ``None`` if the job has no limit."""
-    headers: bytes | dict[str, str] | None
-    """As they are stored, or as a map; ``None``: they cannot be read."""
-    body: bytes
-
-
-Record = bytes | JobHead
-"""A job's record as it is stored, or its fields where they come from elsewhere: from a service."""
-
-
-class RunRecord(NamedTuple):
-    """A job's attempts so far."""
-
-    attempt: int
-    limit: int
-    receipt: int
-    first_failure: int
-    holder: str
-    fault: str
-
-
-NO_RUN = RunRecord(0, 0, 0, 0, "", "")
 
 
 def pack_head(
@@ -110,9 +76,9 @@ def unpack_headers(packed: bytes | dict[str, str] | None) -> dict[str, str]:
         raise BodyError(_NO_HEADERS) from None
 
 
-def unpack_head(value: Record) -> JobHead:
+def unpack_head(value: Record) -> JobContents:
     """Parses a record. Raises ``BodyError`` if it is damaged, or has a format that this version does not know."""
-    if isinstance(value, JobHead):
+    if isinstance(value, JobContents):
         return value
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
@@ -123,21 +89,14 @@ def unpack_head(value: Record) -> JobHead:
     body = at + size
     if body > len(value):
         raise BodyError(_UNREADABLE)
-    return JobHead(
-        _whole(created),
-        flags & ~HAS_MAX_LATENESS,
-        ttr_ms,
-        max_attempts,
-        nonce,
-        max_lateness_us,
-        value[at:body],
-        value[body:],
+    return JobContents(
+        _whole(created), flags & ~HAS_MAX_LATENESS, ttr_ms, max_attempts, max_lateness_us, value[at:body], value[body:], nonce
     )
 
 
 def body_of(value: Record) -> tuple[bytes, int]:
     """The body and its flags, without parsing the rest. Raises as ``unpack_head`` does."""
-    if isinstance(value, JobHead):
+    if isinstance(value, JobContents):
         return value.body, value.flags
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
@@ -161,13 +120,13 @@ def _max_lateness(value: bytes, flags: int) -> tuple[int | None, int]:
     return _whole(_MAX_LATENESS.unpack_from(value, _HEAD.size)[0]), _HEAD.size + _MAX_LATENESS.size
 
 
-def unpack_run(run: bytes | None) -> RunRecord:
+def unpack_run(run: bytes | None) -> JobRun:
     """Parses a run record; ``NO_RUN`` if it is damaged."""
     if run is None or len(run) < _RUN.size:
         return NO_RUN
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
     holder = _RUN.size + size
-    return RunRecord(
+    return JobRun(
         attempt,
         limit,
         _whole(receipt),

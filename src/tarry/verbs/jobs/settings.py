@@ -26,9 +26,9 @@ from tarry.values.durations import (
 )
 from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.values.rates import RateLike
+from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import State
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
-from tarry.verbs.jobs.records import NO_LIMIT
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Defaults
 

@@ -43,7 +43,7 @@ class HTTPScheduleVerbs:
 
     def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
-        options.encode()
+        options.check()
         new_id_of(id)
         check_timing(timing)
         model = schedule_models.PutSchedule(

@@ -41,7 +41,6 @@ from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
-from tarry.verbs.jobs.records import NO_NONCE
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -96,7 +95,7 @@ class HTTPTopicVerbs(Generic[T]):
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
-        options.encode()
+        options.check()
         model = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
         return self._add_request(jobs.ADD, model)
 
@@ -122,14 +121,15 @@ class HTTPTopicVerbs(Generic[T]):
         """The jobs of each request: about as many as one script takes. All are checked."""
         parts: list[list[models.OneOfMany]] = []
         given: set[bytes] = set()
-        codec, encoded, size = self.context.codec, options.encode(), 0
+        codec, size = self.context.codec, 0
+        options.check()
         for number, entry in enumerate(entries):
             try:
                 body: Any = entry.body if isinstance(entry, NewJob) else entry
                 raw, flag = codec.encode(body)
                 own: dict[str, Any] = {}
                 if isinstance(entry, NewJob):
-                    encoded.of_job(entry, 0, NO_NONCE)
+                    entry.check()
                     own = option_fields(entry)
                 id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
                 if options.if_exists == "error":

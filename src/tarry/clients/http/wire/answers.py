@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -13,9 +13,8 @@ from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds,
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import records
-from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, Page, State, StoredJob
-from tarry.verbs.jobs.pop import PopReply
+from tarry.verbs.jobs import contents
+from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, Page, PoppedFields, State, StoredJob
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import Schedule
@@ -143,29 +142,36 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
 # ── and back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pop_reply(job: PoppedJob) -> PopReply:
+class Popped(NamedTuple):
+    """When a job was popped, in µs, and with which receipt."""
+
+    now: int
+    receipt: int
+
+
+def popped_parts(job: PoppedJob) -> tuple[Popped, list[PoppedFields]]:
     """A popped job as a handle takes it. One answer may have jobs of many partitions, each with a receipt and a moment of its own."""
     due = moment_us(job.due)
-    raw = job.id.encode(), _record_in(job), job.attempt, due, round(job.ttr_ms * MILLISECOND)
-    return PopReply(due + round(job.lateness_ms * MILLISECOND), job.receipt, 0, 0, 0, [raw])
+    fields = job.id.encode(), _contents_of(job), job.attempt, due, round(job.ttr_ms * MILLISECOND)
+    return Popped(due + round(job.lateness_ms * MILLISECOND), job.receipt), [fields]
 
 
-def _record_in(job: JobFields, ttr_ms: float | None = None, max_attempts: int | None = None) -> records.Record:
-    """The job's record; nothing, where the service could not read it."""
-    return b"" if job.created is None else carried_head(job, moment_us(job.created), ttr_ms or 0, max_attempts or 0)
+def _contents_of(job: JobFields, ttr_ms: float | None = None, max_attempts: int | None = None) -> contents.Record:
+    """The job's fields; nothing, where the service could not read it."""
+    return b"" if job.created is None else carried_contents(job, moment_us(job.created), ttr_ms or 0, max_attempts or 0)
 
 
-def carried_head(
-    record: Carried, created: int, ttr_ms: float, max_attempts: int, latest: int | None = None
-) -> records.JobHead:
-    """The record of what is carried."""
+def carried_contents(
+    record: Carried, created: int, ttr_ms: float, max_attempts: int, max_lateness_us: int | None = None
+) -> contents.JobContents:
+    """The job's fields, as the library has them."""
     (raw, flag), headers = bodies.body_in(record), record.headers if record.unreadable is None else None
-    return records.JobHead(created, flag, round(ttr_ms), max_attempts, records.NO_NONCE, latest, headers, raw)
+    return contents.JobContents(created, flag, round(ttr_ms), max_attempts, max_lateness_us, headers, raw)
 
 
 def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
     since = job.due or job.reserved_until or job.died
-    run = records.RunRecord(
+    run = contents.JobRun(
         attempt=job.attempts,
         limit=job.attempt_limit or 0,
         receipt=job.receipt or 0,
@@ -173,7 +179,7 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
         holder=job.holder or "",
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
     )
-    record = _record_in(job, job.ttr_ms, job.max_attempts)
+    record = _contents_of(job, job.ttr_ms, job.max_attempts)
     return JobInfo(job.topic, codec, job.id, job.state, moment_us(since) if since else 0, record, run)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from tarry.clients.http.wire.answers import Carried, carried_fields, carried_head
+from tarry.clients.http.wire.answers import Carried, carried_contents, carried_fields
 from tarry.clients.http.wire.schemas import Schema, SharedFields
 from tarry.clients.http.wire.types import Milliseconds, Moment, ms
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, as_timedelta
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import records
+from tarry.verbs.jobs import contents
 from tarry.verbs.schedules.records import Missed
 from tarry.verbs.schedules.recurrences import Recurrence
 
@@ -71,7 +71,7 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
     if head.ttr_ms:
         fields["ttr_ms"] = head.ttr_ms
     if head.max_attempts:
-        fields["max_attempts"] = None if head.max_attempts == records.NO_LIMIT else head.max_attempts
+        fields["max_attempts"] = None if head.max_attempts == contents.NO_LIMIT else head.max_attempts
     if head.max_lateness_us is not None:
         fields["max_lateness_ms"] = ms(as_timedelta(head.max_lateness_us))
     return fields
@@ -87,17 +87,17 @@ def _load(now: ScheduleShown, codec: BodyCodec[Any]) -> Schedule:
         **_FIELDS.load(now),
         _codec=codec,
         _recurrence=recurrence,
-        _record=_record_in(now),
+        _record=_contents_of(now),
     )
 
 
-def _record_in(now: ScheduleShown) -> records.Record:
-    """The record of the schedule's jobs; nothing, where the service could not read it."""
+def _contents_of(now: ScheduleShown) -> contents.Record:
+    """The fields of the schedule's jobs; nothing, where the service could not read it."""
     if now.body is UNSET and now.body_base64 is None:
         return b""
-    latest = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
-    attempts = 0 if now.max_attempts is UNSET else records.NO_LIMIT if now.max_attempts is None else now.max_attempts
-    return carried_head(now, 0, now.ttr_ms or 0, attempts, latest)
+    max_lateness_us = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
+    attempts = 0 if now.max_attempts is UNSET else contents.NO_LIMIT if now.max_attempts is None else now.max_attempts
+    return carried_contents(now, 0, now.ttr_ms or 0, attempts, max_lateness_us)
 
 
 def _dump_all(schedules: list[Schedule]) -> Schedules:

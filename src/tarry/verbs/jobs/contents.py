@@ -1,0 +1,43 @@
+"""The fields of a job and of its attempts, as values: parsed from a stored record (``records.py``), or taken from a service's answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NO_LIMIT = 2**32 - 1
+"""``max_attempts`` of a job that has no limit."""
+NO_NONCE = bytes(8)
+"""The nonce of a job whose id tarry made: the id itself is unique."""
+
+
+class JobContents(NamedTuple):
+    """The fields of a job, as ``add`` stored them."""
+
+    created: int
+    flags: int
+    ttr_ms: int
+    max_attempts: int
+    max_lateness_us: int | None
+    """Microseconds after the due time; ``None`` if the job has no limit."""
+    headers: bytes | dict[str, str] | None
+    """As they are stored, or as a map; ``None``: they cannot be read."""
+    body: bytes
+    nonce: bytes = NO_NONCE
+
+
+Record = bytes | JobContents
+"""A job's record as it is stored, or its fields where they come from a service."""
+
+
+class JobRun(NamedTuple):
+    """A job's attempts so far."""
+
+    attempt: int
+    limit: int
+    receipt: int
+    first_failure: int
+    holder: str
+    fault: str
+
+
+NO_RUN = JobRun(0, 0, 0, 0, "", "")
