@@ -90,7 +90,14 @@ def unpack_head(value: Record) -> JobContents:
     if body > len(value):
         raise BodyError(_UNREADABLE)
     return JobContents(
-        _whole(created), flags & ~HAS_MAX_LATENESS, ttr_ms, max_attempts, max_lateness_us, value[at:body], value[body:], nonce
+        _whole(created),
+        flags & ~HAS_MAX_LATENESS,
+        ttr_ms,
+        max_attempts,
+        max_lateness_us,
+        value[at:body],
+        value[body:],
+        nonce,
     )
 
 
