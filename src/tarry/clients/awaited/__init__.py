@@ -1,1 +1,1 @@
-"""The awaiting client."""
+"""The awaited client."""

@@ -1,4 +1,4 @@
-"""An awaiting client's way to its servers: found, connected to and checked once, in any event loop that uses it."""
+"""An awaited client's way to its servers: found, connected to and checked once, in any event loop that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections on which an awaiting client waits: a few that block, and one tracking connection a node for all other waits.
+"""The connections on which an awaited client waits: a few that block, and one tracking connection a node for all other waits.
 
     waiter ─▶ BlpopConnection ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
     waiter ─▶ TrackedWait ── TokenWait ──▶ inbox of the TrackingConnection ── one connection, one task ──▶ node

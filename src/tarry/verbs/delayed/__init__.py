@@ -4,12 +4,11 @@ offer ─▶ order, timeouts ──when due: transfer──▶ ready ─▶ poll
 
 context        what the verbs of a queue need: keys, codec, format
 offers         adding elements
-elements       elements that are not due yet: poll, find, remove, read
+elements       packed elements that are not due yet: poll, find, remove, read
 transfer       moving due elements, taking ready ones, setting unreadable ones aside
 bulk_transfer  moving very many
-poll           decoding payloads that were taken
 moved_queue    a queue that a client moves: when it looks
 migration      moving elements into a topic
 stats          the numbers of a queue, and its metrics
-verbs          the verbs as handles call them
+verbs          the verbs as handles call them: values are encoded and decoded here
 """

@@ -1,4 +1,4 @@
-"""Elements that are not due yet: poll them in order, find and remove them by value, read them.
+"""Packed elements that are not due yet: poll them in order, find and remove them by payload, read them.
 
     first ── offer order ── last        scripts read PAGE elements at a time, from the last one back
 
@@ -11,16 +11,14 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.elements import Element, unpack
-
-T = TypeVar("T")
 
 POLL = Script("delayed/poll", args=("count",), keys=QUEUE_PARTS)
 PUT_BACK = Script("delayed/put_back", item=("element", "due"), keys=QUEUE_PARTS)
@@ -38,7 +36,7 @@ DROP_PAGE = 500
 # ── by place ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def poll(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
+def poll(context: QueueContext[Any], n: int) -> ScriptCall[DecodedPayloads]:
     """Takes up to ``n`` elements in the order of offers; an answer that is no longer wanted is put back."""
     raw: list[tuple[bytes, bytes]] = []
 
@@ -61,17 +59,7 @@ def checked_count(n: int) -> int:
     return n
 
 
-def pass_on(context: QueueContext[T], target: str) -> ScriptCall[T | None]:
-    """Moves the last offered element to the head of another queue's list."""
-    keys = (*context.keys, context.keys_of(target).ready)
-    return ScriptCall(PASS_ON, keys, (), lambda reply: None if reply is None else context.decode_or_opaque(reply))
-
-
-def clear(keys: QueueKeys) -> Command[bool]:
-    return Command((b"UNLINK", keys.order, keys.timeouts), bool)
-
-
-# ── by value ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── by payload ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) -> Flow[list[bytes]]:
@@ -101,47 +89,24 @@ def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
     return gone
 
 
-def remove(context: QueueContext[T], value: T) -> Flow[bool]:
-    """Removes the first equal element."""
-    payload = context.encode(value)
-    return _log_if_missed(context, [value], _remove_first(context.keys, payload))
-
-
-def _log_if_missed(context: QueueContext[T], values: Sequence[T], search: Flow[bool]) -> Flow[bool]:
-    return context.found((yield from search), values)
-
-
-def _remove_first(keys: QueueKeys, payload: bytes) -> Flow[bool]:
+def remove_first(keys: QueueKeys, payload: bytes) -> Flow[bool]:
+    """Removes the first element with a payload."""
     while found := (yield from _find(keys, [payload])):
         if (yield from _drop(keys, found[:1])):
             return True
     return False
 
 
-def remove_all(context: QueueContext[T], values: Iterable[T]) -> Flow[bool]:
-    values = list(values)
-    return _log_if_missed(
-        context, values, _remove_found(context.keys, [context.encode(value) for value in values], inverse=False)
-    )
-
-
-def retain_all(context: QueueContext[T], values: Iterable[T]) -> Flow[bool]:
-    return _remove_found(context.keys, [context.encode(value) for value in values], inverse=True)
-
-
-def _remove_found(keys: QueueKeys, payloads: list[bytes], *, inverse: bool) -> Flow[bool]:
+def remove_found(keys: QueueKeys, payloads: list[bytes], *, inverse: bool) -> Flow[bool]:
+    """Removes all elements with one of the payloads, or (``inverse``) with none of them."""
     if not payloads and not inverse:
         return False
     found = yield from _find(keys, payloads, inverse=inverse)
     return (yield from _drop(keys, found)) > 0
 
 
-def contains_all(context: QueueContext[T], values: Iterable[T]) -> Flow[bool]:
-    values = list(values)
-    return _log_if_missed(context, values, _contains_all(context.keys, {context.encode(value) for value in values}))
-
-
-def _contains_all(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
+def contains_payloads(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
+    """Whether there is an element for each payload."""
     if not payloads:
         return True
     found = yield from _find(keys, payloads)
@@ -151,40 +116,9 @@ def _contains_all(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
 # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def size(keys: QueueKeys) -> Command[int]:
-    return Command((b"LLEN", keys.order), int)
-
-
-def peek(context: QueueContext[T]) -> Flow[T | None]:
-    """The first readable element in the order of offers."""
-    position = 0
-    while page := (yield from ask(_page(context, position, 1 if position == 0 else READ_PAGE))):
-        for value in _values(context, page):
-            return value
-        position += len(page)
-    return None
-
-
-def page(context: QueueContext[T], position: int, limit: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
-    """Values from a position on, and the position after them: 0 at the end."""
-    found = yield from ask(_page(context, position, limit))
-    return _values(context, found), position + limit if len(found) == limit else 0
-
-
-def read_all(context: QueueContext[T]) -> Flow[list[T]]:
-    values, position = yield from page(context, 0)
-    while position:
-        more, position = yield from page(context, position)
-        values += more
-    return values
-
-
-def _page(context: QueueContext[T], position: int, size: int) -> ScriptCall[list[bytes]]:
-    return ScriptCall(PAGES, context.keys, (b"%d" % position, b"%d" % size), list, never_merged=True)
-
-
-def _values(context: QueueContext[T], elements: Iterable[bytes]) -> list[T]:
-    return [context.decode_or_opaque(found.payload) for found in map(unpack, elements) if isinstance(found, Element)]
+def read_page(keys: QueueKeys, position: int, size: int) -> ScriptCall[list[bytes]]:
+    """Packed elements from a position on, in the order of offers."""
+    return ScriptCall(PAGES, keys, (b"%d" % position, b"%d" % size), list, never_merged=True)
 
 
 def _payload(element: bytes) -> bytes:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import Unavailable
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
-from tarry.values.keys import QUEUE_PARTS, QueueKeys
+from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.delayed.context import QueueContext
-from tarry.verbs.redisson.elements import Format, format_of, pack
+from tarry.verbs.redisson.elements import Format, pack
 
 T = TypeVar("T")
 
@@ -54,13 +54,6 @@ def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -
         chunks[-1] += item
         size += len(item[3])
     return _offer_chunks(context, chunks)
-
-
-def set_format(keys: QueueKeys, format: str | None) -> Command[Any]:
-    """Sets the queue's format, whatever its elements are; ``None`` removes the setting."""
-    if format is None:
-        return Command((b"UNLINK", keys.format), bool)
-    return Command((b"SET", keys.format, format_of(format).encode() + b" set"), bool)
 
 
 def _offer_chunks(context: QueueContext[T], chunks: list[list[bytes]]) -> Flow[list[datetime]]:

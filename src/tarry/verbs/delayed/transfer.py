@@ -124,25 +124,6 @@ class SetAside:
     reason: str
 
 
-def set_aside_elements(keys: QueueKeys) -> Command[list[SetAside]]:
-    """The bytes that were set aside."""
-
-    def decode(reply: Reply) -> list[SetAside]:
-        flat = [arg for pair in reply.items() for arg in pair] if isinstance(reply, dict) else reply
-        texts = [reason.decode("utf-8", "replace").partition(" ")[2] for reason in flat[1::2]]
-        return [SetAside(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
-
-    return Command((b"HGETALL", keys.poison), decode)
-
-
-# ── what is ready ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def put_element(context: QueueContext[T], value: T) -> Command[int]:
-    """Adds one payload at the end of the list. If it is sent again after a lost answer, it may be there twice."""
-    return Command((b"RPUSH", context.keys.ready, context.encode(value)), int)
-
-
 def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
     """Moves due elements, and takes up to ``n`` payloads."""
     call = transfer(context.keys, count=checked_count(n))
@@ -156,18 +137,3 @@ def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
         return give_back(context.keys.ready, answered) if answered else None
 
     return ScriptCall(TRANSFER, call.keys, call.args, decode, undo=undo)
-
-
-def peek_ready(context: QueueContext[T]) -> Command[T | None]:
-    return Command(
-        (b"LINDEX", context.keys.ready, b"0"), lambda reply: None if reply is None else context.decode_or_opaque(reply)
-    )
-
-
-def size_ready(keys: QueueKeys) -> Command[int]:
-    return Command((b"LLEN", keys.ready), int)
-
-
-def contains_ready(context: QueueContext[T], value: T) -> Command[bool]:
-    args = (b"LPOS", context.keys.ready, context.encode(value))
-    return Command(args, lambda reply: context.found(reply is not None, [value]))

@@ -1,4 +1,4 @@
-"""Acquire, release, check: each a generator of steps, which the blocking and the awaiting client perform alike.
+"""Acquire, release, check: each a generator of steps, which the blocking and the awaited client perform alike.
 
 WaitUntil(moment)   until the acquisition is woken, or the moment comes
 anything else       a request to the servers, answered or failed
