@@ -72,7 +72,7 @@ def test_slots_beyond_sixteen_share_one_tracking_connection_a_node(
     threads = threading.active_count()
     with waiting(kind, cluster, *NAMES) as (one, popped):
         assert blocked(cluster) == connection_limit.MOST_BLOCKED == 16
-        assert len(one.heard()) == 8
+        assert len(one.tracked_slots()) == 8
         assert max(map(len, connections(cluster, "t"))) == 1
         # who waits; for each of three nodes one that goes round its slots, and the lookout
         assert threading.active_count() - threads <= (1 + 3 + 3 if kind == "sync" else 1 + 3)
@@ -96,10 +96,10 @@ def test_a_topic_with_24_partitions_uses_tracking_connections_too(
         topic.finish(job)
     with waiting(kind, cluster, f"many-{kind}", many=24) as (one, popped):
         assert blocked(cluster) == 16
-        assert len(one.heard()) == 8
+        assert len(one.tracked_slots()) == 8
         assert max(map(len, connections(cluster, "t"))) == 1
         parts = {key_slot(partition_keys("default", f"many-{kind}", n, 24).due): n for n in range(24)}
-        wanted = {parts[slot] for slot in one.heard()}
+        wanted = {parts[slot] for slot in one.tracked_slots()}
         id = next(f"{n}" for n in range(10_000) if partition_of_id(f"{n}", 24) in wanted)
         with tarry.Client(cluster.url) as other:
             other.topic(f"many-{kind}").add("tea", id=id)
@@ -214,7 +214,7 @@ def test_a_listener_at_a_former_master_is_still_woken(kind: str, cluster: BigClu
 def test_a_listener_at_a_killed_master_is_still_woken(cluster: BigCluster, wake_ups: list[Any]) -> None:
     """The last one: a node is gone."""
     with waiting("sync", cluster, *NAMES) as (one, popped), waiting("async", cluster, *NAMES) as (two, popped_too):
-        topic = tracked_topic(two, lambda name: slot_of(name) in one.heard())
+        topic = tracked_topic(two, lambda name: slot_of(name) in one.tracked_slots())
         master = cluster.owner_of(topic_keys("default", topic).due)
         master.kill()
         until("another master", lambda: cluster.owner_of(topic_keys("default", topic).due) is not master)

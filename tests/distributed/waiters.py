@@ -84,7 +84,7 @@ class Waiting:
             if waiter._connection is not None and waiter._connection.keys
         }
 
-    def heard(self) -> set[int]:
+    def tracked_slots(self) -> set[int]:
         kinds = (blocking.TrackedWait, awaiting.TrackedWait)
         return {slot for slot, line in self.lines().items() if isinstance(line, kinds)}
 
@@ -117,7 +117,7 @@ def slot_of(topic: str) -> int:
 
 
 def tracked_topic(one: Waiting, is_good: Callable[[str], bool] = lambda name: True) -> str:
-    return next(name for name in NAMES if slot_of(name) in one.heard() and is_good(name))
+    return next(name for name in NAMES if slot_of(name) in one.tracked_slots() and is_good(name))
 
 
 def serve(cluster: BigCluster, topic: str, popped: Any) -> None:

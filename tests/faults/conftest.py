@@ -43,8 +43,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def line(running: ServerProcess) -> Iterator[Proxy]:
-    """The line that breaks."""
+def proxy(running: ServerProcess) -> Iterator[Proxy]:
+    """The proxy whose connections break."""
     with servers.short_folder() as folder:
         proxy = Proxy(folder, running.address)
         yield proxy
@@ -53,7 +53,7 @@ def line(running: ServerProcess) -> Iterator[Proxy]:
 
 @pytest.fixture
 def direct(running: ServerProcess, clock: Clock) -> Iterator[TestClient]:
-    """A client by the same clock whose line never breaks: it prepares, and looks at what came of it."""
+    """A client by the same clock whose connection never breaks: it prepares, and looks at what came of it."""
     with TestClient(running.url, clock) as client:
         yield client
 

@@ -21,15 +21,15 @@ MANY = [NewJob(n, id=f"{n}") for n in range(200)]
 
 @pytest.fixture
 def at(direct: TestClient, name: str) -> Any:
-    """The topic from the side, where the line never breaks."""
+    """The topic from the side, where the connection never breaks."""
     return direct.topic(name, partitions=PARTS)
 
 
 @pytest.fixture
-def call_verb(kind: str, make_client: Any, line: Proxy, at: Any) -> Callable[..., Any]:
-    """Says a verb over the line, which is open."""
+def call_verb(kind: str, make_client: Any, proxy: Proxy, at: Any) -> Callable[..., Any]:
+    """Calls a verb over the open connection of the proxy."""
     at.stats()
-    way = make_client(kind, line.url(), patience=PATIENT)
+    way = make_client(kind, proxy.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "add_many", ["warm"])
     way.call(topic, "purge")
@@ -52,95 +52,95 @@ VERBS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_eight_partitions_need_one_round_trip(verb: str, call_verb: Any, line: Proxy, at: Any) -> None:
+def test_eight_partitions_need_one_round_trip(verb: str, call_verb: Any, proxy: Proxy, at: Any) -> None:
     at.add_many(MANY)
     call_verb(verb, *VERBS[verb])  # the scripts are known from now on
-    before = line.sent
+    before = proxy.sent
     call_verb(verb, *VERBS[verb])
-    assert line.sent == before + 1
+    assert proxy.sent == before + 1
 
 
-def test_settling_needs_one_round_trip_and_popping_needs_several(call_verb: Any, line: Proxy, at: Any) -> None:
+def test_settling_needs_one_round_trip_and_popping_needs_several(call_verb: Any, proxy: Proxy, at: Any) -> None:
     at.add_many(MANY)
     call_verb("finish_many", call_verb("pop_many", 100))
-    before = line.sent
+    before = proxy.sent
     jobs = call_verb("pop_many", 100)
-    assert line.sent > before + 1, "what hands out is asked one after the other"
-    before = line.sent
+    assert proxy.sent > before + 1, "what hands out is asked one after the other"
+    before = proxy.sent
     call_verb("finish_many", jobs)
-    assert line.sent == before + 1
+    assert proxy.sent == before + 1
 
 
-def test_partitions_are_scanned_in_parallel_steps(call_verb: Any, line: Proxy, at: Any) -> None:
+def test_partitions_are_scanned_in_parallel_steps(call_verb: Any, proxy: Proxy, at: Any) -> None:
     at.add_many(MANY)
     assert call_verb("check").ok
-    before = line.sent
+    before = proxy.sent
     assert call_verb("check").ok
-    assert line.sent == before + 6, "jobs, runs, due, reserved, dead; and what is on its way"
+    assert proxy.sent == before + 6, "jobs, runs, due, reserved, dead; and what is on its way"
     call_verb("touch_holder", "nobody", 9)
-    before = line.sent
+    before = proxy.sent
     call_verb("touch_holder", "nobody", 9)
-    assert line.sent == before + PARTS // 2, "of steps that may go through 500 jobs each, two are a thousand"
+    assert proxy.sent == before + PARTS // 2, "of steps that may go through 500 jobs each, two are a thousand"
 
 
 # ── faults ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, line: Proxy, at: Any) -> None:
-    line.arm(cut)
+def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, proxy: Proxy, at: Any) -> None:
+    proxy.arm(cut)
     added = call_verb("add_many", [*MANY, *range(50)])
     assert [one.id for one in added[:200]] == [job.id for job in MANY]
     assert all(one.created for one in added)
-    line.arm(cut)
+    proxy.arm(cut)
     assert (call_verb("stats").ready, at.stats().added) == (250, 251)
     jobs = []
     while some := call_verb("pop_many", 100):
         jobs += some
-    line.arm(cut)
+    proxy.arm(cut)
     call_verb("release_many", jobs[:50], "1h")
-    line.arm(cut)
+    proxy.arm(cut)
     call_verb("finish_many", jobs[50:])
-    line.arm(cut)
+    proxy.arm(cut)
     assert sum(job is not None for job in call_verb("get_many", [job.id for job in jobs])) == 50
-    assert line.struck == 5
+    assert proxy.struck == 5
     now = at.stats()
     assert (now.delayed, now.reserved, now.finished, now.stale) == (50, 0, 200, 0)
     assert at.check().ok
 
 
-def test_a_batch_survives_repeated_connection_cuts(call_verb: Any, line: Proxy, at: Any) -> None:
-    line.arm("lost", "torn", "unsent", "lost")
+def test_a_batch_survives_repeated_connection_cuts(call_verb: Any, proxy: Proxy, at: Any) -> None:
+    proxy.arm("lost", "torn", "unsent", "lost")
     assert all(one.created for one in call_verb("add_many", MANY))
-    assert (line.struck, at.stats().ready) == (4, 200)
+    assert (proxy.struck, at.stats().ready) == (4, 200)
 
 
 @pytest.mark.parametrize("cut", ["ignored", "swallowed"])
 def test_a_batch_is_repeated_on_a_silent_connection(
-    cut: str, kind: str, make_client: Any, line: Proxy, at: Any
+    cut: str, kind: str, make_client: Any, proxy: Proxy, at: Any
 ) -> None:
     at.stats()
-    way = make_client(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
+    way = make_client(kind, proxy.url(socket_timeout=QUIET_S), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
-    line.arm(cut)
+    proxy.arm(cut)
     assert all(one.created for one in way.call(topic, "add_many", MANY))
     assert at.stats().ready == 200
 
 
-def test_all_partitions_share_one_patience(make_client: Any, line: Proxy, at: Any) -> None:
+def test_all_partitions_share_one_patience(make_client: Any, proxy: Proxy, at: Any) -> None:
     """Eight partitions are not tried for eight times as long."""
     at.stats()
-    way = make_client("sync", line.url(), patience=0.15)
+    way = make_client("sync", proxy.url(), patience=0.15)
     topic = way.topic(at.name)
     way.call(topic, "stats")
-    line.refusing = True
-    line.cut_all()
-    before = line.met
+    proxy.refusing = True
+    proxy.cut_all()
+    before = proxy.met
     with pytest.raises(Unavailable, match=r"did not answer within 0\.\d s: .*safe to repeat"):
         way.call(topic, "stats")
-    assert line.met - before < PARTS
-    line.refusing = False
+    assert proxy.met - before < PARTS
+    proxy.refusing = False
     assert way.call(topic, "stats").ready == 0
 
 
@@ -179,16 +179,18 @@ def test_an_existing_id_is_refused_and_added_jobs_are_counted(call_verb: Any, at
     assert at.stats().ready == refused.value.done + 1
 
 
-def test_certainly_added_jobs_are_counted_when_patience_ends(kind: str, make_client: Any, line: Proxy, at: Any) -> None:
+def test_certainly_added_jobs_are_counted_when_patience_ends(
+    kind: str, make_client: Any, proxy: Proxy, at: Any
+) -> None:
     """The second thousand of a partition does not arrive; all that came before it did."""
     at.stats()
-    way = make_client(kind, line.url(), patience=0.15)
+    way = make_client(kind, proxy.url(), patience=0.15)
     topic = way.topic(at.name)
     jobs = [NewJob(f"job {n}.", id=f"{n}") for n in range(9000)]
     first = [job for job in jobs if partition_of_id(job.id, PARTS) == 0]
     way.call(topic, "add_many", ["warm"])
     at.purge()
-    line.arm(*[UNSENT] * 50, at=f"{first[1000].body}".encode())
+    proxy.arm(*[UNSENT] * 50, at=f"{first[1000].body}".encode())
     with pytest.raises(Unavailable) as raised:
         way.call(topic, "add_many", jobs)
     assert PARTS * 1000 <= raised.value.done <= at.stats().ready < 9000
@@ -198,11 +200,11 @@ def test_certainly_added_jobs_are_counted_when_patience_ends(kind: str, make_cli
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, line: Proxy, at: Any, clock: Any) -> None:
+def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, proxy: Proxy, at: Any, clock: Any) -> None:
     at.stats()
 
     async def story() -> None:
-        async with TestAsyncClient(line.url(), clock) as client:
+        async with TestAsyncClient(proxy.url(), clock) as client:
             topic = client.topic(at.name)
             await topic.stats()
             for k in range(1, 100):
@@ -223,7 +225,7 @@ def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, line: Proxy, a
 
 
 def test_an_interrupted_call_leaves_no_answer_for_the_next(
-    line: Proxy, make_client: Any, at: Any, monkeypatch: Any
+    proxy: Proxy, make_client: Any, at: Any, monkeypatch: Any
 ) -> None:
     """Ctrl-C while answers are read: they are not taken for those of the next verb."""
     from tarry.connections import blocking
@@ -232,7 +234,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(
         pass
 
     at.add_many(MANY)
-    way = make_client("sync", line.url(), patience=PATIENT)
+    way = make_client("sync", proxy.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     reads, read_one = [0], blocking._read
@@ -250,14 +252,14 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(
 
 
 def test_only_partitions_with_missing_answers_are_asked_again(
-    kind: str, make_client: Any, line: Proxy, at: Any
+    kind: str, make_client: Any, proxy: Proxy, at: Any
 ) -> None:
     """Only the partitions whose answers are missing are asked again: those find nothing more to delete."""
     at.add_many(MANY)
-    way = make_client(kind, line.url(), patience=PATIENT)
+    way = make_client(kind, proxy.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
     way.call(topic, "resume")
-    line.arm(TORN)
+    proxy.arm(TORN)
     assert 0 < way.call(topic, "purge") < 200
     assert at.stats().ready == 0

@@ -15,9 +15,9 @@ from tarry.verbs.jobs.settle import FINISH
 @pytest.mark.parametrize("cut", ["", *CUTS])
 @pytest.mark.parametrize("by", ["finished", "deleted", "added anew"])
 def test_a_late_finish_raises_stale_receipt(
-    by: str, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    by: str, cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client, topic = make_client(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")
     job = any_client.call(any_client.topic(name), "pop", ttr="10s")
@@ -30,7 +30,7 @@ def test_a_late_finish_raises_stale_receipt(
     if by == "added anew":
         clock.advance("1ms")
         topic.add("cake", id="a")
-    line.arm(*[cut] * bool(cut), at=FINISH.sha)
+    proxy.arm(*[cut] * bool(cut), at=FINISH.sha)
     with pytest.raises(tarry.StaleReceipt):
         any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().ready == (by == "added anew")
@@ -38,14 +38,14 @@ def test_a_late_finish_raises_stale_receipt(
 
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != UNSENT])
 def test_a_finish_in_time_succeeds_even_if_its_answer_was_lost(
-    cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client, topic = make_client(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")
     topic.pop(ttr="10s")
     clock.advance("11s")
     job = any_client.call(any_client.topic(name), "pop")
-    line.arm(cut, cut, at=FINISH.sha)
+    proxy.arm(cut, cut, at=FINISH.sha)
     any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().finished == 1

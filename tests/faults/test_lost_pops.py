@@ -23,19 +23,19 @@ def test_a_lost_answer_does_not_use_up_the_last_attempt(
     wait: Any,
     kind: str,
     make_client: Any,
-    line: Proxy,
+    proxy: Proxy,
     direct: TestClient,
     clock: Clock,
     name: str,
 ) -> None:
-    any_client, topic = make_client(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a", max_attempts=attempts)
     for _ in range(attempts - 1):
         topic.release(topic.pop(), 0)
     any_client.call(any_client.topic(name), "stats")  # the connection is open
-    line.arm(cut, at=POP.sha)
+    proxy.arm(cut, at=POP.sha)
     job = any_client.call(any_client.topic(name), "pop", wait=wait, ttr=TTR)
-    assert line.struck == 1
+    assert proxy.struck == 1
     if cut in DONE:
         assert job is None, "somebody has it, as far as the server knows"
         clock.advance("11s")
@@ -48,15 +48,15 @@ def test_a_lost_answer_does_not_use_up_the_last_attempt(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_the_confirmation_of_a_last_attempt_may_be_lost_too(
-    cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client, topic = make_client(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add_many([tarry.NewJob("tea", id=id, max_attempts=1) for id in "abc"])
     topic.add("often", id="d")
     any_client.call(any_client.topic(name), "stats")
-    line.arm(cut, at=CONFIRM.sha)
+    proxy.arm(cut, at=CONFIRM.sha)
     jobs = any_client.call(any_client.topic(name), "pop_many", 5, ttr=TTR)
-    assert line.struck == 1
+    assert proxy.struck == 1
     assert [(job.id, job.attempt) for job in jobs] == [(id, 1) for id in "abcd"]
     clock.advance("11s")
     assert topic.pop().id == "d"
@@ -64,12 +64,12 @@ def test_the_confirmation_of_a_last_attempt_may_be_lost_too(
 
 
 def test_a_consumer_that_dies_before_confirming_leaves_the_last_attempt(
-    kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client, topic = make_client(kind, line.url(), patience=0.05), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url(), patience=0.05), direct.topic(name)
     topic.add("tea", id="a", max_attempts=1)
     any_client.call(any_client.topic(name), "stats")
-    line.arm(*[UNSENT] * 30, at=CONFIRM.sha)
+    proxy.arm(*[UNSENT] * 30, at=CONFIRM.sha)
     with pytest.raises(tarry.Unavailable):
         any_client.call(any_client.topic(name), "pop", ttr=TTR)
     clock.advance("11s")
@@ -80,12 +80,12 @@ def test_a_consumer_that_dies_before_confirming_leaves_the_last_attempt(
 
 
 def test_a_repeated_pop_does_not_hand_out_a_last_attempt_that_ran_out(
-    kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client, topic = make_client(kind, line.url()), direct.topic(name)
+    any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a", max_attempts=1, ttr="1ms")
     any_client.call(any_client.topic(name), "stats")
-    line.arm(LOST, at=POP.sha)
+    proxy.arm(LOST, at=POP.sha)
     assert any_client.call(any_client.topic(name), "pop") is None
     clock.advance("10ms")
     job = topic.pop()

@@ -24,14 +24,14 @@ from tarry.verbs import numbers
 # ── on which lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, line: Proxy) -> None:
+def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, proxy: Proxy) -> None:
     scenario.say("stats")  # the connection is open
     steps = story(scenario)
     next(steps)
-    struck = line.struck
-    line.arm(scenario.cut)
+    struck = proxy.struck
+    proxy.arm(scenario.cut)
     assert next(steps, "over") == "over"
-    assert line.struck == struck + 1
+    assert proxy.struck == struck + 1
     assert scenario.at.check().ok
 
 
@@ -39,47 +39,47 @@ def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, lin
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("story", VERBS.values(), ids=VERBS.keys())
 def test_a_verb_survives_a_cut_connection(
-    story: Any, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    story: Any, cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client = make_client(kind, line.url(), patience=PATIENT)
-    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), line)
+    any_client = make_client(kind, proxy.url(), patience=PATIENT)
+    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), proxy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", SILENT)
 @pytest.mark.parametrize("story", [add_with_an_id, pop, finish, stats], ids=lambda story: story.__name__)
 def test_a_verb_survives_a_silent_connection(
-    story: Any, cut: str, kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    story: Any, cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client = make_client(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
-    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), line)
+    any_client = make_client(kind, proxy.url(socket_timeout=QUIET_S), patience=PATIENT)
+    perform(story, Scenario(any_client, any_client.topic(name), direct.topic(name), clock, cut), proxy)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_very_first_request_may_be_cut_too(cut: str, kind: str, make_client: Any, line: Proxy, name: str) -> None:
-    any_client = make_client(kind, line.url(), patience=PATIENT)
-    line.arm(cut, cut, at=b"INFO")
+def test_the_very_first_request_may_be_cut_too(cut: str, kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
+    any_client = make_client(kind, proxy.url(), patience=PATIENT)
+    proxy.arm(cut, cut, at=b"INFO")
     any_client.call(any_client.topic(name), "add", "tea")
     assert any_client.call(any_client.topic(name), "pop").body == "tea"
-    assert line.struck == 2
+    assert proxy.struck == 2
 
 
 def test_a_verb_survives_repeated_cuts(
-    kind: str, make_client: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+    kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
-    any_client = make_client(kind, line.url(), patience=PATIENT)
+    any_client = make_client(kind, proxy.url(), patience=PATIENT)
     topic = any_client.topic(name)
-    line.arm("lost", "torn", "unsent", "lost")
+    proxy.arm("lost", "torn", "unsent", "lost")
     added = any_client.call(topic, "add", "tea", id="a")
-    assert (added.created, line.struck, direct.topic(name).stats().ready) == (True, 4, 1)
+    assert (added.created, proxy.struck, direct.topic(name).stats().ready) == (True, 4, 1)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_no_number_is_given_twice(cut: str, kind: str, make_client: Any, line: Proxy, name: str) -> None:
-    any_client = make_client(kind, line.url(), patience=PATIENT)
+def test_no_number_is_given_twice(cut: str, kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
+    any_client = make_client(kind, proxy.url(), patience=PATIENT)
     engine = any_client.topic(name).engine
     first = any_client.call(engine, "run", numbers.reserve_numbers(name, 1000))
-    line.arm(cut, at=b"INCRBY")
+    proxy.arm(cut, at=b"INCRBY")
     second = any_client.call(engine, "run", numbers.reserve_numbers(name, 1000))
     assert second == first + (2000 if cut in DONE else 1000), "the numbers of a lost reply are skipped"
 
@@ -87,69 +87,69 @@ def test_no_number_is_given_twice(cut: str, kind: str, make_client: Any, line: P
 # ── when patience ends ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_unavailable_is_raised_when_patience_ends(kind: str, make_client: Any, line: Proxy, name: str) -> None:
-    any_client = make_client(kind, line.url(), patience=0.15)
+def test_unavailable_is_raised_when_patience_ends(kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
+    any_client = make_client(kind, proxy.url(), patience=0.15)
     topic = any_client.topic(name)
     any_client.call(topic, "stats")
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     with pytest.raises(Unavailable, match=r"did not answer within 0\.\d s: .*safe to repeat") as told:
         any_client.call(topic, "add", "tea")
     assert told.value.__cause__ is not None
     assert isinstance(told.value, ConnectionError)
-    line.refusing = False
+    proxy.refusing = False
     assert any_client.call(topic, "add", "tea").created
 
 
 def test_a_waiting_pop_raises_unavailable_when_patience_ends(
-    kind: str, make_client: Any, line: Proxy, name: str
+    kind: str, make_client: Any, proxy: Proxy, name: str
 ) -> None:
-    any_client = make_client(kind, line.url(), imaginary=False, patience=0.15)
+    any_client = make_client(kind, proxy.url(), imaginary=False, patience=0.15)
     topic = any_client.topic(name)
     any_client.call(topic, "stats")
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     with pytest.raises(Unavailable):
         any_client.call(topic, "pop", wait=None)
 
 
-def test_calls_to_a_silent_server_fail_when_patience_ends(kind: str, make_client: Any, line: Proxy, name: str) -> None:
-    any_client = make_client(kind, line.url(socket_timeout=0.1), patience=0.4)
+def test_calls_to_a_silent_server_fail_when_patience_ends(kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
+    any_client = make_client(kind, proxy.url(socket_timeout=0.1), patience=0.4)
     topic = any_client.topic(name)
     any_client.call(topic, "stats")
-    line.arm(*["ignored"] * 9)
+    proxy.arm(*["ignored"] * 9)
     with pytest.raises(Unavailable):
         any_client.call(topic, "add", "tea")
-    assert 2 <= line.struck <= 4
+    assert 2 <= proxy.struck <= 4
 
 
 def test_add_many_reports_how_many_are_certainly_added(
-    kind: str, make_client: Any, line: Proxy, direct: TestClient, name: str
+    kind: str, make_client: Any, proxy: Proxy, direct: TestClient, name: str
 ) -> None:
-    any_client = make_client(kind, line.url(), patience=0.15)
+    any_client = make_client(kind, proxy.url(), patience=0.15)
     topic = any_client.topic(name)
     any_client.call(topic, "add_many", ["warm"])
     direct.topic(name).purge()
-    line.arm("unsent", at=b"job 1500")
-    line.arm(*["unsent"] * 50, at=b"job 1500")
+    proxy.arm("unsent", at=b"job 1500")
+    proxy.arm(*["unsent"] * 50, at=b"job 1500")
     with pytest.raises(Unavailable) as told:
         any_client.call(topic, "add_many", [f"job {i}" for i in range(2500)])
     assert told.value.done == 1000 == direct.topic(name).stats().ready
 
 
 def test_only_missing_answers_of_a_torn_pipeline_are_requested_again(
-    line: Proxy, make_client: Any, direct: TestClient, name: str
+    proxy: Proxy, make_client: Any, direct: TestClient, name: str
 ) -> None:
     """Of a pipeline, only the commands whose answers are missing are asked again: a popped job is in hand."""
     import asyncio
 
-    any_client = make_client("async", line.url(), patience=PATIENT)
+    any_client = make_client("async", proxy.url(), patience=PATIENT)
     topic = any_client.topic(name)
     direct.topic(name).add_many(["x" * 10, "y" * 300_000])
 
     async def story() -> tuple[Any, Any]:
         await topic.stats()
-        line.arm("torn")
+        proxy.arm("torn")
         return await asyncio.gather(topic.pop(), topic.pop(ttr="2m"))  # of one TTR they would be one command
 
     first, second = any_client.loop.run(story())

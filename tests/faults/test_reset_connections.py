@@ -17,22 +17,22 @@ ROUNDS = 60
 
 
 @pytest.fixture
-def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
+def proxy(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     proxy = Proxy(None, own_server(port=True).address)
     yield proxy
     proxy.close()
 
 
 @LOOPS
-def test_calls_are_repeated_after_a_connection_reset(line: Proxy, loop: str) -> None:
+def test_calls_are_repeated_after_a_connection_reset(proxy: Proxy, loop: str) -> None:
     async def story() -> None:
-        async with tarry.AsyncClient(f"redis://{line.address}") as client:
+        async with tarry.AsyncClient(f"redis://{proxy.address}") as client:
             topic = client.topic("a")
             for number in range(ROUNDS):
                 added = asyncio.gather(*[topic.add(number, id=f"{number}-{n}") for n in range(3)])
                 for _ in range(number % 7):
                     await asyncio.sleep(0)  # at another moment of the exchange each time
-                line.reset_all()
+                proxy.reset_all()
                 await added
             assert (await topic.stats()).ready == 3 * ROUNDS
 
@@ -40,14 +40,14 @@ def test_calls_are_repeated_after_a_connection_reset(line: Proxy, loop: str) -> 
 
 
 @LOOPS
-def test_consumers_of_topics_and_queues_survive_connection_resets(line: Proxy, loop: str) -> None:
+def test_consumers_of_topics_and_queues_survive_connection_resets(proxy: Proxy, loop: str) -> None:
     async def consume(heard: list[Any], take: Callable[[], Any]) -> None:
         while len(heard) < ROUNDS:
             heard += [found] if (found := await take()) is not None else []
 
     async def story() -> None:
-        url = f"redis://{line.address}"
-        host, port = line.target
+        url = f"redis://{proxy.address}"
+        host, port = proxy.target
         async with tarry.AsyncClient(url) as client, tarry.AsyncClient(f"redis://{host}:{port}") as direct:
             topic, queue = client.topic("b"), client.blocking_queue("q", codec="json")
             jobs: list[Any] = []
@@ -64,7 +64,7 @@ def test_consumers_of_topics_and_queues_survive_connection_resets(line: Proxy, l
                 asyncio.ensure_future(consume(values, lambda: queue.poll(wait=60))),
             ]
             for number in range(ROUNDS):
-                line.reset_all()
+                proxy.reset_all()
                 await direct.topic("b").add(number, ttr="1h")
                 await direct.blocking_queue("q", codec="json").offer(number)
                 while min(len(jobs), len(values)) <= number - 3:  # what came in a broken line may wait

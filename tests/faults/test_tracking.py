@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.blocked_clients import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
-from faults.tracking import hears, tracking_connections, until_tracking
+from faults.tracking import is_tracking, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
@@ -31,7 +31,7 @@ def test_client_tracking_reports_tokens_on_every_server(
     with tarry.Client(url) as client, tarry.Client(url) as other, ThreadPoolExecutor(1) as pool:
         for n in range(3):
             pop = pool.submit(client.topic(name).pop, wait=HANG_S)
-            until(lambda: hears(client))
+            until(lambda: is_tracking(client))
             other.topic(name).add(n)
             job = pop.result(HANG_S)
             assert job is not None
@@ -84,19 +84,19 @@ def test_threads_on_a_tracking_connection_are_served_in_order(running: ServerPro
 @pytest.mark.parametrize("fault", [*CUTS, *SILENT])
 @pytest.mark.parametrize("command", [b"LLEN", b"LPOP", b"TRACKING"])
 def test_tracking_survives_every_fault(
-    command: bytes, fault: str, kind: str, make_client: Any, line: Proxy, at: Any
+    command: bytes, fault: str, kind: str, make_client: Any, proxy: Proxy, at: Any
 ) -> None:
-    any_client = make_client(kind, line.url(socket_timeout=0.2), imaginary=False)
-    line.arm(fault, at=command)
+    any_client = make_client(kind, proxy.url(socket_timeout=0.2), imaginary=False)
+    proxy.arm(fault, at=command)
     with ThreadPoolExecutor(1) as pool:
         pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         if command != b"LPOP":
-            until(lambda: line.struck)
+            until(lambda: proxy.struck)
         else:
-            until(lambda: hears(any_client.client))
+            until(lambda: is_tracking(any_client.client))
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"
-    assert line.struck
+    assert proxy.struck
     assert at.stats().watching == 0
 
 
@@ -107,10 +107,10 @@ def test_a_killed_tracking_connection_is_replaced(
     with ThreadPoolExecutor(1) as pool:
         pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         for _ in range(5):
-            until(lambda: tracking_connections(running) and hears(any_client.client))
+            until(lambda: tracking_connections(running) and is_tracking(any_client.client))
             for id in tracking_connections(running):
                 running.ask("CLIENT", "KILL", "ID", id)
-        until(lambda: tracking_connections(running) and hears(any_client.client))
+        until(lambda: tracking_connections(running) and is_tracking(any_client.client))
         at.add("tea")
         assert pop.result(HANG_S).body == "tea"
     keys = topic_keys("default", at.name)
@@ -120,9 +120,9 @@ def test_a_killed_tracking_connection_is_replaced(
 def test_a_flush_triggers_a_check_for_tokens(running: ServerProcess, at: Any, woken: list[bytes | None]) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
-        until(lambda: hears(client))
+        until(lambda: is_tracking(client))
         running.ask("FLUSHALL")
-        until(lambda: hears(client))
+        until(lambda: is_tracking(client))
         at.add("tea")
         job = pop.result(HANG_S)
         assert job is not None
@@ -134,7 +134,7 @@ def test_a_flush_triggers_a_check_for_tokens(running: ServerProcess, at: Any, wo
 def test_a_wake_key_of_another_type_raises_server_unfit(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
-        until(lambda: hears(client))
+        until(lambda: is_tracking(client))
         wake = topic_keys("default", at.name).wake.decode()
         running.ask("SET", wake, "no list")
         until(pop.done)

@@ -17,7 +17,7 @@ import pytest
 import tarry
 from faults.blocked_clients import async_story, waiting
 from faults.test_interrupted import Interrupted
-from faults.tracking import hears, tracking_connections, until_tracking
+from faults.tracking import is_tracking, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 
@@ -91,7 +91,7 @@ def test_followers_take_over_when_a_tracking_leader_is_interrupted(
         topic = client.topic(at.name)
 
         def conduct() -> None:
-            until(lambda: waiting(client) == 1 and hears(client))
+            until(lambda: waiting(client) == 1 and is_tracking(client))
             pops.extend(pool.submit(topic.pop, wait=None) for _ in range(followers))
             until(lambda: waiting(client) == 1 + followers)
             interrupt()
@@ -111,7 +111,7 @@ def test_closing_the_client_ends_pops_on_a_tracking_connection(running: ServerPr
         client = tarry.Client(running.url)
         with ThreadPoolExecutor(8) as pool:
             pops = [pool.submit(client.topic(at.name).pop, wait=None) for _ in range(8)]
-            until(lambda: waiting(client) == 8 and hears(client))
+            until(lambda: waiting(client) == 8 and is_tracking(client))
             client.close()
             for pop in pops:
                 with pytest.raises(tarry.Unavailable, match="closed"):

@@ -67,26 +67,26 @@ def test_a_client_unblock_that_races_a_token_loses_no_job(
 
 
 def test_a_silent_waiting_connection_is_replaced(
-    line: Proxy, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
     monkeypatch.setattr(blocking_blpop.BlpopConnection, "wait_s", 1)
     monkeypatch.setattr(awaited.BlpopConnection, "wait_s", 1)
-    any_client = make_client(kind, line.url(socket_timeout=0.2), imaginary=False)
-    line.arm("ignored", at=b"BLPOP")
+    any_client = make_client(kind, proxy.url(socket_timeout=0.2), imaginary=False)
+    proxy.arm("ignored", at=b"BLPOP")
     with ThreadPoolExecutor(1) as pool:
         pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
-        until(lambda: line.struck)
+        until(lambda: proxy.struck)
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"
 
 
-def test_a_waiting_pop_gets_jobs_while_every_blpop_is_cut(line: Proxy, running: ServerProcess, at: Any) -> None:
+def test_a_waiting_pop_gets_jobs_while_every_blpop_is_cut(proxy: Proxy, running: ServerProcess, at: Any) -> None:
     """Every BLPOP is cut: jobs are handed out all the same, and nobody spins."""
     before = calls(running)
-    line.arm(*["unsent"] * 500, at=b"BLPOP")
+    proxy.arm(*["unsent"] * 500, at=b"BLPOP")
     at.add("tea", delay=0.3)
-    with tarry.Client(line.url()) as client:
+    with tarry.Client(proxy.url()) as client:
         job = client.topic(at.name).pop(wait=HANG_S)
     assert job is not None
     assert job.body == "tea"

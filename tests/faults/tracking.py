@@ -1,4 +1,4 @@
-"""Who hears tokens, on which connections."""
+"""Which clients track tokens, on which connections."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ def tracking_connections(running: ServerProcess) -> list[str]:
     return [row["id"] for row in rows if "t" in row["flags"]]
 
 
-def hears(client: Any, many: int = 1) -> bool:
-    """Whether so many waiters of a client hear all their tokens."""
-    lines = [waiter._connection for _, waiter in client.engine._waiters.items()]
-    heard = [line for line in lines if line is not None and line.keys]
-    return len(heard) == many and all(
-        not line._tracking._state.awaits_reply and line._tracking._state._tracked.issuperset(line.keys)
-        for line in heard
+def is_tracking(client: Any, many: int = 1) -> bool:
+    """Whether ``many`` waiters of a client track all their tokens."""
+    waits = [waiter._connection for _, waiter in client.engine._waiters.items()]
+    busy = [wait for wait in waits if wait is not None and wait.keys]
+    return len(busy) == many and all(
+        not wait._tracking._state.awaits_reply and wait._tracking._state._tracked.issuperset(wait.keys) for wait in busy
     )
 
 
 async def until_tracking(client: Any) -> None:
-    while not hears(client):  # noqa: ASYNC110  # it tells nobody
+    while not is_tracking(client):  # noqa: ASYNC110  # it tells nobody
         await asyncio.sleep(0.002)

@@ -20,7 +20,7 @@ from zookeepers import ZooKeeper
 
 
 @pytest.fixture
-def line(valkey_url: str) -> Iterator[Proxy]:
+def proxy(valkey_url: str) -> Iterator[Proxy]:
     with servers.short_folder() as folder:
         proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
         yield proxy
@@ -36,38 +36,38 @@ def guard(request: pytest.FixtureRequest, lock_users: LockUsers) -> Any:
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_push_with_a_cut_connection_is_stored_once(
-    line: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
+    proxy: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
 ) -> None:
-    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+    user, queue = lock_users.user(), lock_users.client(proxy.url()).guarded_queue(name, guard=guard)
     user.call(queue.size)
-    line.arm(cut, at=b"body of tea")
+    proxy.arm(cut, at=b"body of tea")
     user.call(queue.push, [("body of tea", 0)])
-    assert line.struck == 1
+    assert proxy.struck == 1
     assert [item.value for item in user.call(queue.poll, count=10)] == ["body of tea"]
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_poll_with_a_cut_connection_loses_nothing(
-    line: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
+    proxy: Proxy, lock_users: LockUsers, name: str, guard: Any, cut: str
 ) -> None:
-    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+    user, queue = lock_users.user(), lock_users.client(proxy.url()).guarded_queue(name, guard=guard)
     user.call(queue.push, [(f"tea {i}", 0) for i in range(5)])
     assert [item.value for item in user.call(queue.poll)] == ["tea 0"]
-    line.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
+    proxy.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
     assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
-    assert line.struck == 1
+    assert proxy.struck == 1
     assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 4"]
 
 
-def test_polls_with_repeated_cuts_lose_nothing(line: Proxy, lock_users: LockUsers, name: str, guard: Any) -> None:
-    user, queue = lock_users.user(), lock_users.client(line.url()).guarded_queue(name, guard=guard)
+def test_polls_with_repeated_cuts_lose_nothing(proxy: Proxy, lock_users: LockUsers, name: str, guard: Any) -> None:
+    user, queue = lock_users.user(), lock_users.client(proxy.url()).guarded_queue(name, guard=guard)
     user.call(queue.push, [(i, 0) for i in range(40)])
     got: list[int] = []
     for _ in range(4):
-        line.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
+        proxy.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
         got += [item.value for item in user.call(queue.poll, count=10)]
     assert got == list(range(40))
-    assert line.struck >= 4  # with plain commands the second try only looks
+    assert proxy.struck >= 4  # with plain commands the second try only looks
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])

@@ -24,7 +24,7 @@ from until import until
 
 
 @pytest.fixture
-def line(valkey_url: str) -> Iterator[Proxy]:
+def proxy(valkey_url: str) -> Iterator[Proxy]:
     with servers.short_folder() as folder:
         proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
         yield proxy
@@ -59,13 +59,13 @@ def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_an_acquire_is_repeated_after_a_cut_connection(
-    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
-    user, client = lock_users.user(), lock_users.client(line.url())
+    user, client = lock_users.user(), lock_users.client(proxy.url())
     user.call(client.lock("before " + name).state)
-    line.arm(cut, at=b"30000")
+    proxy.arm(cut, at=b"30000")
     grant = user.call(client.lock(name).acquire)
-    assert line.struck == 1
+    assert proxy.struck == 1
     assert list(raw.hgetall(name).values()) == [b"1"]
     user.call(grant.check)
     user.call(grant.release)
@@ -74,68 +74,68 @@ def test_an_acquire_is_repeated_after_a_cut_connection(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_release_is_repeated_after_a_cut_connection(
-    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
-    user, client = lock_users.user(), lock_users.client(line.url())
+    user, client = lock_users.user(), lock_users.client(proxy.url())
     grant = user.call(client.lock(name).acquire)
     user.call(client.lock(name).acquire)
-    line.arm(cut, cut)
+    proxy.arm(cut, cut)
     user.call(client.lock(name).release)
     user.call(grant.check)
     user.call(grant.release)
-    assert line.struck == 2
+    assert proxy.struck == 2
     assert not raw.exists(name)
 
 
 @pytest.mark.parametrize("cut", DONE)
 def test_an_acquire_with_a_lost_answer_leaves_no_lock_behind(
-    lock_users: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
     """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
-    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.3), patience=0.01)
+    user, client = lock_users.user(), lock_users.client(proxy.url(socket_timeout=0.3), patience=0.01)
     user.call(client.lock("before " + name).acquire)
-    line.arm(cut, UNSENT, at=b"30000")
+    proxy.arm(cut, UNSENT, at=b"30000")
     with pytest.raises(Unavailable):
         user.call(client.lock(name).acquire)
     assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
 
 @pytest.mark.slow
-def test_a_failed_release_is_completed_later(lock_users: LockUsers, raw: Any, line: Proxy, name: str) -> None:
-    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.3), patience=0.01)
+def test_a_failed_release_is_completed_later(lock_users: LockUsers, raw: Any, proxy: Proxy, name: str) -> None:
+    user, client = lock_users.user(), lock_users.client(proxy.url(socket_timeout=0.3), patience=0.01)
     grant = user.call(client.lock(name).acquire)
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     with pytest.raises(Unavailable):
         user.call(grant.release)
     assert raw.exists(name)
-    line.refusing = False
+    proxy.refusing = False
     assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
 
-def test_a_connection_cut_while_waiting_is_reopened(line: Proxy, lock_users: LockUsers, name: str) -> None:
+def test_a_connection_cut_while_waiting_is_reopened(proxy: Proxy, lock_users: LockUsers, name: str) -> None:
     first, second = lock_users.user(), lock_users.user()
     grant = first.call(lock_users.client().lock(name).acquire)
-    waiting = second.begin(lock_users.client(line.url()).lock(name).acquire)
-    until(lambda: line.met >= 2)  # the second line listens
-    line.cut_all()
-    until(lambda: line.met >= 3)
+    waiting = second.begin(lock_users.client(proxy.url()).lock(name).acquire)
+    until(lambda: proxy.met >= 2)  # the second line listens
+    proxy.cut_all()
+    until(lambda: proxy.met >= 3)
     first.call(grant.release)
     assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
 
 
-def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockUsers, line: Proxy, name: str) -> None:
+def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockUsers, proxy: Proxy, name: str) -> None:
     user = lock_users.user()
-    client = lock_users.client(line.url(), patience=1)
+    client = lock_users.client(proxy.url(), patience=1)
     grant = user.call(client.lock(name).acquire)
-    line.cut_all()
+    proxy.cut_all()
     user.call(grant.check)
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     with pytest.raises(Unavailable):
         user.call(grant.check)
     assert not grant.lost.is_set()
-    line.refusing = False
+    proxy.refusing = False
     user.call(grant.release)
 
 
@@ -156,18 +156,18 @@ def test_the_watchdog_renews_all_locks_in_one_pipeline(
 
 
 def test_a_watchdog_without_answers_reports_the_loss_in_time(
-    lock_users: LockUsers, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
+    lock_users: LockUsers, proxy: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 400)
-    user, client = lock_users.user(), lock_users.client(line.url(socket_timeout=0.2), patience=0.01)
+    user, client = lock_users.user(), lock_users.client(proxy.url(socket_timeout=0.2), patience=0.01)
     grant = None
     while grant is None:  # a busy machine may not answer in 0.2 s
         with suppress(Unavailable):
             grant = user.call(client.lock(name).acquire)
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     assert user.call(grant.lost.wait, 5)
-    line.refusing = False
+    proxy.refusing = False
     with pytest.raises(LockLost):
         user.call(grant.check)
 

@@ -22,7 +22,7 @@ SESSION = "1"
 
 
 @pytest.fixture
-def line(zookeeper: ZooKeeper) -> Iterator[Proxy]:
+def proxy(zookeeper: ZooKeeper) -> Iterator[Proxy]:
     host, port = zookeeper.hosts.split(":")
     proxy = Proxy(None, (host, int(port)))
     yield proxy
@@ -133,13 +133,13 @@ def test_a_waiter_whose_node_is_deleted_queues_again(zookeeper_users: LockUsers,
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_an_acquire_is_repeated_after_a_cut_connection(
-    zookeeper_users: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
+    zookeeper_users: LockUsers, kazoo: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
-    user, client = zookeeper_users.user(), zookeeper_users.client(line.address)
+    user, client = zookeeper_users.user(), zookeeper_users.client(proxy.address)
     user.call(client.lock("before " + name).state)
-    line.arm(cut, at=b"lease_ms")
+    proxy.arm(cut, at=b"lease_ms")
     grant = user.call(client.lock(name).acquire, wait=20)
-    assert line.struck == 1
+    assert proxy.struck == 1
     user.call(grant.check)
     assert len(nodes(kazoo, name)) == 1
     user.call(grant.release)
@@ -148,20 +148,20 @@ def test_an_acquire_is_repeated_after_a_cut_connection(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_release_is_repeated_after_a_cut_connection(
-    zookeeper_users: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
+    zookeeper_users: LockUsers, kazoo: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
-    user, client = zookeeper_users.user(), zookeeper_users.client(line.address)
+    user, client = zookeeper_users.user(), zookeeper_users.client(proxy.address)
     grant = user.call(client.lock(name).acquire, wait=20)
-    line.arm(cut, at=b"-lock-")
+    proxy.arm(cut, at=b"-lock-")
     user.call(grant.release)
-    assert line.struck == 1
+    assert proxy.struck == 1
     until(lambda: nodes(kazoo, name) == [])
 
 
-def test_a_short_disconnection_does_not_lose_the_lock(zookeeper_users: LockUsers, line: Proxy, name: str) -> None:
-    user, client = zookeeper_users.user(), zookeeper_users.client(line.address)
+def test_a_short_disconnection_does_not_lose_the_lock(zookeeper_users: LockUsers, proxy: Proxy, name: str) -> None:
+    user, client = zookeeper_users.user(), zookeeper_users.client(proxy.address)
     grant = user.call(client.lock(name).acquire, wait=20)
-    line.cut_all()
+    proxy.cut_all()
     until(lambda: checked(user, grant))
     assert not grant.lost.is_set()
     user.call(grant.release)
@@ -176,19 +176,19 @@ def checked(user: Any, grant: Any) -> bool:
 
 
 def test_a_holder_disconnected_beyond_its_session_loses_the_lock(
-    zookeeper_users: LockUsers, line: Proxy, name: str
+    zookeeper_users: LockUsers, proxy: Proxy, name: str
 ) -> None:
     """It learns it by its own clock, though no server can tell it."""
-    user, client = zookeeper_users.user(), zookeeper_users.client(line.address, session_timeout=1.5, patience=0.1)
+    user, client = zookeeper_users.user(), zookeeper_users.client(proxy.address, session_timeout=1.5, patience=0.1)
     grant = user.call(client.lock(name).acquire, wait=20)
-    line.refusing = True
-    line.cut_all()
+    proxy.refusing = True
+    proxy.cut_all()
     until(lambda: not checked(user, grant))  # nobody can tell: not lost, not held
     assert not grant.lost.is_set()
     assert user.call(grant.lost.wait, 20)
     with pytest.raises(LockLost, match="its connection was lost for longer than its session may live"):
         user.call(grant.check)
-    line.refusing = False
+    proxy.refusing = False
     assert zookeeper_users.user().call(zookeeper_users.client().lock(name).acquire, wait=20).token > grant.token
 
 

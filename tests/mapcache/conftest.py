@@ -124,7 +124,7 @@ def server(url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def heard(server: Any, name: str) -> Iterator[Callable[[], list[tuple[str, bytes]]]]:
+def published(server: Any, name: str) -> Iterator[Callable[[], list[tuple[str, bytes]]]]:
     """What the map's channels have told since the last look: the kind, and the message."""
     with server.pubsub() as listener:
         kinds = ("created", "updated", "removed", "expired")

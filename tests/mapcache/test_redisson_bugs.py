@@ -11,7 +11,7 @@ from tarry.clients.testing import Clock
 from tarry.verbs.mapcache.eviction import MOST
 from tarry.verbs.redisson.entries import EntryEvent, unpack_event
 
-Heard = Callable[[], list[tuple[str, bytes]]]
+Published = Callable[[], list[tuple[str, bytes]]]
 
 
 async def test_m1_one_call_evicts_everything_that_has_expired(cache: Any, clock: Clock) -> None:
@@ -20,14 +20,14 @@ async def test_m1_one_call_evicts_everything_that_has_expired(cache: Any, clock:
     assert await cache.evict() == 2500 > 4 * int(MOST)
 
 
-async def test_m2_every_evicted_entry_is_published_once(cache: Any, clock: Clock, heard: Heard) -> None:
+async def test_m2_every_evicted_entry_is_published_once(cache: Any, clock: Clock, published: Published) -> None:
     await cache.put_all({f"t{i}": "x" for i in range(700)}, ttl=1)
     await cache.put_all({f"i{i}": "y" for i in range(700)}, max_idle=1)
     await cache.put_all({f"b{i}": "z" for i in range(700)}, max_idle=1, ttl=1)
-    heard()
+    published()
     clock.advance(2)
     assert await cache.evict() == 2100
-    told = [unpack_event(message) for kind, message in heard() if kind == "expired"]
+    told = [unpack_event(message) for kind, message in published() if kind == "expired"]
     assert len(told) == 2100
     assert {event.key for event in told if isinstance(event, EntryEvent)} == {
         b"%s%d" % (kind, i) for kind in (b"t", b"i", b"b") for i in range(700)
@@ -133,7 +133,7 @@ async def test_m6_f_expire_if_not_set_does_not_expire_the_map_at_once(cache: Any
     assert 599_000 < server.pttl(name) <= 600_000
 
 
-async def test_events_are_published_as_redisson_does(cache: Any, clock: Clock, heard: Heard) -> None:
+async def test_events_are_published_as_redisson_does(cache: Any, clock: Clock, published: Published) -> None:
     await cache.put("a", "1", ttl=5)
     await cache.replace("a", "2")
     await cache.remove("a")
@@ -144,7 +144,7 @@ async def test_events_are_published_as_redisson_does(cache: Any, clock: Clock, h
     clock.advance(1)
     assert await cache.fast_remove("b") == 0
     await cache.evict()
-    assert [(kind, unpack_event(message, updated=kind == "updated")) for kind, message in heard()] == [
+    assert [(kind, unpack_event(message, updated=kind == "updated")) for kind, message in published()] == [
         ("created", EntryEvent(b"a", b"1")),
         ("updated", EntryEvent(b"a", b"2", b"1")),
         ("removed", EntryEvent(b"a", b"2")),
@@ -155,11 +155,11 @@ async def test_events_are_published_as_redisson_does(cache: Any, clock: Clock, h
 
 
 async def test_without_listeners_only_expirations_are_published(
-    cache: Any, clock: Clock, heard: Heard, server: Any, name: str
+    cache: Any, clock: Clock, published: Published, server: Any, name: str
 ) -> None:
     server.hdel(f"{{{name}}}:redisson_options", "has-listeners")
     await cache.put("a", "1", ttl=5)
     await cache.put("a", "2", ttl=5)
     clock.advance(5)
     await cache.evict()
-    assert [kind for kind, _ in heard()] == ["expired"]
+    assert [kind for kind, _ in published()] == ["expired"]

@@ -34,12 +34,12 @@ RETIRED = set(
 )
 
 
-def world(module: Path) -> str:
-    """The same class may be told twice: for threads, and for tasks."""
+def client_kind(module: Path) -> str:
+    """A class may exist twice: for threads, and for tasks."""
     if not {"clients", "connections"} & set(module.parts):
         return ""
-    worlds = [part.split("_")[0] for part in (*module.parent.parts, module.stem)]
-    return next((one for one in worlds if one in ("awaited", "blocking")), "")
+    kinds = [part.split("_")[0] for part in (*module.parent.parts, module.stem)]
+    return next((one for one in kinds if one in ("awaited", "blocking")), "")
 
 
 def trees() -> list[tuple[Path, ast.Module]]:
@@ -51,7 +51,7 @@ def test_a_class_name_has_one_meaning() -> None:
     for module, tree in trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                homes[node.name][world(module)].append(str(module.relative_to(SRC)))
+                homes[node.name][client_kind(module)].append(str(module.relative_to(SRC)))
     doubled = {
         name: dict(places)
         for name, places in homes.items()

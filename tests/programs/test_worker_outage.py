@@ -16,7 +16,7 @@ from tarry.connections.embedded.process import ServerProcess
 
 
 @pytest.fixture
-def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
+def proxy(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     with servers.short_folder() as folder:
         proxy = Proxy(folder, own_server().address)
         yield proxy
@@ -44,7 +44,7 @@ class LogCapture(logging.Handler):
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_worker_waits_for_its_server_and_logs_it_once(line: Proxy, plain: bool) -> None:
+def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: bool) -> None:
     done: list[int] = []
 
     async def story() -> None:
@@ -52,7 +52,7 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(line: Proxy, plain: bool
         logger = logging.getLogger("tarry.worker")
         logger.addHandler(log_capture)
         loop = asyncio.get_running_loop()
-        worker = tarry.Worker(tarry.AsyncClient(line.url(), patience="100ms"), ttr="20s")
+        worker = tarry.Worker(tarry.AsyncClient(proxy.url(), patience="100ms"), ttr="20s")
 
         def note(job: Any) -> None:
             done.append(job.body)
@@ -64,13 +64,13 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(line: Proxy, plain: bool
         for topic in ("a", "b", "c"):
             worker.on(topic)(note if plain else awaited)
         try:
-            async with worker, tarry.AsyncClient(f"unix://{line.target}") as direct:
+            async with worker, tarry.AsyncClient(f"unix://{proxy.target}") as direct:
                 await _another(direct, "a", 1, three)
-                line.refusing = True
-                line.cut_all()
+                proxy.refusing = True
+                proxy.cut_all()
                 await direct.topic("a").add(2)
                 await log_capture.until("Waiting for it.")
-                line.refusing = False
+                proxy.refusing = False
                 await log_capture.until("The server answers again.")
                 for topic, number in (("a", 3), ("b", 4), ("c", 5)):
                     await _another(direct, topic, number, three)
@@ -81,7 +81,7 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(line: Proxy, plain: bool
             assert sum("Waiting for it." in text for text in log_capture.lines) == 1
         finally:
             logger.removeHandler(log_capture)
-        async with tarry.AsyncClient(f"unix://{line.target}") as direct:
+        async with tarry.AsyncClient(f"unix://{proxy.target}") as direct:
             for topic in ("a", "b", "c"):
                 stats = await direct.topic(topic).stats()
                 assert (stats.ready, stats.reserved, stats.dead) == (0, 0, 0)

@@ -54,7 +54,7 @@ def disk() -> Iterator[Disk]:
 
 
 @pytest.fixture
-def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
+def proxy(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     proxy = Proxy(None, own_server(port=True).address)
     yield proxy
     proxy.close()
@@ -125,17 +125,17 @@ def scripts(server: ServerProcess) -> int:
 
 
 @LOOPS
-def test_a_worker_survives_connection_resets(line: Proxy, loop: str) -> None:
+def test_a_worker_survives_connection_resets(proxy: Proxy, loop: str) -> None:
     async def story() -> None:
-        host, port = line.target
+        host, port = proxy.target
         direct = f"redis://{host}:{port}"
-        work = Work(f"redis://{line.address}", patience="10s")
+        work = Work(f"redis://{proxy.address}", patience="10s")
         async with work.worker:
             await work.until_done(await asyncio.to_thread(work.give, direct, [-1]))
             for turn in range(12):
                 given = asyncio.ensure_future(asyncio.to_thread(work.give, direct, list(range(3 * turn, 3 * turn + 3))))
                 while not given.done():
-                    line.reset_all()
+                    proxy.reset_all()
                     await asyncio.sleep(0.01)
             topics = {f"{kind} {n}" for kind in ("awaited", "plain", "failing") for n in range(36)}
             await work.until_done(topics)  # an element of a queue may be lost with its line
@@ -267,9 +267,9 @@ def test_tarry_worker_survives_a_full_disk_and_exits_with_0_on_a_signal(
 
 
 @pytest.mark.slow
-def test_tarry_worker_and_its_children_survive_connection_resets(line: Proxy, tmp_path: Path) -> None:
-    host, port = line.target
-    place = {"TARRY_URL": f"redis://{line.address}", "DIARY": str(tmp_path / "journal"), "TTR": "1s"}
+def test_tarry_worker_and_its_children_survive_connection_resets(proxy: Proxy, tmp_path: Path) -> None:
+    host, port = proxy.target
+    place = {"TARRY_URL": f"redis://{proxy.address}", "DIARY": str(tmp_path / "journal"), "TTR": "1s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(f"redis://{host}:{port}") as client:
         words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
@@ -280,7 +280,7 @@ def test_tarry_worker_and_its_children_survive_connection_resets(line: Proxy, tm
                 before = orders.stats().finished
                 orders.add_many(["quick"] * JOBS)
                 until(lambda at=before: orders.stats().finished > at or process.poll() is not None)
-                line.reset_all()
+                proxy.reset_all()
             until(lambda: unfinished(orders.stats()) == 0 or process.poll() is not None)
             assert process.poll() is None, said.read_text()
             process.terminate()

@@ -69,10 +69,10 @@ def refused(server: str) -> set[str]:
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in found]
     objects = {entry[b"object"].decode() for entry in entries if entry[b"username"].startswith(SHOP.encode())}
     # the driver names itself, and does without
-    return objects - {"client|setinfo", *["client", "config|get", "config"][: 3 * six(server)]}
+    return objects - {"client|setinfo", *["client", "config|get", "config"][: 3 * is_redis_6_2(server)]}
 
 
-def six(server: str) -> bool:
+def is_redis_6_2(server: str) -> bool:
     """Redis 6.2 has no ACL DRYRUN, so the client tries commands; and its ACL log names a command without its subcommand."""
     return b"redis_version:6.2" in bytes(resp.call_once(server, "INFO", "server"))  # type: ignore[arg-type]
 
