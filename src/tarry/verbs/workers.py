@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.core.scripts import Script
@@ -65,7 +65,7 @@ class HeldJob(Struct, frozen=True):
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A live worker process, as of its last report at ``heard``, at most half a minute ago.
+    """A live worker process, as of its last report at ``reported_at``, at most half a minute ago.
 
     ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
     takes no new ones. ``now`` is the server's time of this answer.
@@ -76,13 +76,18 @@ class WorkerInfo(Struct, frozen=True):
     pid: int
     version: str
     since: datetime
-    heard: datetime
+    reported_at: datetime = field(name="heard")
     now: datetime
     slots: int
     busy: int
     stopping: bool
     topics: tuple[WorkerTopic, ...]
     jobs: tuple[HeldJob, ...]
+
+    @property
+    def heard(self) -> datetime:
+        """The former name of ``reported_at``."""
+        return self.reported_at
 
     @property
     def free(self) -> int:
@@ -139,15 +144,15 @@ def list_workers(namespace: str) -> Flow[list[WorkerInfo]]:
     cursor = _FIRST
     while True:
         now, cursor, *rows = yield from ask(ScriptCall(LIST, worker_keys(namespace), (cursor, _STEP), list))
-        for name, heard, record in rows:  # a scan may return one twice
-            info = _info(name, heard, record, now)
+        for name, reported_us, record in rows:  # a scan may return one twice
+            info = _info(name, reported_us, record, now)
             if info is not None:
                 found[name] = info
         if cursor == _FIRST:
             return [found[name] for name in sorted(found)]
 
 
-def _info(name: bytes, heard: int, record: bytes, now: int) -> WorkerInfo | None:
+def _info(name: bytes, reported_us: int, record: bytes, now: int) -> WorkerInfo | None:
     """A worker from its stored report. ``None`` if another version, or another program, wrote it and it cannot be read."""
     since, _, record = record.partition(b" ")
     try:
@@ -158,7 +163,7 @@ def _info(name: bytes, heard: int, record: bytes, now: int) -> WorkerInfo | None
             pid=report.pid,
             version=report.version,
             since=as_datetime(int(since)),
-            heard=as_datetime(heard),
+            reported_at=as_datetime(reported_us),
             now=as_datetime(now),
             slots=report.slots,
             busy=report.busy,

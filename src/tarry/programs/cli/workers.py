@@ -36,7 +36,9 @@ def as_text(info: WorkerInfo) -> str:
     """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago``"""
     parts = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
     parts += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
-    parts.append(f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.heard)} ago")
+    parts.append(
+        f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.reported_at)} ago"
+    )
     if info.overrun:
         parts.append(f"{info.overrun} overran")
     if info.stopping:

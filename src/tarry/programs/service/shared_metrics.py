@@ -90,7 +90,7 @@ class _MapCollector(CollectorRegistry):
             entries.add_metric((now.name, "live"), now.size)
             entries.add_metric((now.name, "expired"), now.expired)
             most.add_metric((now.name,), now.max_size or 0)
-            keepers.add_metric((now.name,), now.keepers)
+            keepers.add_metric((now.name,), now.evictors)
             if now.next_expiry is not None:
                 due.add_metric((now.name,), max((now.next_expiry - now.now).total_seconds(), 0.0))
         yield from (entries, most, due, keepers)

@@ -43,5 +43,10 @@ class MapStats:
     """Which entries are removed when it is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
     listened: bool
     """Whether events are published: the map has had a listener."""
-    keepers: int
-    """The evictor and its deputy."""
+    evictors: int
+    """Evictors of the map: the evictor and its deputy."""
+
+    @property
+    def keepers(self) -> int:
+        """The former name of ``evictors``."""
+        return self.evictors

@@ -200,7 +200,7 @@ class RedissonLayout:
         name, keys = self.context.name, (*self.context.keys[:5], self.context.keys.evictors)
 
         def decode(reply: Reply) -> tuple[MapStats, bool]:
-            now, stored, expired, next_ms, most, lfu, listened, keepers = reply
+            now, stored, expired, next_ms, most, lfu, listened, evictors = reply
             waiting = max(expired, 0)
             mode: Mode = "LFU" if lfu else "LRU"
             found = MapStats(
@@ -212,7 +212,7 @@ class RedissonLayout:
                 max_size=most if most > 0 else None,
                 mode=mode,
                 listened=bool(listened),
-                keepers=keepers,
+                evictors=evictors,
             )
             return found, expired >= 0
 

@@ -19,7 +19,7 @@ _SIZE = MapStats(
     max_size=1000,
     mode="LRU",
     listened=True,
-    keepers=2,
+    evictors=2,
 )
 
 SIZE = Endpoint(
