@@ -1,8 +1,10 @@
-"""``HTTPClient`` passes the same story as ``Client``: with a token, while the service drains, is killed and started again, and
-while connections break. The service is a process, and the connections are real."""
+"""``HTTPClient`` and ``AsyncHTTPClient`` pass the same story as ``Client``: with a token, while the service drains, is killed and
+started again, and while connections break. The service is a process, and the connections are real."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import select
 import signal
@@ -10,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -22,6 +24,7 @@ from tarry.verbs import tokens
 from until import until
 
 pytestmark = pytest.mark.slow
+Connect = Callable[..., AbstractContextManager[Any]]
 PATIENCE = "60s"
 """A service that starts on a busy machine takes seconds."""
 
@@ -63,6 +66,59 @@ def expected(valkey_url: str, namespace: str) -> list[Any]:
         return story(client)
 
 
+class OnLoop:
+    """An awaited client, topic or job on a loop of another thread: its verbs answer at once, to any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, plain: Any) -> None:
+        self.loop = loop
+        self.plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.plain, name)
+        if not callable(found):
+            return found
+
+        def answered(*given: Any, **named: Any) -> Any:
+            plain = [one.plain if isinstance(one, OnLoop) else one for one in given]
+
+            async def awaited() -> Any:
+                answer = found(*plain, **named)
+                return await answer if inspect.isawaitable(answer) else answer
+
+            answer = asyncio.run_coroutine_threadsafe(awaited(), self.loop).result()
+            return OnLoop(self.loop, answer) if isinstance(answer, (tarry.AsyncTopic, tarry.AsyncJob)) else answer
+
+        return answered
+
+
+@contextmanager
+def blocking(url: str, **options: Any) -> Iterator[Any]:
+    with tarry.HTTPClient(url, **options) as client:
+        yield client
+
+
+@contextmanager
+def awaited(url: str, **options: Any) -> Iterator[Any]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    client = OnLoop(loop, tarry.AsyncHTTPClient(url, **options))
+    try:
+        yield client
+    finally:
+        client.close()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(params=[blocking, awaited], ids=["http", "async http"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Makes clients of a service, all of one kind."""
+    made: Connect = request.param
+    return made
+
+
 class Service:
     """A service that is stopped, and started again at the same port."""
 
@@ -95,10 +151,10 @@ def service(start: Start, namespace: str) -> Service:  # noqa: F811
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
 def test_the_story_goes_on_while_the_service_is_restarted(
-    service: Service, expected: list[Any], sent: signal.Signals
+    service: Service, connect: Connect, expected: list[Any], sent: signal.Signals
 ) -> None:
     """Stopped in the background, at any step of the story, and started again: the client sends its request again."""
-    with tarry.HTTPClient(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
+    with connect(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
 
         def restart() -> None:
             service.stop(sent)
@@ -109,8 +165,10 @@ def test_the_story_goes_on_while_the_service_is_restarted(
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
-def test_a_waiting_pop_outlives_a_restart_of_the_service(service: Service, sent: signal.Signals) -> None:
-    with tarry.HTTPClient(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
+def test_a_waiting_pop_outlives_a_restart_of_the_service(
+    service: Service, connect: Connect, sent: signal.Signals
+) -> None:
+    with connect(service.url, patience=PATIENCE) as client, ThreadPoolExecutor(1) as elsewhere:
         topic = client.topic("orders")
         waiting = elsewhere.submit(topic.pop, wait="2m")
         until(lambda: service.held_requests() == 1)
@@ -176,16 +234,16 @@ def cutter(service: Service) -> Iterator[Cutter]:
     made.close()
 
 
-def test_the_story_goes_on_while_connections_break(cutter: Cutter, expected: list[Any]) -> None:
-    with tarry.HTTPClient(cutter.url, patience=PATIENCE) as client:
+def test_the_story_goes_on_while_connections_break(cutter: Cutter, connect: Connect, expected: list[Any]) -> None:
+    with connect(cutter.url, patience=PATIENCE) as client:
         assert story(client, cutter.cut) == expected
 
 
-def test_a_waiting_pop_outlives_its_connection(service: Service, cutter: Cutter) -> None:
+def test_a_waiting_pop_outlives_its_connection(service: Service, cutter: Cutter, connect: Connect) -> None:
     """What the service handed out to the lost connection comes back: the job is there once, and its attempt is the first."""
     with (
-        tarry.HTTPClient(cutter.url, patience=PATIENCE) as client,
-        tarry.HTTPClient(service.url) as direct,
+        connect(cutter.url, patience=PATIENCE) as client,
+        connect(service.url) as direct,
         ThreadPoolExecutor(1) as elsewhere,
     ):
         waiting = elsewhere.submit(client.topic("orders").pop, wait="2m")
@@ -198,7 +256,13 @@ def test_a_waiting_pop_outlives_its_connection(service: Service, cutter: Cutter)
         direct.topic("orders").finish(job)
 
 
-def test_the_story_with_a_token(start: Start, valkey_url: str, namespace: str, expected: list[Any]) -> None:  # noqa: F811
+def test_the_story_with_a_token(
+    start: Start,  # noqa: F811
+    connect: Connect,
+    valkey_url: str,
+    namespace: str,
+    expected: list[Any],
+) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(tarry.Client(valkey_url))
 
@@ -209,7 +273,7 @@ def test_the_story_with_a_token(start: Start, valkey_url: str, namespace: str, e
             return text, id
 
         def client(token: str | None) -> Any:
-            return stack.enter_context(tarry.HTTPClient(url, token=token))
+            return stack.enter_context(connect(url, token=token))
 
         (full, id), (produce, _), (view, _) = token("admin"), token("produce"), token("view")
         url = start("--namespace", namespace, "--no-dialects").url
