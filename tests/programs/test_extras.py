@@ -33,18 +33,24 @@ def installed_with(names: list[str]) -> Iterator[str]:
             yield from installed_with(requires(wanted.name) or [])
 
 
+def all_but(installed: set[str]) -> list[str]:
+    """The modules that are not there if only these packages are."""
+    return [
+        module
+        for module, packages in packages_distributions().items()
+        if module != "tarry" and not {canonicalize_name(name) for name in packages} & installed
+    ]
+
+
 CORE = set(installed_with(PROJECT["dependencies"]))
-MISSING = [
-    module
-    for module, packages in packages_distributions().items()
-    if module != "tarry" and not {canonicalize_name(name) for name in packages} & CORE
-]
+MISSING = all_but(CORE)
+MISSING_WITH_CLI = all_but(CORE | set(installed_with(PROJECT["optional-dependencies"]["cli"])))
 
 
-def bare(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def bare(code: str, missing: list[str] = MISSING, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs code without the packages of the extras."""
     here = {**os.environ, **environment}
-    words = [sys.executable, "-c", BARE.format(missing=MISSING) + code]
+    words = [sys.executable, "-c", BARE.format(missing=missing) + code]
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
 
 
@@ -120,3 +126,22 @@ def test_the_command_line_without_its_extra_fails_with_one_line(words: list[str]
     assert done.stderr == (
         "error: The command line needs more than the library: pip install 'tarry[cli]'. [missing_extra]\n"
     )
+
+
+CELERY_RELAY = "error: tarry.celery needs Celery: pip install 'tarry[celery]'. [missing_extra]\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "message"),
+    [
+        ("--help", 0, ""),
+        ("--version", 0, ""),
+        ("lst", 2, "No such command 'lst'"),
+        ("celery-relay", 3, CELERY_RELAY),
+    ],
+)
+def test_only_the_command_that_needs_celery_asks_for_it(word: str, code: int, message: str) -> None:
+    done = bare(f"sys.argv = ['tarry', {word!r}]; from tarry.programs.cli import main; main()", MISSING_WITH_CLI)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert ("pip install" in done.stderr) == (word == "celery-relay")

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tarry.errors import TarryError
+from tarry.errors import MissingExtra, TarryError
 from tarry.programs.cli import completion
 from tarry.programs.cli.session import CommandSession
 
@@ -192,6 +192,7 @@ def global_options(
 def load_commands(arguments: Sequence[str]) -> None:
     """Imports the command that the arguments name. If they name none of this package's own (``--help``, completion, a mistake),
     imports all, and those of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
+    Raises ``MissingExtra`` if a word is a command whose extra is not installed.
     """
     rest = iter(arguments)
     for word in rest:
@@ -211,7 +212,11 @@ def load_commands(arguments: Sequence[str]) -> None:
     from importlib.metadata import entry_points
 
     for extension in entry_points(group="tarry.commands"):
-        extension.load()
+        try:
+            extension.load()
+        except MissingExtra:
+            if extension.name in arguments:
+                raise
 
 
 def group(name: str, help: str) -> typer.Typer:
