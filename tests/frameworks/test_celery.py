@@ -504,12 +504,15 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
     chained = chain(shop.add.s(1, 2).set(countdown=TAKES_NO_TIME), shop.add.s(3).set(countdown=TAKES_NO_TIME))()
     both = chord([shop.add.si(1, 1).set(countdown=TAKES_NO_TIME)] * 2)(shop.add.s().set(countdown=TAKES_NO_TIME))
     far = [shop.close.apply_async([number], countdown=3600) for number in range(1000, 1020)]
+    expired = shop.close.apply_async([600], countdown=TAKES_NO_TIME, expires=TAKES_NO_TIME / 2)
     revoked = shop.close.apply_async([500], countdown=3600)
     revoked.revoke()
 
     first = start("celery", *WORKER, "--pool", pool)
     assert [retried.get(timeout=120), chained.get(timeout=120), both.get(timeout=120)] == ["done", 6, 4]
     until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
+    with pytest.raises(TaskRevokedError):  # by the worker, when it was due
+        expired.get(timeout=120)
     assert topic.stats().delayed == 20
     inspected = shop.app.control.inspect(timeout=10, limit=1)
     assert list(inspected.scheduled().values()) == [[]]
