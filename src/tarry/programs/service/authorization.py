@@ -156,8 +156,7 @@ class Authorizer:
         if self.settings.tokens or not self.settings.tokens_later:
             return
         found = await self._tables()
-        # another request may have found it meanwhile
-        if any(table.credentials for table in found) and not self.settings.tokens:
+        if any(table.credentials for table in found) and not self.settings.tokens:  # another request may have found it
             self._on_first_token()
 
     async def _tables(self) -> list[TokenTable]:

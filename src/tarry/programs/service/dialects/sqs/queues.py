@@ -224,7 +224,7 @@ class Queues:
 
 
 def _before(prefix: str) -> str:
-    """The place just before the first name with this prefix, in the order of names."""
+    """A text in front of all names with this prefix, and behind all names in front of them."""
     return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + "\x7f"
 
 
