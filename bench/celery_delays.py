@@ -2,7 +2,11 @@
 
 2,000 tasks with countdowns of 1 s to 4 minutes; a prefork worker and one with threads, of which one is killed with -9 every 45 s
 and another one started. Redis with a visibility timeout of 60 s; RabbitMQ with classic and with quorum queues, if it is
-installed. All six at the same time, for seven minutes. Then the memory of a worker while 100,000 tasks wait: six workers at the same time.
+installed. All six at the same time, for seven minutes. Both sides as Celery's documentation advises for tasks that must not be
+lost: ``acks_late`` and ``reject_on_worker_lost``, and with RabbitMQ ``confirm_publish`` (DELAYS_CONFIRM= leaves it out). What is
+known of a task that did not run is printed.
+
+Then the memory of a worker while 100,000 tasks wait, which are published in bulk: six workers at the same time.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ TASKS, LONGEST_S, KILL_EVERY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", 
     ("TASKS", 2000), ("LONGEST", 240), ("KILL_EVERY", 45), ("WAITING", 100_000)
 ))  # fmt: skip
 VISIBILITY_S = 60
-FILLED_WITHIN_S = 300
+LOST_SHOWN = 20
 POOLS = ("prefork", "threads")
 Place = dict[str, str]
 """What a worker has to know, as environment variables."""
@@ -50,10 +54,13 @@ def make_app(place: Place) -> Celery:
         event_exchange=f"{name}-events",
         task_ignore_result=True,
         task_acks_late=True,
+        task_reject_on_worker_lost=True,
         broker_connection_retry_on_startup=True,
     )
     if place["DELAYS_BROKER"] == "redis":
         app.conf.broker_transport_options = {"visibility_timeout": int(place["DELAYS_VISIBILITY"])}
+    elif place["DELAYS_CONFIRM"]:
+        app.conf.broker_transport_options = {"confirm_publish": True}
     if place["DELAYS_BROKER"] == "quorum":
         app.conf.task_queues = [
             Queue(name, Exchange(name, type="topic"), name, queue_arguments={"x-queue-type": "quorum"})
@@ -103,6 +110,7 @@ def places(visibility_s: int) -> Iterator[list[Place]]:
                     "DELAYS_TARRY": redis,
                     "DELAYS_RUNS": str(new_folder() / "runs"),
                     "DELAYS_VISIBILITY": str(visibility_s),
+                    "DELAYS_CONFIRM": os.environ.get("DELAYS_CONFIRM", "1"),
                 })  # fmt: skip
         yield found
 
@@ -115,22 +123,24 @@ def under_kills(place: Place) -> dict[str, Any]:
     begin = time.time()
     for number in range(TASKS):
         countdown = draw.uniform(1, LONGEST_S)
-        run.apply_async([number, time.time() + countdown], countdown=countdown)
+        run.apply_async([number, time.time() + countdown], countdown=countdown, task_id=task_id_of(number))
     sent = time.time() - begin
-    kills = 0
-    while time.time() < begin + LONGEST_S + 2 * VISIBILITY_S:
-        time.sleep(KILL_EVERY_S)
-        if time.time() < begin + LONGEST_S:
-            pool, worker = workers.pop(0)
-            end(worker)
-            kills += 1
-            workers.append((pool, start(place, pool)))
+    kills = (LONGEST_S - 1) // KILL_EVERY_S
+    for kill in range(1, kills + 1):
+        sleep_until(begin + kill * KILL_EVERY_S)
+        pool, worker = workers.pop(0)
+        end(worker)
+        workers.append((pool, start(place, pool)))
+    sleep_until(begin + LONGEST_S + 2 * VISIBILITY_S)
     for _, worker in workers:
         end(worker)
     left = left_in_broker(app, place)
     app.close()
     runs = [json.loads(line) for line in Path(place["DELAYS_RUNS"]).read_text().splitlines()]
     times, first = Counter(number for number, _, _ in runs), {}
+    lost = [number for number in range(TASKS) if number not in times]
+    if lost:
+        tell_lost(app, place, lost)
     for number, due, at in runs:
         first.setdefault(number, at - due)
     late = sorted(first.values())
@@ -138,7 +148,7 @@ def under_kills(place: Place) -> dict[str, Any]:
         "workers killed": kills,
         "runs": len(runs),
         "run twice or more": sum(count > 1 for count in times.values()),
-        "did not run": TASKS - len(times),
+        "did not run": len(lost),
         "messages left in the broker": left,
         "early": sum(at < due for _, due, at in runs),
         "late p50, s": round(late[len(late) // 2], 3),
@@ -148,23 +158,77 @@ def under_kills(place: Place) -> dict[str, Any]:
     }
 
 
+def sleep_until(moment: float) -> None:
+    time.sleep(max(moment - time.time(), 0))
+
+
+def task_id_of(number: int) -> str:
+    return f"task-{number:05d}-x"  # no other's beginning
+
+
+def tell_lost(app: Celery, place: Place, lost: list[int]) -> None:
+    """What the workers' log says of tasks that did not run: whether they were received, and what came of it."""
+    log = Path(place["DELAYS_RUNS"]).with_name("log").read_text(errors="replace").splitlines()
+    for number in lost[:LOST_SHOWN]:
+        lines = [line for line in log if task_id_of(number) in line]
+        print(f"{app.conf.task_default_queue}: {number} did not run: {lines or 'never received'}", file=sys.stderr)
+    errors = [line for line in log if "ERROR" in line or "CRITICAL" in line]
+    print(*errors[:LOST_SHOWN], sep="\n", file=sys.stderr)
+
+
 def memory(place: Place) -> dict[str, Any]:
     app = make_app(place)
-    run: Any = app.tasks["delays.run"]
     worker = start(place, "prefork")
     wait_for_workers(app, 1)
     empty = resident_mb(worker)
-    begin = time.monotonic()
-    sent = 0
-    with app.producer_or_acquire() as producer:
-        while sent < WAITING and time.monotonic() < begin + FILLED_WITHIN_S:
-            run.apply_async([sent, 0], countdown=86_400, producer=producer)
-            sent += 1
+    if place["DELAYS_KIND"] == "tarry":
+        fill_topic(app)
+    else:
+        fill_queue(app)
+    while left_in_queue(app, place):
+        time.sleep(1)
     wait_until_idle(worker)
     full = resident_mb(worker)
+    received = Path(place["DELAYS_RUNS"]).with_name("log").read_text().count(" received")
     end(worker)
     app.close()
-    return {"waiting": sent, "worker's memory before, MB": empty, "worker's memory, MB": full}
+    return {
+        "waiting": WAITING,
+        "in the worker's hands": received,
+        "worker's memory before, MB": empty,
+        "worker's memory, MB": full,
+    }
+
+
+def fill_queue(app: Celery) -> None:
+    """Publishes one task so many times, each with an id of its own, without what Celery does for each call."""
+
+    class Copies:
+        def __init__(self, producer: Any) -> None:
+            self._producer = producer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._producer, name)
+
+        def publish(self, body: Any, **options: Any) -> None:
+            for number in range(WAITING):
+                self._producer.publish(body, **{**options, "headers": {**options["headers"], "id": task_id_of(number)}})
+                options["declare"] = ()
+
+    run: Any = app.tasks["delays.run"]
+    with app.producer_or_acquire() as producer:
+        run.apply_async([0, 0], countdown=86_400, producer=Copies(producer))
+
+
+def fill_topic(app: Celery) -> None:
+    """Adds the job of one task so many times."""
+    run: Any = app.tasks["delays.run"]
+    topic = tarry.celery.waiting_tasks(app).topic
+    first = topic.get(run.apply_async([0, 0], countdown=86_400, task_id=task_id_of(0)).id)
+    assert first is not None
+    for begin in range(1, WAITING, 1000):
+        jobs = [tarry.NewJob(first.body, id=task_id_of(number)) for number in range(begin, min(begin + 1000, WAITING))]
+        topic.add_many(jobs, delay=86_400, max_attempts=None)
 
 
 def left_in_broker(app: Celery, place: Place) -> int:
@@ -181,8 +245,18 @@ def left_in_broker(app: Celery, place: Place) -> int:
         return sum(channel.queue_declare(each, passive=True).message_count for each in names)
 
 
+def left_in_queue(app: Celery, place: Place) -> int:
+    """The messages that no worker has taken."""
+    name = app.conf.task_default_queue
+    with app.connection_for_read() as connection:
+        channel: Any = connection.default_channel
+        if place["DELAYS_BROKER"] == "redis":
+            return int(channel.client.llen(name))
+        return int(channel.queue_declare(name, passive=True).message_count)
+
+
 def start(place: Place, pool: str) -> subprocess.Popen[bytes]:
-    words = ["-A", "bench.celery_delays:worker_app", "worker", "-c", "2", "--pool", pool, "--loglevel", "ERROR"]
+    words = ["-A", "bench.celery_delays:worker_app", "worker", "-c", "2", "--pool", pool, "--loglevel", "INFO"]
     words += ["-n", f"{random.random()}@here", "--without-gossip", "--without-mingle"]
     with Path(place["DELAYS_RUNS"]).with_name("log").open("ab") as log:
         return subprocess.Popen(

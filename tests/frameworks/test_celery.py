@@ -472,7 +472,7 @@ def shop(start: Start, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 WORKER = ("-A", "celery_shop", "worker", "--loglevel", "WARNING", "-c", "2", "--without-gossip", "--without-mingle")
-MORE_ON_RABBITMQ = [("quorum", "threads"), ("classic", "prefork"), ("classic", "threads")]
+ON_RABBITMQ = [("quorum", "prefork"), ("quorum", "threads"), ("classic", "prefork"), ("classic", "threads")]
 
 
 @pytest.mark.parametrize(
@@ -480,8 +480,7 @@ MORE_ON_RABBITMQ = [("quorum", "threads"), ("classic", "prefork"), ("classic", "
     [
         ("redis", "prefork"),
         ("redis", "threads"),
-        ("quorum", "prefork"),
-        *(pytest.param(*rest, marks=pytest.mark.long) for rest in MORE_ON_RABBITMQ),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ON_RABBITMQ),
     ],
     indirect=["queues"],
 )
