@@ -112,11 +112,12 @@ class Connection(asyncio.Protocol):
                 command, body = found
                 if isinstance(command, bytes):
                     reply, found = command, None
-                elif command.name in TOGETHER:
-                    batch, found = self._batch(command, body)
-                    reply = b"".join(await asyncio.gather(*[self._perform(*one) for one in batch]))
                 else:
-                    reply, found = await self._perform(command, body), None
+                    batch, found = self._batch(command, body)
+                    if len(batch) == 1:
+                        reply = await self._perform(command, body)
+                    else:
+                        reply = b"".join(await asyncio.gather(*[self._perform(*each) for each in batch]))
                 if reply is CLOSE:
                     self.transport.close()
                     return
@@ -133,9 +134,9 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _batch(self, command: Command, body: bytes) -> tuple[list[tuple[Command, bytes]], Found | None]:
-        """The commands of one kind that have arrived, and the one behind them."""
+        """A command, and those that have arrived with it and may be performed with it; and what is behind them."""
         batch = [(command, body)]
-        while (found := self._next()) is not None:
+        while command.name in TOGETHER and (found := self._next()) is not None:
             following, body = found
             if isinstance(following, bytes) or following.name != command.name or len(batch) == MOST_TOGETHER:
                 return batch, found
