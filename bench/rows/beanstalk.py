@@ -1,6 +1,7 @@
 """The service under beanstalkd's protocol, beside beanstalkd itself with its log; clients and server on one machine.
 
 puts              200-byte bodies, one by one
+puts, pipelined   fifty are sent, then their fifty replies are read
 reserve, delete   one by one; a job is reserved and deleted
 µs                processor time of the service, or of beanstalkd, a job
 
@@ -24,6 +25,7 @@ from bench.load import Service
 from bench.results import Result, Turn, rates
 
 CONNECTIONS = (1, 64)
+PIPELINED = 50
 PUT = b"put 1024 0 60 %d\r\n%s\r\n" % (len(RAW_BODY), RAW_BODY)
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -32,10 +34,10 @@ def beanstalk(bench: Bench) -> list[Result]:
     results = []
     with load.service(bench.url, "--beanstalk", "127.0.0.1:0") as ours, _beanstalkd() as theirs:
         for connections in CONNECTIONS:
-            jobs = bench.size(20_000, 5000, 50) if connections > 1 else bench.size(5000, 1500, 20)
+            jobs = bench.size(20_000, 5000, 100) if connections > 1 else bench.size(5000, 1500, 50)
             sides = [side for side in (ours, theirs) if side is not None]
             found = [[_turns(bench, side, connections, jobs) for side in sides] for _ in range(bench.repeat)]
-            for at, what in enumerate(("puts", "reserve and delete")):
+            for at, what in enumerate(("puts", "puts, pipelined", "reserve and delete")):
                 turns = [[turn[side][at] for turn in found] for side in range(len(sides))]
                 costs = {
                     f"{name} µs": sum(turn.client_cpu_s for turn in own) / sum(turn.jobs for turn in own) * 1e6
@@ -47,16 +49,18 @@ def beanstalk(bench: Bench) -> list[Result]:
     return results
 
 
-def _turns(bench: Bench, side: Service, connections: int, jobs: int) -> tuple[Turn, Turn]:
-    """Puts jobs, then reserves and deletes them."""
+def _turns(bench: Bench, side: Service, connections: int, jobs: int) -> tuple[Turn, Turn, Turn]:
+    """Puts jobs one by one and pipelined; reserves and deletes as many, and then the rest."""
 
-    def measure(one: Callable[[Stream], object]) -> Turn:
+    def measure(some: Callable[[Stream], object], times: int) -> Turn:
         cpu, server_cpu, began = side.cpu_s, bench.server_cpu(), time.perf_counter()
-        asyncio.run(_load(side.beanstalk, connections, jobs, one))
+        asyncio.run(_load(side.beanstalk, connections, times, some))
         wall = time.perf_counter() - began
         return Turn(jobs, wall, side.cpu_s - cpu, bench.server_cpu() - server_cpu)
 
-    return measure(_put), measure(_reserve)
+    found = measure(_put, jobs), measure(_put_pipelined, jobs // PIPELINED), measure(_reserve, jobs)
+    asyncio.run(_load(side.beanstalk, 16, jobs // PIPELINED * PIPELINED, _reserve))
+    return found
 
 
 async def _load(port: int, connections: int, jobs: int, one: Callable[[Stream], object]) -> None:
@@ -81,6 +85,14 @@ async def _ask(stream: Stream, request: bytes) -> bytes:
 async def _put(stream: Stream) -> None:
     reply = await _ask(stream, PUT)
     assert reply.startswith(b"INSERTED"), reply
+
+
+async def _put_pipelined(stream: Stream) -> None:
+    reader, writer = stream
+    writer.write(PUT * PIPELINED)
+    for _ in range(PIPELINED):
+        reply = await reader.readuntil(b"\r\n")
+        assert reply.startswith(b"INSERTED"), reply
 
 
 async def _reserve(stream: Stream) -> None:
