@@ -141,7 +141,7 @@ _NAMES_BY_MODULE = {
     "verbs.delayed.transfer": "SetAside",
     "verbs.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
-    "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State",
+    "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",

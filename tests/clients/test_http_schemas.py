@@ -22,9 +22,7 @@ from tarry.verbs.mapcache.models import MapStats
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"
 SECOND = timedelta(seconds=1)
-COUNTERS = (
-    "watching added popped finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
-)
+COUNTERS = "watching added popped finished released timed_out died kicked deleted replaced stale repeated lost swept retrying".split()
 NUMBERS = {name: number for number, name in enumerate(COUNTERS)}
 LATE = Lateness.of({20: 3, 44: 5, 60: 1})
 VALUES: list[tuple[Schema[Any], Any, Any]] = [

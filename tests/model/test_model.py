@@ -46,7 +46,7 @@ SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
 CALLS = st.sampled_from(["once", "twice", "only again"])
 HOLDERS = st.sampled_from(["web-1", "web-2"])
-STATES = st.sampled_from(["delayed", "ready", "reserved", "dead"])
+STATES = st.sampled_from(["delayed", "ready", "reserved", "dead", "retrying"])
 _names = count()
 
 
@@ -217,7 +217,12 @@ class Game(RuleBasedStateMachine):
     def purge(self, state: Any, really: bool) -> None:
         if not really:
             return  # else most games would be about empty topics
-        gone = [id for id in self.believed.jobs if state in (None, self.believed.state(id))]
+        retrying = self.believed.retrying()
+        gone = [
+            id
+            for id in self.believed.jobs
+            if state in (None, self.believed.state(id)) or (state == "retrying" and id in retrying)
+        ]
         assert self.topic.purge(state) == len(gone)
         for id in gone:
             del self.believed.jobs[id]
@@ -271,6 +276,10 @@ class Game(RuleBasedStateMachine):
         states = [state for state, *_ in believed.values()]
         for state in ("delayed", "ready", "reserved", "dead"):
             assert getattr(stats, state) == states.count(state)
+        retrying = sorted(self.believed.retrying())
+        assert stats.retrying == len(retrying)
+        assert sorted(job.id for job in self.topic.list("retrying", limit=1000)) == retrying
+        assert sorted(job.id for job in self.topic.list("delayed", limit=1000) if job.retrying) == retrying
 
 
 def play(url: str, games: int, steps: int, **more: Any) -> None:

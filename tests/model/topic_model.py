@@ -55,6 +55,7 @@ class Job:
     attempt: int = 0
     limit: int | None = None
     holder: str = ""
+    failed: bool = False  # an attempt that counted has failed, since the job was added or kicked
     receipt: int | None = None  # of the last hand-out since the job was added or kicked
 
 
@@ -76,6 +77,10 @@ class Topic:
             return "delayed" if job.at > self.now else "ready"
         return "ready" if job.place == "reserved" and job.at <= self.now else job.place
 
+    def retrying(self) -> list[str]:
+        """The ids of the delayed jobs that have failed before."""
+        return [id for id, job in self.jobs.items() if self.state(id) == "delayed" and job.failed]
+
     def in_place(self, place: str, until: int) -> list[tuple[str, Job]]:
         found = [(id, job) for id, job in self.jobs.items() if job.place == place and job.at <= until]
         return sorted(found, key=lambda pair: (pair[1].at, pair[0].encode()))
@@ -92,7 +97,7 @@ class Topic:
     def put_back(self) -> None:
         for _, job in self.in_place("reserved", self.now):
             over = job.limit is not None and job.attempt >= job.limit
-            job.place, job.at = ("dead", self.now) if over else ("due", job.at)
+            job.place, job.at, job.failed = *(("dead", self.now) if over else ("due", job.at)), True
 
     @by_the_table("pop")
     def pop(self, n: int, ttr: int, holder: str = "") -> list[str]:
@@ -147,6 +152,7 @@ class Topic:
             dies = counts and job.limit is not None and job.attempt >= job.limit
             job.place, job.at = ("dead", self.now) if dies else ("due", self.now + wait)
             job.attempt -= not counts
+            job.failed = job.failed or counts
         return None
 
     def of_holder(self, holder: str) -> list[Job]:
@@ -160,6 +166,7 @@ class Topic:
             over = counts and job.limit is not None and job.attempt >= job.limit
             job.place, job.at = ("dead", self.now) if over else ("due", self.now - len(held) + k)
             job.attempt -= not counts
+            job.failed = job.failed or counts
         return len(held)
 
     def touch_holder(self, holder: str, ttr: int) -> int:
@@ -172,7 +179,7 @@ class Topic:
     def kick(self, id: str, at: int) -> None:
         if self.state(id) == "dead":
             job = self.jobs[id]
-            job.place, job.at, job.attempt, job.receipt = "due", at, 0, None
+            job.place, job.at, job.attempt, job.receipt, job.failed = "due", at, 0, None, False
 
     @by_the_table("reschedule")
     def reschedule(self, id: str, at: int) -> None:

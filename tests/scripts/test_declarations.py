@@ -10,7 +10,7 @@ import pytest
 
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.values.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
+from tarry.values.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, RETRYING_PARTS, TOPIC_PARTS
 from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, views
 
 MODULES = (add, pop, settle, holders, by_id, views, aggregates, settings)
@@ -38,7 +38,12 @@ def test_a_verb_with_other_arguments_than_its_script_fails_at_import(
     name: str, args: Any, item: Any, what: str
 ) -> None:
     with pytest.raises(AssertionError, match=f"lua/{name}.lua declares the {what}"):
-        Script(name, args=args, item=item, keys=DEPARTING_PARTS if name == "topic/get" else TOPIC_PARTS)
+        Script(
+            name,
+            args=args,
+            item=item,
+            keys={"topic/get": DEPARTING_PARTS, "topic/list": RETRYING_PARTS}.get(name, TOPIC_PARTS),
+        )
 
 
 def test_a_missing_script_fails_at_import() -> None:
@@ -50,7 +55,8 @@ def test_a_missing_script_fails_at_import() -> None:
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
-    assert declared in [", ".join(parts) for parts in (TOPIC_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS)]
+    known_parts = (TOPIC_PARTS, RETRYING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS)
+    assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
         known = {*declared.split(", "), "SETS[place]", "parts[part]", "set", "list"}

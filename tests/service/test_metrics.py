@@ -52,6 +52,7 @@ def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: C
     assert states == {"delayed": 2, "ready": 1, "reserved": 0, "dead": 0}
     totals = ["added", "popped", "finished", "stale"]
     assert [value(seen[f"tarry_{total}"], name) for total in totals] == [4, 1, 1, 1]
+    assert value(seen["tarry_retrying_jobs"], name) == 0
     assert 5 <= value(seen["tarry_oldest_overdue_seconds"], name) < 5.001
     assert 45 <= value(seen["tarry_next_due_seconds"], name) < 45.001
     assert value(seen["tarry_paused"], name) == 1

@@ -338,3 +338,28 @@ def test_an_unconfirmed_last_attempt_is_popped_at_most_once_more_across_versions
     assert taker("topic.pop() is None")
     assert both(pair, "[job.id for job in topic.list('dead')]") == ["a"]
     assert both(pair, "topic.check().ok") is True
+
+
+def test_retrying_jobs_are_counted_right_again_once_their_moment_has_passed(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
+    """The older version does not know that key: a job that it deletes or fails in back-off is counted wrongly until it is due."""
+    pair = older, newer = version_processes["older"], version_processes["newer"]
+    both(pair, f"begin({namespace!r})")
+    older("topic.add_many(list('abc'))")
+    newer("a, b, c = topic.pop_many(3)")
+    newer("topic.release_many([a, b], '1m')")
+    older("topic.delete(topic.list('delayed').jobs[0].id)")
+    older("topic.reschedule(topic.list('delayed').jobs[0].id, delay='2m')")
+    assert newer("topic.stats().retrying") == 2
+    assert newer("[job.id for job in topic.list('retrying')]") == [], "what is listed is right at once"
+    assert newer("topic.purge('retrying')") == 0
+    advance(pair, "61s")
+    assert newer("topic.stats().retrying") == 0
+    advance(pair, "1m")
+    newer("topic.release(topic.pop(), '1m')")
+    assert newer("topic.stats().retrying") == 1
+    advance(pair, "1m")
+    older("topic.finish(topic.pop())")
+    assert newer("topic.stats().retrying") == 0
+    assert both(pair, "topic.check().ok") is True

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarry.verbs.delayed.transfer import SetAside
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.context import TopicContext
-    from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
+    from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
     from tarry.verbs.jobs.settings import TopicSettings
     from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -62,10 +62,10 @@ class TopicHandleVerbs(Protocol[T]):
     def pause(self, for_: Duration | None) -> Operation[datetime | None]: ...
     def resume(self) -> Operation[None]: ...
     def configure(self, given: TopicSettings) -> Operation[Defaults]: ...
-    def purge(self, state: State | None) -> Operation[int]: ...
+    def purge(self, state: StateFilter | None) -> Operation[int]: ...
     def list(
         self,
-        state: State | None,
+        state: StateFilter | None,
         due_after: datetime | None,
         due_before: datetime | None,
         limit: int,

@@ -6,6 +6,7 @@
     tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
     tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, error    from the first attempt on
     tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, defaults, limits, counters, lateness
+    tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
@@ -86,8 +87,9 @@ SLOTS = 16384
 NEIGHBOURING_SLOTS = 64
 """A partition may be as many slots away from its ideal slot: close enough, and K is found soon."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
-DEPARTING_PARTS = (*TOPIC_PARTS, "leaving")
-FINISHING_PARTS = (*TOPIC_PARTS, "stale")
+RETRYING_PARTS = (*TOPIC_PARTS, "retrying", "attempts")
+DEPARTING_PARTS = (*RETRYING_PARTS, "leaving")
+FINISHING_PARTS = (*RETRYING_PARTS, "stale")
 DELETING_PARTS = (*DEPARTING_PARTS, "stale")
 ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
@@ -233,15 +235,22 @@ def departing_key(keys: TopicKeys) -> bytes:
 
 
 @lru_cache(4096)
+def retrying_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of RETRYING_PARTS: a topic's, and those of jobs that have failed before."""
+    stem = keys.due.removesuffix(b"due")
+    return (*keys, stem + b"retrying", stem + b"attempts")
+
+
+@lru_cache(4096)
 def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of DEPARTING_PARTS: a topic's, and that of the jobs that are being moved away."""
-    return (*keys, departing_key(keys))
+    """The keys of DEPARTING_PARTS: those of RETRYING_PARTS, and that of the jobs that are being moved away."""
+    return (*retrying_keys(keys), departing_key(keys))
 
 
 @lru_cache(4096)
 def finishing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of FINISHING_PARTS: a topic's, and that of the stale receipts seen."""
-    return (*keys, keys.due.removesuffix(b"due") + b"stale")
+    """The keys of FINISHING_PARTS: those of RETRYING_PARTS, and that of the stale receipts seen."""
+    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"stale")
 
 
 @lru_cache(4096)

@@ -13,7 +13,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
-from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
@@ -229,7 +229,7 @@ class AsyncTopic(Generic[T]):
 
     async def list(
         self,
-        state: State | None = None,
+        state: StateFilter | None = None,
         *,
         due_after: datetime | None = None,
         due_before: datetime | None = None,
@@ -238,12 +238,12 @@ class AsyncTopic(Generic[T]):
     ) -> Page[T]:
         """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
-        Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        ``"retrying"``: those delayed jobs that have failed before. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return await self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     async def stats(self) -> Stats:
-        """Returns the counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
+        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def histogram(
@@ -299,7 +299,7 @@ class AsyncTopic(Generic[T]):
         )
         return await self.engine.run(self.verbs.configure(given))
 
-    async def purge(self, state: State | None = None) -> int:
+    async def purge(self, state: StateFilter | None = None) -> int:
         """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
         return await self.engine.run(self.verbs.purge(state))
 

@@ -14,7 +14,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
-from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
@@ -228,7 +228,7 @@ class Topic(Generic[T]):
 
     def list(
         self,
-        state: State | None = None,
+        state: StateFilter | None = None,
         *,
         due_after: datetime | None = None,
         due_before: datetime | None = None,
@@ -237,12 +237,12 @@ class Topic(Generic[T]):
     ) -> Page[T]:
         """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
-        Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        ``"retrying"``: those delayed jobs that have failed before. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     def stats(self) -> Stats:
-        """Returns the counts by state, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
+        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.stats())
 
     def histogram(
@@ -298,7 +298,7 @@ class Topic(Generic[T]):
         )
         return self.engine.run(self.verbs.configure(given))
 
-    def purge(self, state: State | None = None) -> int:
+    def purge(self, state: StateFilter | None = None) -> int:
         """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
         return self.engine.run(self.verbs.purge(state))
 

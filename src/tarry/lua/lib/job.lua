@@ -33,6 +33,9 @@ local function unpack_run(run)
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
 end
 
+-- When a job failed for the first time, or 0.
+local function first_failure(id) return (select(4, unpack_run(redis.call('HGET', runs, id) or ''))) end
+
 -- The state of a job, and the moment stored with it.
 local function place_of(id)
   local at = redis.call('ZSCORE', due, id)

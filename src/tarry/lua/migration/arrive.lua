@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, arrived = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, arrived = unpack(KEYS)
 local clock, departure = unpack(ARGV)
 -- each: id, place, value, run = unpack(ARGV, i, i + 3)
 --
@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job departure limits handout_limits watch
+-- include clock refuse_partitioned job departure limits handout_limits watch retrying
 
 local FIRST, STRIDE, MONTH = 3, 4, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -34,6 +34,7 @@ local function take_in(id, place, value, run)
   if run ~= '' then
     local attempt, limit, _, first, _, fault = unpack_run(run)
     redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))
+    if name == 'due' then note_retry(id, tonumber(at), first) end
   end
   return 1
 end
@@ -50,5 +51,6 @@ if #news > 0 then
   redis.call('HSET', arrived, source, known .. table.concat(news))
   redis.call('EXPIRE', arrived, MONTH)
 end
+keep_retrying()
 update_watch('', false, handout_limits())
 return answers

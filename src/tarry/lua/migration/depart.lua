@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs out of their place, those due first, then dead ones, and keeps their places in `leaving` until the
@@ -19,6 +19,7 @@ local function take(set, name)
     local id = found[i]
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
     redis.call('ZREM', set, id)
+    redis.call('ZREM', retrying, id)
     redis.call('HSET', leaving, id, name .. ' ' .. text(tonumber(found[i + 1])))
   end
 end

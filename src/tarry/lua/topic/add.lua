@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
 local clock, mode, replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
@@ -65,7 +65,7 @@ local function handle_existing(id, mark_and_due, value, index)
     redis.call('ZREM', due, id)
     redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
-    redis.call('HDEL', runs, id)
+    if redis.call('HDEL', runs, id) == 1 then redis.call('ZREM', retrying, id) end
     redis.call('HDEL', leaving, id)
     redis.call('HSET', jobs, id, stamp .. value)
     replaced = replaced + 1

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
@@ -12,7 +12,10 @@ for i = FIRST, #ARGV, STRIDE do
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' and not run then fault = 'gone' end
-  if fault == 'replay' and redis.call('ZREM', due, id) == 1 then fault = nil end  -- the first call was lost, and the job put back
+  if fault == 'replay' and redis.call('ZREM', due, id) == 1 then  -- the first call was lost, and the job put back
+    redis.call('ZREM', retrying, id)
+    fault = nil
+  end
   if not fault then
     local attempt, limit, last, first, holder = unpack_run(run)
     limit = capped(limit, tonumber(max_attempts))

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, nonce = unpack(ARGV, i, i + 1)
 --
@@ -21,7 +21,10 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('HDEL', leaving, id)
     deleted = deleted + 1
     local run = redis.call('HGET', runs, id)
-    if run then note_stale(id, (select(3, unpack_run(run)))) end
+    if run then
+      note_stale(id, (select(3, unpack_run(run))))
+      redis.call('ZREM', retrying, id)
+    end
   end
   if meant then
     redis.call('HDEL', runs, id)

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
@@ -19,6 +19,7 @@ for i, id in ipairs(ids) do
   if fault == 'replay' and not known[i] and is_stale(id, tonumber(receipt)) then fault = 'gone' end
   if fault == 'replay' and known[i] then  -- the first call was lost, and the job put back: nobody else has it
     redis.call('ZREM', due, id)
+    redis.call('ZREM', retrying, id)
     redis.call('ZREM', dead, id)
   end
   if not fault or fault == 'replay' and known[i] then

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --

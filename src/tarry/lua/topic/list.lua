@@ -1,9 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, place, side, from, to, past, limit = unpack(ARGV)
 --
--- One page of one place (due, reserved, dead), in order, from a moment up to a moment, after the id `past` among those of the
+-- One page of one place (due, reserved, dead, retrying), in order, from a moment up to a moment, after the id `past` among those of the
 -- first moment. At most 1 MB of bodies, at least one job. Each page costs the same, even if many jobs share a moment: it is
 -- found by rank.
+-- An entry of `retrying` that differs from `due` was left by an older version: it is answered without a state.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run.
 -- include clock refuse_partitioned job window
 
@@ -42,6 +43,7 @@ for i = 1, #found, 2 do
   local id = found[i]
   local value = redis.call('HGET', jobs, id) or ''
   bytes = bytes + #value
-  answers[#answers + 1] = {id, (place_of(id)), tonumber(found[i + 1]), value, redis.call('HGET', runs, id)}
+  local current = place ~= 'retrying' or redis.call('ZSCORE', due, id) == found[i + 1]
+  answers[#answers + 1] = {id, current and (place_of(id)), tonumber(found[i + 1]), value, redis.call('HGET', runs, id)}
 end
 return answers

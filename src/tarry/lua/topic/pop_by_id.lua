@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, id, states, ttr, holder = unpack(ARGV)
 --
 -- Hands out one job by its id, if it is in one of `states` ("delayed ready dead"), reserved for its TTR. Its attempts go on. The
@@ -17,6 +17,7 @@ if flags > RAW and not is_known(flags) or headers_end(value, flags) > #value the
 local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would not be ready
 redis.call('ZREM', due, id)
 redis.call('ZREM', dead, id)
+redis.call('ZREM', retrying, id)
 local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts')
 local attempt, limit, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
 limit = own_limit > 0 and own_limit or tonumber(set[3] or limit)

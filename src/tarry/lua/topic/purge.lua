@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale = unpack(KEYS)
 local clock, place, side, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). The last receipt stays, so that receipts
@@ -6,16 +6,32 @@ local clock, place, side, limit = unpack(ARGV)
 -- their consumers may be dead. Answers how many were deleted.
 -- include clock refuse_partitioned job window limits handout_limits watch capacity
 
+-- Without entries of an older version, which differ from `due`; they are removed.
+local function those_still_due(ids)
+  local held = {}
+  for _, id in ipairs(ids) do
+    if redis.call('ZSCORE', retrying, id) == redis.call('ZSCORE', due, id) then
+      held[#held + 1] = id
+    else
+      redis.call('ZREM', retrying, id)
+    end
+  end
+  return held
+end
+
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
-  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale)
+  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying)
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)
+  if place == 'retrying' then ids = those_still_due(ids) end
   gone = #ids
   if gone > 0 then
     redis.call('ZREM', SETS[place], unpack(ids))
+    if place == 'due' then redis.call('ZREM', retrying, unpack(ids)) end
+    if place == 'retrying' then redis.call('ZREM', due, unpack(ids)) end
     ended = place == 'reserved' and gone or 0
     redis.call('HDEL', runs, unpack(ids))
     redis.call('HDEL', jobs, unpack(ids))

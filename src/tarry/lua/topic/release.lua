@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job limits handout_limits watch capacity bury attempt_cap receipt refund
+-- include clock job limits handout_limits watch capacity bury attempt_cap receipt refund retrying
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -39,14 +39,17 @@ for i = FIRST, #ARGV, STRIDE do
       answer, died = 'dead', died + 1
     else
       if counted ~= '1' then attempt = attempt - 1 elseif first == 0 then first = now end
-      redis.call('ZADD', due, text(due_of(due_time, #answers)), id)
+      local at = due_of(due_time, #answers)
+      redis.call('ZADD', due, text(at), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
+      note_retry(id, at, first)
       answer, released = 'delayed', released + 1
       if counted == UNSEEN then unseen, given = unseen + 1, receipt end
     end
   end
   answers[#answers + 1] = answer
 end
+keep_retrying()
 count('released', released)
 count('died', died)
 count('stale', stale)

@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, due_time = unpack(ARGV, i, i + 1)
 --
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job limits handout_limits watch
+-- include clock job limits handout_limits watch retrying
 
 local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
 local function due_of(due_time)
@@ -23,8 +23,10 @@ for i = FIRST, #ARGV, STRIDE do
   if state == 'delayed' or state == 'ready' then
     redis.call('ZREM', reserved, id)
     redis.call('ZADD', due, text(due_of(due_time)), id)
+    note_retry(id, due_of(due_time), first_failure(id))
   end
   answers[#answers + 1] = state or false
 end
+keep_retrying()
 update_watch('', false, handout_limits())
 return answers

@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- The numbers of a topic. A reservation whose TTR is over counts as ready. Changes nothing.
 -- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
--- when, meta.
+-- when, meta, retrying.
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -41,4 +41,5 @@ return {
   why,
   wait,
   redis.call('HGETALL', meta),
+  redis.call('ZCOUNT', retrying, '(' .. present, '+inf'),
 }

@@ -29,7 +29,7 @@ from tarry.programs.cli.selection import (
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import JobInfo, State
+    from tarry.verbs.jobs.models import JobInfo, StateFilter
 
 
 @verb()
@@ -151,12 +151,14 @@ def _list(
     from tarry.verbs.jobs.views import page_args
 
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
-    page_args(cast("State | None", state), after, before, 1, None)  # bad options are refused before an unknown topic
+    page_args(
+        cast("StateFilter | None", state), after, before, 1, None
+    )  # bad options are refused before an unknown topic
     handle, cursor, left = session.known_topic(topic), None, limit
     table: list[JobInfo[Any]] = []
     while left:
         page = handle.list(
-            cast("State | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
+            cast("StateFilter | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
         )
         if not session.json and sys.stdout.isatty():
             table += page

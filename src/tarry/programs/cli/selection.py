@@ -19,15 +19,15 @@ from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.models import JobInfo, State
+    from tarry.verbs.jobs.models import JobInfo, State, StateFilter
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
-STATES = complete_words("delayed", "ready", "reserved", "dead")
+STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying")
 StateName = Annotated[
     str | None,
     typer.Option(
         "--state",
-        help="Only jobs in this state: delayed, ready, reserved or dead.",
+        help="Only jobs in this state: delayed, ready, reserved, dead; or retrying: delayed, and failed before.",
         show_default=False,
         autocompletion=STATES,
     ),
@@ -42,7 +42,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
     """Asks on a terminal before jobs are deleted. Raises ``BadInput`` where nobody can be asked, and ends the command on a no."""
     if yes:
         return
-    topic.list(cast("State | None", state), limit=1)  # raises for an unknown state
+    topic.list(cast("StateFilter | None", state), limit=1)  # raises for an unknown state
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
     count = count_jobs(topic, state, limit)
@@ -58,8 +58,8 @@ def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
     if state is None:
         found = now.delayed + now.ready + now.reserved + now.dead
     else:
-        topic.list(cast("State", state), limit=1)  # raises for an unknown state
-        found = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}[state]
+        topic.list(cast("StateFilter", state), limit=1)  # raises for an unknown state
+        found = getattr(now, state)
     return min(found, limit or found)
 
 
@@ -83,7 +83,7 @@ def list_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> Iterat
     left = limit
     with progress(f"{topic.name}: looking", limit) as advance:
         while left is None or left > 0:
-            step = topic.verbs.list(cast("State | None", state), None, None, min(left or 1000, 1000), cursor)
+            step = topic.verbs.list(cast("StateFilter | None", state), None, None, min(left or 1000, 1000), cursor)
             page = topic.engine.run(step)  # never from a replica: a command acts on the answer
             yield from page
             advance(len(page))

@@ -17,7 +17,7 @@ from tarry.values.durations import MILLISECOND, as_text, moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.models import State
+    from tarry.verbs.jobs.models import StateFilter
     from tarry.verbs.jobs.stats import Check, Stats
 
 
@@ -53,6 +53,8 @@ def stats(session: CommandSession, topics: AnyTopics = None) -> None:
 
 def stats_text(found: Stats) -> str:
     parts = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
+    if found.retrying:
+        parts[0] += f" ({found.retrying} retrying)"
     parts.append(f"finished {found.finished}")
     if found.next_due is not None:
         parts.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
@@ -91,7 +93,7 @@ def purge(
         handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
         with progress(f"{topic}: deleting") as advance:
             count = session.client.engine.run(
-                with_progress(flow_of(server_verbs(handle).purge(cast("State | None", state))), advance)
+                with_progress(flow_of(server_verbs(handle).purge(cast("StateFilter | None", state))), advance)
             )
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarry.verbs.jobs.lifecycle import STATES, STEPS
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.models import State, StateFilter
 
 VERBS_OF_ACTIONS = {
     "run-now": "reschedule",
@@ -22,6 +22,11 @@ def _changes_anything(action: str, state: State) -> bool:
 ACTIONS_BY_STATE: dict[State, tuple[str, ...]] = {
     state: tuple(action for action in VERBS_OF_ACTIONS if _changes_anything(action, state)) for state in STATES
 }
+
+
+def actions_for(state: StateFilter) -> tuple[str, ...]:
+    """The actions that are allowed on jobs in a state. Retrying jobs are delayed ones."""
+    return ACTIONS_BY_STATE["delayed" if state == "retrying" else state]
 
 
 def is_allowed(state: State, action: str) -> bool:

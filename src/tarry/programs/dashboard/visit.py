@@ -15,7 +15,7 @@ from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.dashboard import filters
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.models import State, StateFilter
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,7 +30,8 @@ T = TypeVar("T")
 FORM_TIMEOUT_S = 30.0
 """A form must arrive within this time."""
 STATES: tuple[State, ...] = get_args(State)
-_STATES: dict[str, State] = {state: state for state in STATES}
+FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying")
+_FILTERS: dict[str, StateFilter] = {state: state for state in FILTERS}
 _RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
 
@@ -66,7 +67,7 @@ class Visit:
         """The topic of the query. Raises ``BadInput``."""
         return self.client.topic(self.query.get("topic", ""))
 
-    def state(self) -> State | None:
+    def state(self) -> StateFilter | None:
         return parse_state(self.parameter("state"))
 
     def url(self, path: str, **query: object) -> str:
@@ -116,11 +117,11 @@ async def read_form(request: Request, longest: int) -> bytes:
     return bytes(raw)
 
 
-def parse_state(text: str) -> State | None:
-    """A state by its name; ``None`` for an empty one. Raises ``BadInput``."""
-    found = _STATES.get(text)
+def parse_state(text: str) -> StateFilter | None:
+    """A state, or ``retrying``, by its name; ``None`` for an empty one. Raises ``BadInput``."""
+    found = _FILTERS.get(text)
     if text and found is None:
-        raise BadInput(f"state: {text[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
+        raise BadInput(f"state: {text[:40]!r} is unknown; it is one of {', '.join(FILTERS)}.")
     return found
 
 

@@ -157,6 +157,7 @@ class _TopicCollector(CollectorRegistry):
     def collect(self) -> Iterator[Metric]:
         labels = ("namespace", "topic")
         jobs = GaugeMetricFamily("tarry_jobs", "Jobs by their state.", labels=(*labels, "state"))
+        retrying = GaugeMetricFamily("tarry_retrying_jobs", "Delayed jobs that have failed before.", labels=labels)
         overdue = GaugeMetricFamily(
             "tarry_oldest_overdue_seconds",
             "For how long the oldest ready job has been due; 0 without one.",
@@ -180,6 +181,7 @@ class _TopicCollector(CollectorRegistry):
             place = (namespace, now.topic)
             for state in STATES:
                 jobs.add_metric((*place, state), getattr(now, state))
+            retrying.add_metric(place, now.retrying)
             overdue.add_metric(place, _seconds(now.oldest_ready, now.now))
             if now.next_due is not None:
                 due.add_metric(place, _seconds(now.now, now.next_due))
@@ -189,7 +191,7 @@ class _TopicCollector(CollectorRegistry):
             late.add_metric(place, *_buckets(now.lateness.buckets.items()))
             for name, family in totals.items():
                 family.add_metric(place, getattr(now, name))
-        yield from (jobs, overdue, due, paused, watching, overrun, late, *totals.values())
+        yield from (jobs, retrying, overdue, due, paused, watching, overrun, late, *totals.values())
 
 
 def _seconds(since: datetime | None, until: datetime) -> float:

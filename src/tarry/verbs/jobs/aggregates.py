@@ -11,8 +11,8 @@ from tarry.core.requests import Command, Flow, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import as_datetime, moment_us
-from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs.models import State
+from tarry.values.keys import TopicKeys, retrying_keys
+from tarry.verbs.jobs.models import StateFilter
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import on_each, partition_of_id
 from tarry.verbs.jobs.topic import TopicVerbs
@@ -90,18 +90,22 @@ def _text(value: bytes) -> str:
 
 
 def due_between(
-    verbs: TopicVerbs[Any], now: datetime, state: State | None, after: datetime | None, before: datetime | None
+    verbs: TopicVerbs[Any], now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
 ) -> Flow[int]:
     """The number of jobs that ``list`` would return at ``now`` for a window of due times; they are counted, not read."""
     low = b"%d" % moment_us(after, "due_after") if after is not None else b"-inf"
     high = b"(%d" % moment_us(before, "due_before") if before is not None else b"+inf"
     present = b"%d" % moment_us(now, "now")
-    if state == "delayed" and (after is None or after <= now):
+    if state in ("delayed", "retrying") and (after is None or after <= now):
         low = b"(" + present
     if state == "ready" and (before is None or before > now):
         high = present
+
+    def key_of(part: PartitionVerbs[Any]) -> bytes:
+        return retrying_keys(part.keys)[-2] if state == "retrying" else part.keys.due
+
     return verbs.over_partitions(
-        lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", part.keys.due, low, high), int), sum)
+        lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", key_of(part), low, high), int), sum)
     )
 
 

@@ -15,16 +15,12 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
+from tarry.values.keys import DELETING_PARTS, RETRYING_PARTS, TopicKeys, deleting_keys, retrying_keys
 from tarry.verbs.jobs.models import State
 from tarry.verbs.jobs.options import encode_due_time
 
 P = ParamSpec("P")
 ANY_NONCE = b""
-
-
-def _topic_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    return keys
 
 
 def _states(reply: Reply) -> list[State | None]:
@@ -38,7 +34,7 @@ class ByIdVerb(Generic[P]):
 
     script: Script
     encode: Callable[P, tuple[bytes, ...]]
-    keys_of: Callable[[TopicKeys], tuple[bytes, ...]] = _topic_keys
+    keys_of: Callable[[TopicKeys], tuple[bytes, ...]]
 
     def call(
         self, keys: TopicKeys, ids: Sequence[str], *args: P.args, **options: P.kwargs
@@ -63,11 +59,13 @@ def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, 
     return (encode_due_time(delay, at),)
 
 
-KICK = ByIdVerb(Script("topic/kick", item=("id",)), _kick)
+KICK = ByIdVerb(Script("topic/kick", item=("id",), keys=RETRYING_PARTS), _kick, retrying_keys)
 """Makes dead jobs ready again."""
 DELETE = ByIdVerb(Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS), _delete, deleting_keys)
 """Deletes jobs in any state."""
-RESCHEDULE = ByIdVerb(Script("topic/reschedule", item=("id", "due_time")), _reschedule)
+RESCHEDULE = ByIdVerb(
+    Script("topic/reschedule", item=("id", "due_time"), keys=RETRYING_PARTS), _reschedule, retrying_keys
+)
 """Sets another due time for delayed or ready jobs."""
 
 

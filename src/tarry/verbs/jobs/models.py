@@ -18,6 +18,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 State = Literal["delayed", "ready", "reserved", "dead"]
 """The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
+StateFilter = State | Literal["retrying"]
+"""What ``list`` and ``purge`` take: a state, or those delayed jobs that have failed before."""
 
 
 class HasReceipt(Protocol):
@@ -165,6 +167,11 @@ class JobInfo(StoredJob[T]):
     def died(self) -> datetime | None:
         """When a dead job was set aside."""
         return as_datetime(self._since) if self.state == "dead" else None
+
+    @property
+    def retrying(self) -> bool:
+        """Whether it waits for another attempt after a failure: it is delayed, and has failed before."""
+        return self.state == "delayed" and self._run_record.first_failure > 0
 
     @property
     def attempts(self) -> int:

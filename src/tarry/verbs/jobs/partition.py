@@ -11,7 +11,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.pop import PopReply
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -92,7 +92,7 @@ class PartitionVerbs(Generic[T]):
 
     def list(
         self,
-        state: State | None,
+        state: StateFilter | None,
         due_after: datetime | None,
         due_before: datetime | None,
         limit: int,
@@ -119,7 +119,7 @@ class PartitionVerbs(Generic[T]):
     def configure(self, given: TopicSettings) -> ScriptCall[Defaults]:
         return settings.configure(self.keys, given, self.share)
 
-    def purge(self, state: State | None) -> Flow[int]:
+    def purge(self, state: StateFilter | None) -> Flow[int]:
         return settings.purge(self.keys, state)
 
     def check(self) -> Flow[Check]:

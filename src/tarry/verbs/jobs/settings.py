@@ -27,7 +27,7 @@ from tarry.values.durations import (
 from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.models import StateFilter
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Defaults
@@ -221,7 +221,7 @@ def default_burst(rate: rates.Rate, parts: int = 1) -> int:
     return max(parts, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
 
 
-def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
+def purge(keys: TopicKeys, state: StateFilter | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Returns their number."""
     if state is None:
         return (yield from ask(ScriptCall(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))

@@ -15,17 +15,18 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
-from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
+from tarry.values.keys import FINISHING_PARTS, RETRYING_PARTS, TopicKeys, finishing_keys, retrying_keys
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
 
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
 RELEASE = Script(
-    "topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault")
+    "topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
+    keys=RETRYING_PARTS,
 )
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
-BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "max_attempts", "fault"))
+BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
 _UNLIMITED = b"0"
 """No handler's limit."""
 _REASONS = {
@@ -66,7 +67,7 @@ def release(
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
     return _settle(
-        RELEASE, keys, jobs, [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs]
+        RELEASE, retrying_keys(keys), jobs, [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs]
     )
 
 
@@ -74,7 +75,7 @@ def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: s
     """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
     text = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, keys, jobs, [(*receipt_args(job), _UNLIMITED, text) for job in jobs])
+    return _settle(BURY, retrying_keys(keys), jobs, [(*receipt_args(job), _UNLIMITED, text) for job in jobs])
 
 
 def set_headers(keys: TopicKeys, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
@@ -109,7 +110,7 @@ def fail(
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
         return script is BURY or reply[0] == b"dead"
 
-    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=item)
+    return ScriptCall(script, retrying_keys(keys), (FIRST_TIME,), decode, items=item)
 
 
 def back_off_us(attempt: int, jitter: float) -> int:

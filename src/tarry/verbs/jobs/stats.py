@@ -89,6 +89,8 @@ class Stats:
     lost: int
     swept: int
     lateness: Lateness
+    retrying: int = 0
+    """Those delayed jobs that have failed before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tarry.values.keys import with_departing
 from tarry.verbs.jobs import add, merge, pop, settings, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.durability import with_durability
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
@@ -177,7 +177,7 @@ class TopicVerbs(Partitions[T]):
 
     def list(
         self,
-        state: State | None,
+        state: StateFilter | None,
         due_after: datetime | None,
         due_before: datetime | None,
         limit: int,
@@ -249,7 +249,7 @@ class TopicVerbs(Partitions[T]):
     def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: settings.StoredSettings) -> Flow[int]:
         return on_each(others, lambda verbs: settings.copy_first(verbs.keys, verbs.share, stored), max)
 
-    def purge(self, state: State | None) -> Operation[int]:
+    def purge(self, state: StateFilter | None) -> Operation[int]:
         return self._on_each(lambda verbs: verbs.purge(state), sum)
 
     def check(self) -> Operation[Check]:

@@ -14,18 +14,27 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
-from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, moving_keys, with_departing
+from tarry.values.keys import (
+    DEPARTING_PARTS,
+    RETRYING_PARTS,
+    TopicKeys,
+    departing_key,
+    moving_key,
+    moving_keys,
+    retrying_keys,
+    with_departing,
+)
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import JobInfo, Page, State
+from tarry.verbs.jobs.models import JobInfo, Page, StateFilter
 from tarry.verbs.jobs.states import Range, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
 
 T = TypeVar("T")
 
 GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, read_only=True)
-LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), read_only=True)
-STATS = Script("topic/stats", read_only=True)
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=RETRYING_PARTS, read_only=True)
+STATS = Script("topic/stats", keys=RETRYING_PARTS, read_only=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
@@ -58,7 +67,7 @@ def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T]:
 
 def list_jobs(
     contexts: Sequence[TopicContext[T]],
-    state: State | None = None,
+    state: StateFilter | None = None,
     *,
     due_after: datetime | None = None,
     due_before: datetime | None = None,
@@ -82,7 +91,7 @@ def list_jobs(
 
 
 def page_args(
-    state: State | None, due_after: datetime | None, due_before: datetime | None, limit: int, cursor: str | None
+    state: StateFilter | None, due_after: datetime | None, due_before: datetime | None, limit: int, cursor: str | None
 ) -> tuple[list[Range], bytes, bytes, tuple[int, bytes, bytes]]:
     """The ranges of a page, its bounds, and where it begins. Raises ``BadInput``."""
     if not isinstance(limit, int) or not 1 <= limit <= 1000:
@@ -92,7 +101,7 @@ def page_args(
     if due_after is not None or due_before is not None:
         if state in ("reserved", "dead"):
             raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
-        places = [place for place in places if place[0] == b"due"]
+        places = [place for place in places if place[0] in (b"due", b"retrying")]
         after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
         before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
     return places, after, before, _read_cursor(cursor, len(places))
@@ -105,7 +114,7 @@ def _read_rows(
     large), the rows of others beyond its last one come with the next page."""
     rows: list[tuple[TopicContext[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
-    calls = [ScriptCall(LIST, context.keys, (*args, b"%d" % limit), list) for context in contexts]
+    calls = [ScriptCall(LIST, retrying_keys(context.keys), (*args, b"%d" % limit), list) for context in contexts]
     found = yield from gather(map(ask, calls))
     for context, (_, more, *some) in zip(contexts, found, strict=True):
         rows += [(context, row) for row in some]
@@ -146,7 +155,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
     """Reads the numbers of a topic."""
 
     def decode(reply: Reply) -> Stats:
-        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat = reply
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         paused = int(float(meta.get(b"paused", 0)))
         lateness = _lateness(meta)
@@ -158,6 +167,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             ready=ready,
             reserved=reserved,
             dead=dead,
+            retrying=retrying,
             next_due=_moment_of(next_due),
             oldest_ready=_moment_of(oldest),
             paused_until=as_datetime(paused) if paused > now else None,
@@ -169,7 +179,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             **counters,
         )
 
-    return ScriptCall(STATS, context.keys, (), decode)
+    return ScriptCall(STATS, retrying_keys(context.keys), (), decode)
 
 
 _COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()

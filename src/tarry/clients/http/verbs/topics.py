@@ -37,7 +37,7 @@ from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
@@ -217,7 +217,7 @@ class HTTPTopicVerbs(Generic[T]):
 
     def list(
         self,
-        state: State | None,
+        state: StateFilter | None,
         due_after: datetime | None,
         due_before: datetime | None,
         limit: int,
@@ -261,7 +261,7 @@ class HTTPTopicVerbs(Generic[T]):
             fields["rate"] = f"{count}/{us}us"
         return self.request(topics.CONFIGURE, body=topic_models.Configure(**fields))
 
-    def purge(self, state: State | None) -> HTTPRequest[int]:
+    def purge(self, state: StateFilter | None) -> HTTPRequest[int]:
         ranges_of(state)
         return self.request(topics.PURGE, body=topic_models.Purge(state=state))
 

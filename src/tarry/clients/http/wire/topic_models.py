@@ -22,7 +22,7 @@ from tarry.clients.http.wire.types import (
     Words,
     with_pattern,
 )
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.models import StateFilter
 
 CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 
@@ -30,7 +30,7 @@ CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 class ListQuery(Strict):
     """Which jobs, and where the page begins."""
 
-    state: State | None = None
+    state: StateFilter | None = None
     due_after: Moment | None = None
     due_before: Moment | None = None
     limit: Limit = 100
@@ -55,7 +55,7 @@ class Pause(Strict, rename={"for_": "for"}):
 class Purge(Strict):
     """``state``: only these; without it all."""
 
-    state: State | None = None
+    state: StateFilter | None = None
 
 
 class Configure(Strict):

@@ -14,11 +14,11 @@ from typing import Any
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.action_handler import ActionPlan, Form
-from tarry.programs.dashboard.lifecycle import is_allowed, states_for
+from tarry.programs.dashboard.lifecycle import actions_for, is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
 from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, view_known
 from tarry.verbs.jobs import aggregates
-from tarry.verbs.jobs.models import JobInfo, Reservation, State
+from tarry.verbs.jobs.models import JobInfo, Reservation, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
 ROUND_SIZE, STEP = 10_000, 500
@@ -31,7 +31,7 @@ REASON = "buried from the dashboard"
 class Filter:
     """The state and the window of a form."""
 
-    state: State | None
+    state: StateFilter | None
     after: datetime | None
     before: datetime | None
     stats: Stats
@@ -60,7 +60,7 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     state = parse_state(form.value("state"))
     if state is None and len(possible) == 1:
         state = possible[0]
-    if state is not None and state not in possible:
+    if state is not None and action not in actions_for(state):
         raise BadInput(f"{VERBS[action]}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
     after, before = (parse_moment(form.value(name), stats.now, name) for name in ("after", "before"))
     return Filter(state, after, before, stats)

@@ -7,9 +7,9 @@ from typing import Any
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
-from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
+from tarry.programs.dashboard.lifecycle import actions_for
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, view_known
+from tarry.programs.dashboard.visit import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
 
@@ -37,14 +37,14 @@ async def view(visit: Visit) -> dict[str, Any]:
         )
     else:
         count = sum(getattr(stats, name) for name in states)
-    bulk = sorted({action for name in states for action in ACTIONS_BY_STATE[name]})
+    bulk = sorted({action for name in states for action in actions_for(name)})
     if has_window and state is None:
         bulk = ["delete", "reschedule"]
     return {
         "topic": topic.name,
         "stats": stats,
         "state": state or "",
-        "states": STATES,
+        "states": FILTERS,
         "after": visit.parameter("after"),
         "before": visit.parameter("before"),
         "after_at": after,
