@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from tarry.verbs.delayed.transfer import SetAside as SetAside
     from tarry.verbs.guarded.context import GuardedStats as GuardedStats
     from tarry.verbs.guarded.context import Item as Item
+    from tarry.verbs.jobs.contents import FailedAttempt as FailedAttempt
     from tarry.verbs.jobs.migration import Migrated as Migrated
     from tarry.verbs.jobs.models import Added as Added
     from tarry.verbs.jobs.models import BaseJob as BaseJob
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Page as Page
     from tarry.verbs.jobs.models import Reservation as Reservation
     from tarry.verbs.jobs.models import State as State
+    from tarry.verbs.jobs.models import StateFilter as StateFilter
     from tarry.verbs.jobs.options import IfExists as IfExists
     from tarry.verbs.jobs.options import NewJob as NewJob
     from tarry.verbs.jobs.stats import Check as Check
@@ -143,6 +145,7 @@ _NAMES_BY_MODULE = {
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
     "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
+    "verbs.jobs.contents": "FailedAttempt",
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",

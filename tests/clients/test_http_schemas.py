@@ -22,13 +22,15 @@ from tarry.verbs.mapcache.models import MapStats
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"
 SECOND = timedelta(seconds=1)
-COUNTERS = "watching added popped finished released timed_out died kicked deleted replaced stale repeated lost swept retrying".split()
+COUNTERS = (
+    "watching added popped finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
+)
 NUMBERS = {name: number for number, name in enumerate(COUNTERS)}
 LATE = Lateness.of({20: 3, 44: 5, 60: 1})
 VALUES: list[tuple[Schema[Any], Any, Any]] = [
     (
         topic_answers.STATS,
-        Stats("orders", AT, 1, 2, 3, 4, AT, None, None, Limited("rate", AT), **NUMBERS, lateness=LATE),
+        Stats("orders", AT, 1, 2, 3, 4, AT, None, None, Limited("rate", AT), **NUMBERS, lateness=LATE, retrying=1),
         {
             "topic": "orders",
             "now": TEXT,
@@ -48,6 +50,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
                 "max_ms": 38.966,
                 "buckets": {"20": 3, "44": 5, "60": 1},
             },
+            "retrying": 1,
         },
     ),
     (

@@ -115,7 +115,7 @@ async def dead(topic: Any, clock: Clock) -> None:
             failed,
             "It is due in 10 m. It was tried 1 attempt and waits for attempt 2 of 20: ValueError: no card.",
             None,
-            ["added", "failed for the first time", "handed out once, last to ", "due"],
+            ["added", "attempt 1 failed after ", "handed out once, last to ", "due"],
         ),
         (
             alone,
@@ -163,7 +163,7 @@ async def dead(topic: Any, clock: Clock) -> None:
             dead,
             "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is deleted or kicked",
             None,
-            ["added", "handed out once, last to ", "set aside: attempts exhausted"],
+            ["added", "attempt 1 failed after 0s, by ", "handed out once, last to ", "set aside: attempts exhausted"],
         ),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",

@@ -1,6 +1,6 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, arrived = unpack(KEYS)
 local clock, departure = unpack(ARGV)
--- each: id, place, value, run = unpack(ARGV, i, i + 3)
+-- each: id, place, value, run, failed = unpack(ARGV, i, i + 4)
 --
 -- Adds jobs from another topic, as they were: due times, attempts and faults are kept, receipts are not. The answers to the
 -- last departure of each source are kept for a month, in `arrived` ("departure", then a line for each: "1id" or "0id"): a
@@ -9,7 +9,7 @@ local clock, departure = unpack(ARGV)
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
 -- include clock refuse_partitioned job departure limits handout_limits watch retrying
 
-local FIRST, STRIDE, MONTH = 3, 4, 2592000
+local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
 local source, number = departure_of(departure)
 local known = redis.call('HGET', arrived, source) or departure
@@ -26,7 +26,7 @@ for i = FIRST, #ARGV, STRIDE do
   if not SETS[name or ''] then return redis.error_reply('NEWER place of the job ' .. ARGV[i]) end
 end
 
-local function take_in(id, place, value, run)
+local function take_in(id, place, value, run, failed)
   if redis.call('HEXISTS', leaving, id) == 1 then return 0 end
   if redis.call('HSETNX', jobs, id, value) == 0 then return redis.call('HGET', jobs, id) == value and 1 or 0 end
   local name, at = string.match(place, '^(%a+) (%d+)$')
@@ -34,6 +34,7 @@ local function take_in(id, place, value, run)
   if run ~= '' then
     local attempt, limit, _, first, _, fault = unpack_run(run)
     redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))
+    if failed ~= '' then redis.call('HSET', attempts, id, failed) end
     if name == 'due' then note_retry(id, tonumber(at), first) end
   end
   return 1
@@ -42,7 +43,7 @@ end
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
   if not told[id] then
-    told[id] = take_in(unpack(ARGV, i, i + 3))
+    told[id] = take_in(unpack(ARGV, i, i + 4))
     news[#news + 1] = '\n' .. told[id] .. id
   end
   answers[#answers + 1] = told[id]

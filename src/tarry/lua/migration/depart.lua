@@ -5,7 +5,8 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. `nonce` is unique. A departure
 -- that was `overtaken` at its goal, by number `above` (this server has lost what it had done, and its clock is behind), gets
 -- another number.
--- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run.
+-- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
+-- its failed attempts.
 -- include clock refuse_partitioned job departure depart
 
 local ENOUGH = 1000000
@@ -42,7 +43,7 @@ for i = 1, #kept, 2 do
   local id = kept[i]
   local value = redis.call('HGET', jobs, id)
   if value then
-    answers[#answers + 1] = {id, kept[i + 1], value, redis.call('HGET', runs, id)}
+    answers[#answers + 1] = {id, kept[i + 1], value, redis.call('HGET', runs, id), redis.call('HGET', attempts, id)}
   elseif id ~= '' then
     redis.call('HDEL', leaving, id)  -- deleted while it was leaving
   end

@@ -18,6 +18,7 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('HDEL', leaving, id)
     if arrived == '1' then
       redis.call('HDEL', runs, id)
+      redis.call('HDEL', attempts, id)
       gone = gone + redis.call('HDEL', jobs, id)
     else
       redis.call('ZADD', SETS[name], at, id)

@@ -65,7 +65,10 @@ local function handle_existing(id, mark_and_due, value, index)
     redis.call('ZREM', due, id)
     redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
-    if redis.call('HDEL', runs, id) == 1 then redis.call('ZREM', retrying, id) end
+    if redis.call('HDEL', runs, id) == 1 then  -- it may have failed
+      redis.call('ZREM', retrying, id)
+      redis.call('HDEL', attempts, id)
+    end
     redis.call('HDEL', leaving, id)
     redis.call('HSET', jobs, id, stamp .. value)
     replaced = replaced + 1

@@ -3,7 +3,7 @@ local clock, replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
--- include clock job bury attempt_cap receipt
+-- include clock job attempts bury attempt_cap receipt
 
 local FIRST, STRIDE = 3, 4
 local answers, buried, stale = {}, 0, 0
@@ -20,7 +20,9 @@ for i = FIRST, #ARGV, STRIDE do
     local attempt, limit, last, first, holder = unpack_run(run)
     limit = capped(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
-    bury_run(id, attempt, limit, last, first > 0 and first or now, holder, reason)
+    if first == 0 then first = now end
+    note_attempt(id, attempt, last, first, holder, reason)
+    bury_run(id, attempt, limit, last, first, holder, reason)
     buried = buried + 1
   elseif fault ~= 'replay' then
     stale = stale + 1

@@ -24,6 +24,7 @@ for i = FIRST, #ARGV, STRIDE do
     if run then
       note_stale(id, (select(3, unpack_run(run))))
       redis.call('ZREM', retrying, id)
+      redis.call('HDEL', attempts, id)
     end
   end
   if meant then

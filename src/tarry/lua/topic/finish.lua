@@ -31,7 +31,10 @@ for i, id in ipairs(ids) do
 end
 if #gone > 0 then
   redis.call('ZREM', reserved, unpack(gone))
-  for _, job in ipairs(overtaken) do note_stale(unpack(job)) end
+  for _, job in ipairs(overtaken) do
+    note_stale(unpack(job))
+    redis.call('HDEL', attempts, job[1])
+  end
   keep_stale()
   redis.call('HDEL', runs, unpack(gone))
   redis.call('HDEL', jobs, unpack(gone))

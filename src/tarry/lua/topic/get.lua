@@ -2,8 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attem
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
--- Reads jobs and changes nothing. Answers now, then for each: id, state, the moment of that state, head and body, run; or
--- nothing. A job that `migrate` is moving is answered in its old state.
+-- Reads jobs and changes nothing. Answers now, then for each: id, state, the moment of that state, head and body, run,
+-- its failed attempts; or nothing. A job that `migrate` is moving is answered in its old state.
 -- include clock refuse_partitioned job migrated_job
 
 local FIRST, STRIDE = 2, 1
@@ -13,6 +13,6 @@ for i = FIRST, #ARGV, STRIDE do
   local state, since = place_of(id)
   if not state then state, since = leaving_state(id) end
   local value = state and redis.call('HGET', jobs, id)
-  answers[#answers + 1] = value and {id, state, since, value, redis.call('HGET', runs, id)} or false
+  answers[#answers + 1] = value and {id, state, since, value, redis.call('HGET', runs, id), redis.call('HGET', attempts, id)} or false
 end
 return answers

@@ -13,6 +13,7 @@ for i = FIRST, #ARGV, STRIDE do
   if state == 'dead' then
     redis.call('ZREM', dead, id)
     redis.call('HDEL', runs, id)
+    redis.call('HDEL', attempts, id)
     redis.call('ZADD', due, text(now - (#ARGV - i) - 1), id)
     kicked = kicked + 1
   end

@@ -5,7 +5,8 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- first moment. At most 1 MB of bodies, at least one job. Each page costs the same, even if many jobs share a moment: it is
 -- found by rank.
 -- An entry of `retrying` that differs from `due` was left by an older version: it is answered without a state.
--- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run.
+-- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
+-- failed attempts.
 -- include clock refuse_partitioned job window
 
 local ENOUGH = 1000000
@@ -44,6 +45,8 @@ for i = 1, #found, 2 do
   local value = redis.call('HGET', jobs, id) or ''
   bytes = bytes + #value
   local current = place ~= 'retrying' or redis.call('ZSCORE', due, id) == found[i + 1]
-  answers[#answers + 1] = {id, current and (place_of(id)), tonumber(found[i + 1]), value, redis.call('HGET', runs, id)}
+  local run = redis.call('HGET', runs, id)
+  local failed = run and redis.call('HGET', attempts, id)
+  answers[#answers + 1] = {id, current and (place_of(id)), tonumber(found[i + 1]), value, run, failed}
 end
 return answers

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- each: max_jobs = unpack(ARGV, i, i)
 --
@@ -11,9 +11,9 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
 -- are due, then pop again), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
 -- TTR in µs.
--- include clock job limits watch bury expired_reservations lateness shares
+-- include clock job limits watch attempts bury expired_reservations lateness shares
 
-local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
+local ENOUGH, DAY = 4000000, 86400000000
 local ASK_AGAIN, FIRE, FIRST, FIELDS_PER_JOB = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
@@ -23,16 +23,7 @@ local rules = set[2] and redis.call(
 if rules[6] and not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
 if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write is a removal: works with a full memory too
 local returned = put_back_expired()
-local keep = tonumber(rules[4] or DEFAULT_KEEP)
-if keep > 0 then
-  local old = redis.call('ZRANGE', dead, '-inf', text(now - keep), 'BYSCORE', 'LIMIT', 0, SWEEP)
-  if #old > 0 then
-    redis.call('ZREM', dead, unpack(old))
-    redis.call('HDEL', runs, unpack(old))
-    redis.call('HDEL', jobs, unpack(old))
-    count('swept', #old)
-  end
-end
+sweep_dead(tonumber(rules[4] or DEFAULT_KEEP))
 
 local paused, next_schedule, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits(unpack(rules, 6, 8))
 local newest = next_schedule and math.min(now, next_schedule) or now

@@ -22,7 +22,7 @@ end
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
-  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying)
+  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts)
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)
@@ -34,6 +34,7 @@ else
     if place == 'retrying' then redis.call('ZREM', due, unpack(ids)) end
     ended = place == 'reserved' and gone or 0
     redis.call('HDEL', runs, unpack(ids))
+    redis.call('HDEL', attempts, unpack(ids))
     redis.call('HDEL', jobs, unpack(ids))
   end
 end

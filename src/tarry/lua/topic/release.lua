@@ -5,7 +5,7 @@ local clock, replay = unpack(ARGV)
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job limits handout_limits watch capacity bury attempt_cap receipt refund retrying
+-- include clock job limits handout_limits watch capacity attempts bury attempt_cap receipt refund retrying
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -34,11 +34,15 @@ for i = FIRST, #ARGV, STRIDE do
     local attempt, limit, last, first, holder = unpack_run(run)
     limit = capped(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
+    if counted == '1' then
+      if first == 0 then first = now end
+      note_attempt(id, attempt, last, first, holder, fault)
+    end
     if counted == '1' and limit > 0 and attempt >= limit then
       bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)
       answer, died = 'dead', died + 1
     else
-      if counted ~= '1' then attempt = attempt - 1 elseif first == 0 then first = now end
+      if counted ~= '1' then attempt = attempt - 1 end
       local at = due_of(due_time, #answers)
       redis.call('ZADD', due, text(at), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))

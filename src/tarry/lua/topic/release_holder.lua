@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
 local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
 -- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
--- include clock refuse_partitioned job limits handout_limits watch capacity bury
+-- include clock refuse_partitioned job limits handout_limits watch capacity attempts bury
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
@@ -24,12 +24,16 @@ for i, pair in ipairs(found) do
     local attempt, limit_of, receipt, first, _, fault = unpack_run(run)
     gone = gone + 1
     local confirmed = limit_of ~= UNCONFIRMED
+    if confirmed and counted == '1' then
+      if first == 0 then first = now end
+      note_attempt(id, attempt, receipt, first, holder, DIED)
+    end
     if confirmed and counted == '1' and limit_of > 0 and attempt >= limit_of then
-      bury_run(id, attempt, limit_of, receipt, first > 0 and first or now, holder, EXHAUSTED .. DIED)
+      bury_run(id, attempt, limit_of, receipt, first, holder, EXHAUSTED .. DIED)
       died = died + 1
     else
       if confirmed and counted == '1' then
-        fault, first = DIED, first > 0 and first or now
+        fault = DIED
       else
         attempt = attempt - 1
       end

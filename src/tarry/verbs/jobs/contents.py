@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 NO_LIMIT = 2**32 - 1
 """``max_attempts`` of a job that has no limit."""
@@ -38,6 +41,16 @@ class JobRun(NamedTuple):
     first_failure: int
     holder: str
     fault: str
+
+
+class FailedAttempt(Struct, frozen=True):
+    """One attempt that failed: its number, when it began and ended, the holder, and the first line of its error."""
+
+    number: int
+    began: datetime
+    ended: datetime
+    holder: str
+    error: str
 
 
 NO_RUN = JobRun(0, 0, 0, 0, "", "")

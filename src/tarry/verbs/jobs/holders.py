@@ -12,9 +12,11 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import TopicKeys
+from tarry.values.keys import RETRYING_PARTS, TopicKeys, retrying_keys
 
-RELEASE_HOLDER = Script("topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"))
+RELEASE_HOLDER = Script(
+    "topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"), keys=RETRYING_PARTS
+)
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
 _STEP = b"500"
@@ -25,7 +27,7 @@ def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: 
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
     check_limit(limit)
     args = (encode_holder(holder), b"1" if count else b"0")
-    return (yield from _in_steps(RELEASE_HOLDER, keys, args, limit))
+    return (yield from _in_steps(RELEASE_HOLDER, retrying_keys(keys), args, limit))
 
 
 def check_limit(limit: int | None) -> None:
@@ -45,7 +47,7 @@ def ttr_us(ttr: Duration) -> int:
     return duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
-def _in_steps(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int | None) -> Flow[int]:
+def _in_steps(script: Script, keys: tuple[bytes, ...], args: tuple[bytes, ...], limit: int | None) -> Flow[int]:
     cursor, total = _FIRST, 0
     while True:
         most = (b"" if limit is None else b"%d" % (limit - total),) if script is RELEASE_HOLDER else ()

@@ -32,9 +32,12 @@ from tarry.verbs.schedules import migration as schedule_migration
 
 DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=DEPARTING_PARTS)
 DEPART_END = Script("migration/end_departure", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
-ARRIVE = Script("migration/arrive", args=("departure",), item=("id", "place", "value", "run"), keys=ARRIVING_PARTS)
+ARRIVE = Script(
+    "migration/arrive", args=("departure",), item=("id", "place", "value", "run", "failed"), keys=ARRIVING_PARTS
+)
 STEP = 200
-Row = tuple[bytes, bytes, bytes, bytes | None]
+Row = tuple[bytes, bytes, bytes, bytes | None, bytes | None]
+"""id, place, record, run, failed attempts."""
 HERE, THERE = 0, 1
 MigrationSteps = Generator[tuple[int, Request], Any, "Migrated"]
 """A flow over two servers: each request comes with HERE or THERE."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
+from tarry.verbs.jobs.contents import FailedAttempt
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -136,7 +137,7 @@ class BaseJob(StoredJob[T]):
 class JobInfo(StoredJob[T]):
     """A job as it is now, read without a reservation."""
 
-    __slots__ = ("_run_record", "_since", "state")
+    __slots__ = ("_failed", "_run_record", "_since", "state")
 
     def __init__(
         self,
@@ -147,11 +148,13 @@ class JobInfo(StoredJob[T]):
         since: int,
         value: contents.Record,
         run: contents.JobRun,
+        failed: bytes | tuple[FailedAttempt, ...],
     ) -> None:
         super().__init__(topic, codec, id, value)
         self.state: State = state
         self._since = since
         self._run_record = run
+        self._failed = failed
 
     @property
     def due(self) -> datetime | None:
@@ -177,6 +180,13 @@ class JobInfo(StoredJob[T]):
     def attempts(self) -> int:
         """How often it has been handed out and counted."""
         return self._run_record.attempt
+
+    @property
+    def failed_attempts(self) -> tuple[FailedAttempt, ...]:
+        """The last ten attempts that failed, the last one first. A kick begins anew with none."""
+        if isinstance(self._failed, bytes):
+            self._failed = records.unpack_attempts(self._failed, self._run_record.first_failure)
+        return self._failed
 
     @property
     def max_attempts(self) -> int | None:

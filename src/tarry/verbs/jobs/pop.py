@@ -22,7 +22,7 @@ from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",))
+POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=RETRYING_PARTS)
 POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=RETRYING_PARTS)
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
@@ -71,7 +71,14 @@ def pop_step(
 
     args, items = (b"%d" % min_jobs, ttr, holder, waiter_id), (b"%d" % max_jobs,)
     return ScriptCall(
-        POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=max_jobs > 1 or min_jobs > 0, undo=undo
+        POP,
+        retrying_keys(keys),
+        args,
+        _parse_reply,
+        items=items,
+        reply_header=5,
+        never_merged=max_jobs > 1 or min_jobs > 0,
+        undo=undo,
     )
 
 

@@ -1,7 +1,8 @@
-"""The stored format, version 1: the records in a topic's ``jobs`` and ``runs``.
+"""The stored format, version 1: the records in a topic's ``jobs``, ``runs`` and ``attempts``.
 
     jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ max lateness ┬ headers ┬ body ┐
     runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
+    attempts   id → ┌ first failure d ┬ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
 
 The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
 handed out.
@@ -17,9 +18,9 @@ from struct import Struct
 import msgspec
 
 from tarry.errors import BadInput, BodyError
-from tarry.values.durations import LAST_MOMENT_US
+from tarry.values.durations import LAST_MOMENT_US, as_datetime
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, JobContents, JobRun, Record
+from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, JobContents, JobRun, Record
 
 FORMAT = 1
 LONGEST_TTR_MS = 2**32 - 1
@@ -34,6 +35,7 @@ HAS_MAX_LATENESS = 64
 """A flag."""
 _KNOWN_FLAGS = HAS_MAX_LATENESS | JSON | RAW
 _RUN = Struct("<IIddB")
+_STAMP, _ATTEMPT = Struct("<d"), Struct("<IddBB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
 _NO_HEADERS = "headers: they are damaged. Read the body without them, or delete the job."
@@ -141,6 +143,24 @@ def unpack_run(run: bytes | None) -> JobRun:
         run[_RUN.size : holder].decode("utf-8", "replace"),
         run[holder:].decode("utf-8", "replace"),
     )
+
+
+def unpack_attempts(failed: bytes, first_failure: int) -> tuple[FailedAttempt, ...]:
+    """Parses the failed attempts of a run, the last one first. Those of an earlier job, and what is damaged, are left out."""
+    found: list[FailedAttempt] = []
+    if len(failed) < _STAMP.size or _whole(_STAMP.unpack_from(failed)[0]) != first_failure:
+        return ()
+    at = _STAMP.size
+    while len(failed) - at >= _ATTEMPT.size:
+        number, began, ended, holder_size, error_size = _ATTEMPT.unpack_from(failed, at)
+        holder = at + _ATTEMPT.size
+        error = holder + holder_size
+        at = error + error_size
+        if at > len(failed):
+            break
+        texts = [part.decode("utf-8", "replace") for part in (failed[holder:error], failed[error:at])]
+        found.append(FailedAttempt(number, as_datetime(_whole(began)), as_datetime(_whole(ended)), *texts))
+    return tuple(found)
 
 
 def _whole(number: float) -> int:

@@ -22,7 +22,9 @@ from tarry.verbs.jobs.models import BaseJob, HasReceipt
 FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
 RELEASE = Script(
-    "topic/release", args=("replay",), item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
+    "topic/release",
+    args=("replay",),
+    item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
     keys=RETRYING_PARTS,
 )
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
@@ -67,7 +69,10 @@ def release(
     text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
     return _settle(
-        RELEASE, retrying_keys(keys), jobs, [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs]
+        RELEASE,
+        retrying_keys(keys),
+        jobs,
+        [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs],
     )
 
 

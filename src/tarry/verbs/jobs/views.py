@@ -53,7 +53,7 @@ def get_jobs(context: TopicContext[T], ids: Sequence[str]) -> ScriptCall[list[Jo
 
 
 def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T]:
-    id, state, since, value, run = raw
+    id, state, since, value, run, failed = raw
     return JobInfo(
         context.name,
         context.codec,
@@ -62,6 +62,7 @@ def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T]:
         since,
         value,
         records.unpack_run(run),
+        failed or b"",
     )
 
 

@@ -14,6 +14,7 @@ from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents
+from tarry.verbs.jobs.contents import FailedAttempt
 from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, Page, PoppedFields, State, StoredJob
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class JobShown(JobFields, kw_only=True):
     reason: str | None = None
     error: str | None = None
     first_failure: Moment | None = None
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    """The last ten, the last one first; ``error`` is one line."""
 
 
 class JobPage(Answer):
@@ -180,7 +183,9 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
     )
     record = _contents_of(job, job.ttr_ms, job.max_attempts)
-    return JobInfo(job.topic, codec, job.id, job.state, moment_us(since) if since else 0, record, run)
+    return JobInfo(
+        job.topic, codec, job.id, job.state, moment_us(since) if since else 0, record, run, job.failed_attempts
+    )
 
 
 def _dump_jobs(jobs: list[JobInfo[Any] | None]) -> JobsShown:

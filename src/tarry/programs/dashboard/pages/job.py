@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from tarry.programs.dashboard.explanations import JobFacts, explain
 from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import NotFound, Visit
+from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
@@ -88,7 +89,11 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     """The known events of the job, in order; not every event is stored."""
     job = known.job
     found = [JobEvent(_created(job), "added")]
-    if job.first_failure is not None:
+    for failed in reversed(job.failed_attempts):
+        took = (failed.ended - failed.began) // timedelta(microseconds=1)
+        what = f"attempt {failed.number} failed after {as_text(took)}, by {failed.holder or 'an unknown holder'}: {failed.error}"
+        found.append(JobEvent(failed.ended, what, "late"))
+    if job.first_failure is not None and not job.failed_attempts:
         found.append(JobEvent(job.first_failure, "failed for the first time", "late"))
     if job.attempts:
         times = "once" if job.attempts == 1 else f"{job.attempts} times"
