@@ -11,11 +11,13 @@ import pytest
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import axes, timeline
+from tarry.programs.dashboard.charts.day import day
 from tarry.programs.dashboard.charts.forecast import forecast
 from tarry.programs.dashboard.charts.heatmap import EDGES_S, heat, row_of
 from tarry.programs.dashboard.charts.timeline import bars_path
 from tarry.programs.dashboard.visit import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram
+from tarry.verbs.jobs.throughput import Minute
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 
@@ -197,3 +199,15 @@ def test_a_time_range_can_be_moved_and_widened() -> None:
     assert timeline.shifted(plot, 0.5) == {"from": str(start + 30_000), "to": str(start + 90_000)}
     assert timeline.widened(plot, 1) == {"from": str(start - 30_000), "to": str(start + 90_000)}
     assert timeline.widened(plot, 0) == {"from": str(start + 29_900), "to": str(start + 30_100)}, "not to nothing"
+
+
+def test_the_last_day_has_a_line_for_each_counter_that_moved() -> None:
+    this = NOW.replace(second=0, microsecond=0)
+    first, second = Minute(this - timedelta(hours=12), 30, 0, 0, 0), Minute(this, 15, 60, 0, 3)
+    drawn = day([first, second], NOW)
+    assert [(line.name, line.total) for line in drawn.lines] == [("added", 45), ("finished", 60), ("died", 3)]
+    assert drawn.top == 4, "sixty in a quarter of an hour"
+    added, finished, _ = (line.path for line in drawn.lines)
+    assert "L47 50.0H48" in added or "L48 50.0H49" in added
+    assert finished.endswith("L95 0.0H96")
+    assert day([], NOW).lines == ()

@@ -55,6 +55,12 @@ def test_the_topic_page_sums_all_partitions(http: httpx.Client, client: tarry.Cl
     assert "s3" in words(http.get("/schedule?topic=orders&name=s3"))
 
 
+def test_the_last_day_is_drawn_from_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
+    topic.bury_many(jobs[:20], "no address")
+    assert "in all 70 added, 20 failed, 20 died" in words(http.get("/topic?topic=orders"))
+
+
 def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
     topic.bury_many(jobs[:20], "no address")

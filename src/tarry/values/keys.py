@@ -8,6 +8,7 @@
     tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, defaults, limits, counters, lateness
     tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
+    tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
@@ -89,6 +90,7 @@ NEIGHBOURING_SLOTS = 64
 """A partition may be as many slots away from its ideal slot: close enough, and K is found soon."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 RETRYING_PARTS = (*TOPIC_PARTS, "retrying", "attempts")
+POPPING_PARTS = (*RETRYING_PARTS, "minutes")
 DEPARTING_PARTS = (*RETRYING_PARTS, "leaving")
 FINISHING_PARTS = (*RETRYING_PARTS, "stale")
 DELETING_PARTS = (*DEPARTING_PARTS, "stale")
@@ -240,6 +242,12 @@ def retrying_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     """The keys of RETRYING_PARTS: a topic's, and those of jobs that have failed before."""
     stem = keys.due.removesuffix(b"due")
     return (*keys, stem + b"retrying", stem + b"attempts")
+
+
+@lru_cache(4096)
+def popping_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of POPPING_PARTS: those of RETRYING_PARTS, and that of the totals of each minute."""
+    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"minutes")
 
 
 @lru_cache(4096)

@@ -23,4 +23,5 @@ local function note_attempt(id, attempt, receipt, first, holder, fault)
   local line = string.sub(string.match(fault, '^[^\n]*'), 1, LONGEST_LINE)
   local noted_now = struct.pack(ATTEMPT, attempt, receipt, now, #holder, #line) .. holder .. line
   redis.call('HSET', attempts, id, stamp .. noted_now .. string.sub(known, from, to))
+  count('failed', 1)
 end

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, minutes = unpack(KEYS)
 local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- each: max_jobs = unpack(ARGV, i, i)
 --
@@ -11,13 +11,13 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
 -- are due, then pop again), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
 -- TTR in µs.
--- include clock job limits watch attempts bury expired_reservations lateness shares
+-- include clock job limits watch attempts bury expired_reservations lateness shares totals minutes
 
 local ENOUGH, DAY = 4000000, 86400000000
 local ASK_AGAIN, FIRE, FIRST, FIELDS_PER_JOB = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
-local set = redis.call('HMGET', meta, 'last', 'ruled')
+local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute')
 local rules = set[2] and redis.call(
   'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened') or {}
 if rules[6] and not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
@@ -124,6 +124,7 @@ if handed == 0 and next_schedule and math.max(next_schedule, paused) <= now then
 if handed == 0 and (returned > 0 or buried > 0) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- more jobs may be due than fit into one reply
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
+if set[1] or handed > 0 then keep_minute(set[3], not set[1]) end
 local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
 local rate_allows_at, at_concurrency_limit = 0, false
 if limits then rate_allows_at, at_concurrency_limit = limits.next_and_full() end

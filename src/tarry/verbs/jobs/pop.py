@@ -15,14 +15,14 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import RETRYING_PARTS, TopicKeys, retrying_keys
+from tarry.values.keys import POPPING_PARTS, RETRYING_PARTS, TopicKeys, popping_keys, retrying_keys
 from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, release
 from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=RETRYING_PARTS)
+POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=POPPING_PARTS)
 POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=RETRYING_PARTS)
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
@@ -72,7 +72,7 @@ def pop_step(
     args, items = (b"%d" % min_jobs, ttr, holder, waiter_id), (b"%d" % max_jobs,)
     return ScriptCall(
         POP,
-        retrying_keys(keys),
+        popping_keys(keys),
         args,
         _parse_reply,
         items=items,

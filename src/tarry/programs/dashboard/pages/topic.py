@@ -13,6 +13,7 @@ from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.app import Dashboard
 from tarry.programs.dashboard.charts import timeline
+from tarry.programs.dashboard.charts.day import day
 from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
 from tarry.programs.dashboard.charts.heatmap import heat
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
@@ -23,6 +24,7 @@ from tarry.programs.dashboard.visit import Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.aggregates import Causes
 from tarry.verbs.jobs.stats import Stats
+from tarry.verbs.jobs.throughput import Minute, throughput
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -30,6 +32,7 @@ SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 FIRST_SPANS_S = (600.0, 1200.0, 3600.0)
 """While less than the full span has been sampled, the first of these that contains it is shown."""
 REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0
+DAY_REFRESH_S = 30.0
 MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
 
 
@@ -50,6 +53,21 @@ class DeadCauses:
             self._known = {name: one for name, one in self._known.items() if now - one[0] < REFRESH_S}
             self._known[topic.name] = (now, causes)
         return causes
+
+
+class LastDays:
+    """The minutes of the last day of each topic, read again every half minute."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._engine = dashboard.client.engine
+        self._known: dict[str, tuple[float, tuple[Minute, ...]]] = {}
+
+    async def of(self, topic: AsyncTopic[Any]) -> tuple[Minute, ...]:
+        now = asyncio.get_running_loop().time()
+        self._known = {name: one for name, one in self._known.items() if now - one[0] < DAY_REFRESH_S}
+        if topic.name not in self._known:
+            self._known[topic.name] = (now, await self._engine.run_view(throughput(server_verbs(topic))))
+        return self._known[topic.name][1]
 
 
 async def view(visit: Visit) -> dict[str, Any]:
@@ -93,6 +111,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "lately": history.lateness(LATELY_S),
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
         "causes": causes,
+        "day": day(await visit.dashboard.shared_part(LastDays).of(topic), stats.now),
         "overdue": overdue(stats),
         "verdict": verdict(stats, workers, has_consumer(visit, stats, workers)),
     }

@@ -1,0 +1,16 @@
+-- The totals of the topic at the first pop of each minute, for a day: its throughput, without a write in `add`.
+--
+--   minutes   list    minute, added, finished, failed, died; of a topic from which jobs were handed out
+--   meta      minute  the minute of the last entry
+
+local MOST_MINUTES, TWO_DAYS = 1441, 172800
+
+local function keep_minute(last, is_first)
+  local minute = math.floor(now / 60000000)
+  if minute <= tonumber(last or 0) then return end
+  redis.call('HSET', meta, 'minute', text(minute))
+  if is_first then redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, 0, 0, 0, 0)) end
+  redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, read_totals()))
+  redis.call('LTRIM', minutes, -MOST_MINUTES, -1)
+  redis.call('EXPIRE', minutes, TWO_DAYS)
+end
