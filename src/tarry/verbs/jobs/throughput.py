@@ -28,7 +28,7 @@ _ENTRY = Struct("<Idddd")
 
 
 class Minute(NamedTuple):
-    """What happened to a topic in one minute. ``failed`` counts attempts, the others jobs."""
+    """The numbers of one minute. ``failed`` counts attempts, the others jobs."""
 
     at: datetime
     added: int
