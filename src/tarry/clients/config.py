@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.connections.address import Address, find_address
 from tarry.connections.topology import Topology
@@ -21,7 +21,9 @@ from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import KnownPartitions
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.redisson.elements import Format, format_of
+
+if TYPE_CHECKING:
+    from tarry.verbs.redisson.elements import Format
 
 COMMANDS_ONLY = "plain "
 """Prefix of the URL of a server that was connected to for plain commands, and may run no scripts."""
@@ -115,10 +117,16 @@ class ClientConfig:
 
 def queue_format_of(given: str | None) -> Format | None:
     """Returns the format of all queues that are shared with Java, from the argument or ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
-    if given is not None:
-        return format_of(given, "queue_format")
-    value = os.environ.get("TARRY_QUEUE_FORMAT")
-    return format_of(value, "TARRY_QUEUE_FORMAT") if value else None
+    label, value = (
+        ("TARRY_QUEUE_FORMAT", os.environ.get("TARRY_QUEUE_FORMAT") or None)
+        if given is None
+        else ("queue_format", given)
+    )
+    if value is None:
+        return None
+    from tarry.verbs.redisson.elements import format_of
+
+    return format_of(value, label)
 
 
 def wait_seconds(wait: Duration | None) -> float:

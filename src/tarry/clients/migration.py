@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tarry.clients.config import ClientConfig
 from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
 from tarry.values import names
@@ -142,12 +141,3 @@ def _migrate_some(
     from_parts = yield from source.partitions()
     to_parts = yield from target.partitions()
     return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, limit=limit, redirect=redirect)))
-
-
-def refuse_services(what: str, *handles: Any) -> None:
-    """Raises ``BadInput`` if the target is a service's: a client of a server cannot reach it."""
-    for handle in handles:
-        if not isinstance(handle.engine.config, ClientConfig):
-            raise BadInput(
-                f"{what}: {handle.name} is of a service; open it with a tarry.Client at its server, or let an HTTPClient do it all."
-            )

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
@@ -23,7 +23,6 @@ from redis.crc import key_slot
 from tarry.connections.address import SENTINEL_PORT, SENTINEL_PREFIX, Address
 from tarry.connections.blocking import DroppableServer, LiveObjects, Server, raise_faults
 from tarry.connections.clock import now
-from tarry.connections.embedded.shared_server import SharedServer, join_server
 from tarry.connections.faults import (
     ONE_DATABASE,
     WRONG_LOGIN,
@@ -40,6 +39,9 @@ from tarry.connections.faults import (
 from tarry.connections.sentinels import ASK_TIMEOUT_S, MasterReport, Sentinels
 from tarry.core.patience import FIRST_DELAY_S
 from tarry.errors import BadInput, ServerUnfit, TarryError
+
+if TYPE_CHECKING:
+    from tarry.connections.embedded.shared_server import SharedServer
 
 T = TypeVar("T")
 DEFAULT_PORT = 6379
@@ -66,6 +68,8 @@ class Topology:
     def open(self, within_s: float) -> None:
         """Finds the servers within a time, or starts the embedded one. Raises a ``Fault`` if no server answers."""
         if self.address.kind == "embedded":
+            from tarry.connections.embedded.shared_server import join_server
+
             self._embedded = join_server(self.address.folder)
         else:
             self.refresh(within_s)

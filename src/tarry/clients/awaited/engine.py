@@ -6,29 +6,26 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import GeneratorType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, SharedCalls
-from tarry.clients.awaited.duty_loop import DutyLoop
 from tarry.clients.awaited.interfaces import P, Pair, Popped, SharedPartHost
-from tarry.clients.awaited.list_pops import ListPops
-from tarry.clients.awaited.race import race
-from tarry.clients.awaited.replica_reads import ReplicaReader
 from tarry.clients.awaited.runner import Runner
-from tarry.clients.awaited.wait_connections import WaitConnections
-from tarry.clients.awaited.waiter import Waiter
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Operation, ScriptCall, WrongType
-from tarry.core.watch import Caller
 from tarry.errors import Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
-from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.jobs.wait import WaitQueueKey
+
+if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed
+    from tarry.clients.awaited.replica_reads import ReplicaReader
+    from tarry.clients.awaited.waiter import Waiter
+    from tarry.core.watch import Caller
+    from tarry.verbs.jobs.wait import WaitQueueKey
 
 T = TypeVar("T")
 
@@ -75,6 +72,8 @@ class Engine:
         """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
         if not self.config.address.read_from:
             return await self.run(operation)
+        from tarry.clients.awaited.replica_reads import ReplicaReader
+
         return await self._run(operation, self.shared_part(ReplicaReader))
 
     async def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
@@ -201,9 +200,14 @@ class Engine:
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
             return await entries[0][0].wait(max_jobs, seconds, queue_keys)
+        from tarry.clients.awaited.race import race
+
         return await race(self.runner, entries, max_jobs, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
+        from tarry.clients.awaited.wait_connections import WaitConnections
+        from tarry.clients.awaited.waiter import Waiter
+
         return self._waiters.get(
             slot,
             lambda: Waiter(self.runner, self.config.new_waiter_name(), self.shared_part(WaitConnections)),
@@ -214,10 +218,15 @@ class Engine:
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on the due elements of these queues are moved."""
         await self.runner.ensure_open()
+        from tarry.clients.awaited.duty_loop import DutyLoop
+        from tarry.verbs.delayed.moved_queue import MovedQueue
+
         duties = self.shared_part(DutyLoop)
         duties.add(MovedQueue(keys, duties.client_id) for keys in queues)
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
+        from tarry.clients.awaited.list_pops import ListPops
+
         await self.keep_moving(queues)
         return await self.shared_part(ListPops).take(queues, seconds)

@@ -8,34 +8,29 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.blocking.blocking_queue import BlockingQueue
-from tarry.clients.blocking.delayed_queue import DelayedQueue
 from tarry.clients.blocking.engine import Engine
-from tarry.clients.blocking.flow_runner import run_flow
-from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.job import Job
-from tarry.clients.blocking.locks import Lock, RedisLocks
-from tarry.clients.blocking.mapcache import MapCache
-from tarry.clients.blocking.schedules import Schedules
 from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
-from tarry.clients.guarded_queues import guarded_context
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.handles import handle_of
-from tarry.clients.lock_options import LockOptions
-from tarry.clients.map_caches import Policy, map_verbs
-from tarry.clients.migration import MovedOver, dry_run_to_topic, move_to_topic, refuse_services
-from tarry.clients.schedule_verbs import ScheduleVerbs
-from tarry.clients.shared_queues import queue_context, queue_keys_of
+from tarry.clients.handles import handle_of, refuse_services
 from tarry.values.durations import Duration
 from tarry.values.other_words import TOPIC, OtherWord
-from tarry.verbs import topic_names, workers
+from tarry.verbs import topic_names
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
-from tarry.verbs.jobs import migration
-from tarry.verbs.jobs.migration import Migrated
-from tarry.verbs.mapcache.models import Backend
-from tarry.verbs.workers import WorkerInfo
+
+if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
+    from tarry.clients.blocking.blocking_queue import BlockingQueue
+    from tarry.clients.blocking.delayed_queue import DelayedQueue
+    from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
+    from tarry.clients.blocking.locks import Lock
+    from tarry.clients.blocking.mapcache import MapCache
+    from tarry.clients.blocking.schedules import Schedules
+    from tarry.clients.map_caches import Policy
+    from tarry.clients.migration import MovedOver
+    from tarry.verbs.jobs.migration import Migrated
+    from tarry.verbs.mapcache.models import Backend
+    from tarry.verbs.workers import WorkerInfo
 
 T = TypeVar("T")
 
@@ -106,6 +101,8 @@ class Client:
     def workers(self) -> list[WorkerInfo]:
         """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
         jobs. A killed worker is listed for up to 30 s."""
+        from tarry.verbs import workers
+
         return self.engine.run_view(workers.list_workers(self.namespace))
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
@@ -118,6 +115,9 @@ class Client:
     @property
     def schedules(self) -> Schedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
+        from tarry.clients.blocking.schedules import Schedules
+        from tarry.clients.schedule_verbs import ScheduleVerbs
+
         return Schedules(self.engine, ScheduleVerbs(self.engine.config))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -128,6 +128,9 @@ class Client:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         """
+        from tarry.clients.blocking.locks import Lock, RedisLocks
+        from tarry.clients.lock_options import LockOptions
+
         return Lock(
             lambda: self.engine.shared_part(RedisLocks),
             name,
@@ -154,6 +157,9 @@ class Client:
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.
         """
+        from tarry.clients.blocking.guarded_queue import GuardedQueue
+        from tarry.clients.guarded_queues import guarded_context
+
         context = guarded_context(self.engine.config, name, layout, type, max_lateness, on_late)
         return GuardedQueue(self.engine, context, guard, on_late)
 
@@ -173,16 +179,26 @@ class Client:
         upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
         beforehand.
         """
+        from tarry.clients.blocking.delayed_queue import DelayedQueue
+        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+
         return DelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        from tarry.clients.blocking.blocking_queue import BlockingQueue
+        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.verbs import BlockingQueueVerbs
+
         return BlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.config, name, codec, None)))
 
     def keep_moving(self, *queues: str) -> None:
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
         """
+        from tarry.clients.shared_queues import queue_keys_of
+
         self.engine.keep_moving([queue_keys_of(self.engine.config, name) for name in queues])
 
     def move_to_topic(
@@ -200,6 +216,9 @@ class Client:
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
+        from tarry.clients.blocking.delayed_queue import DelayedQueue
+        from tarry.clients.migration import dry_run_to_topic, move_to_topic
+
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
@@ -226,6 +245,9 @@ class Client:
         cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
         that topic is gone for good.
         """
+        from tarry.clients.blocking.flow_runner import run_flow
+        from tarry.verbs.jobs import migration
+
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)
         refuse_services("migrate", mine, to)
@@ -259,4 +281,7 @@ class Client:
         7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
         (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
+        from tarry.clients.blocking.mapcache import MapCache
+        from tarry.clients.map_caches import map_verbs
+
         return MapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

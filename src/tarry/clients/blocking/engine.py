@@ -7,29 +7,26 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import GeneratorType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, SharedCalls
-from tarry.clients.blocking.duty_loop import DutyLoop
 from tarry.clients.blocking.interfaces import P, Pair, Popped, SharedPartHost
-from tarry.clients.blocking.list_pops import ListPops
-from tarry.clients.blocking.race import race
-from tarry.clients.blocking.replica_reads import ReplicaReader
 from tarry.clients.blocking.runner import Runner
-from tarry.clients.blocking.wait_connections import WaitConnections
-from tarry.clients.blocking.waiter import Waiter
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Operation, ScriptCall, WrongType
-from tarry.core.watch import Caller
 from tarry.errors import Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
-from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.jobs.wait import WaitQueueKey
+
+if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed
+    from tarry.clients.blocking.replica_reads import ReplicaReader
+    from tarry.clients.blocking.waiter import Waiter
+    from tarry.core.watch import Caller
+    from tarry.verbs.jobs.wait import WaitQueueKey
 
 T = TypeVar("T")
 
@@ -72,6 +69,8 @@ class Engine:
         """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
         if not self.config.address.read_from:
             return self.run(operation)
+        from tarry.clients.blocking.replica_reads import ReplicaReader
+
         return self._run(operation, self.shared_part(ReplicaReader))
 
     def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
@@ -198,9 +197,14 @@ class Engine:
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
             return entries[0][0].wait(max_jobs, seconds, queue_keys)
+        from tarry.clients.blocking.race import race
+
         return race(self.runner, entries, max_jobs, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
+        from tarry.clients.blocking.wait_connections import WaitConnections
+        from tarry.clients.blocking.waiter import Waiter
+
         return self._waiters.get(
             slot,
             lambda: Waiter(self.runner, self.config.new_waiter_name(), self.shared_part(WaitConnections)),
@@ -211,10 +215,15 @@ class Engine:
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on the due elements of these queues are moved."""
         self.runner.ensure_open()
+        from tarry.clients.blocking.duty_loop import DutyLoop
+        from tarry.verbs.delayed.moved_queue import MovedQueue
+
         duties = self.shared_part(DutyLoop)
         duties.add(MovedQueue(keys, duties.client_id) for keys in queues)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
+        from tarry.clients.blocking.list_pops import ListPops
+
         self.keep_moving(queues)
         return self.shared_part(ListPops).take(queues, seconds)

@@ -18,7 +18,6 @@ from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import POPPING_PARTS, RETRYING_PARTS, TopicKeys, popping_keys, retrying_keys
 from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, release
-from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
@@ -135,6 +134,8 @@ def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flo
             keys, (yield from ask(pop_step(keys, max_jobs, ttr=ttr, holder=holder)))
         )
         if taken.unfinished == FIRE:
+            from tarry.verbs.schedules import occurrences
+
             yield from occurrences.fire_due(keys)
         if not taken.ask_again:
             return taken

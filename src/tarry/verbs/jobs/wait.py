@@ -16,7 +16,6 @@ from tarry.core.watch import BlockStep, Caller, GiveBackStep, LeaveStep, PopStep
 from tarry.errors import TarryError
 from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs import pop
-from tarry.verbs.schedules import occurrences
 
 WaitQueueKey = tuple[TopicKeys, bytes, bytes]
 """The key of a wait queue: the topic's keys, the consumer's TTR, the holder."""
@@ -41,6 +40,8 @@ def perform_step(
                 )
                 reply = yield from pop.confirm_last_attempts(queue.keys, reply)
                 if reply.unfinished == pop.FIRE:
+                    from tarry.verbs.schedules import occurrences
+
                     yield from occurrences.fire_due(queue.keys)
             except TarryError as fault:
                 with lock:
