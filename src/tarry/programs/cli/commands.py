@@ -61,7 +61,7 @@ class PlainText:
         if value is None:
             return () if several else None
         kind = param.type_descriptor.annotation
-        if kind is str and _is_utf8(value):
+        if (kind is str and _is_utf8(value)) or (kind is int and isinstance(value, int)):  # a number is the default
             return value
         if kind == list[str] and not isinstance(value, str) and all(map(_is_utf8, value)):
             return list(value)

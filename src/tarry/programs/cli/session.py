@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class CommandSession:
         if self._client is None:
             from tarry.programs.cli import gc_paused
 
-            with gc_paused():
+            with gc_paused(), _without_telemetry():
                 from tarry.clients.blocking.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
@@ -74,6 +76,20 @@ class CommandSession:
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
+
+
+@contextmanager
+def _without_telemetry() -> Generator[None]:
+    """Imports in this block do not find OpenTelemetry. redis-py imports its SDK where it is installed, which takes as long as
+    the rest of redis-py, for metrics that only an application switches on. No application runs in a process that makes this client.
+    """
+    hidden = [name for name in ("opentelemetry.metrics", "opentelemetry.sdk") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: there is no such module
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def dumps(answer: Any) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarry.programs.worker import tally
-from tarry.programs.worker.queue_consumer import QueueConsumer
 from tarry.programs.worker.topic_consumer import TopicConsumer
+
+if TYPE_CHECKING:
+    from tarry.programs.worker.queue_consumer import QueueConsumer
 
 logger = logging.getLogger("tarry.worker")
 

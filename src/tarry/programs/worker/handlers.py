@@ -40,6 +40,16 @@ class Handler:
     """The type or codec of its topic's bodies; ``None`` for any JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueRoute:
+    """A queue of a worker, its codec, its slots and its handler."""
+
+    queue: str
+    codec: str | Codec[Any]
+    slots: int
+    handler: Handler
+
+
 def name_of(function: Function) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return str(name).rpartition("<locals>.")[2]

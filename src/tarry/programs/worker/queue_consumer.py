@@ -16,33 +16,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
-from tarry.programs.worker.handlers import Handler
+from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.threads import ThreadPool
-from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.transfer import give_back, transfer
 
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
 FIRST_LOOK_S = 0.05
 """How long the first pop waits, to learn that the server is there; the next ones wait for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRoute:
-    """A queue of a worker, its codec, its slots and its handler."""
-
-    queue: str
-    codec: str | Codec[Any]
-    slots: int
-    handler: Handler
 
 
 class TakenElement:

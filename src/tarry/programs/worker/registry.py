@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from tarry.errors import BadInput
 from tarry.programs.worker import handlers
+from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.process_functions import CORES, Run, name_function
-from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chain, make_call
 from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
 from tarry.programs.worker.tasks import TASKS, RunOptions, Task
@@ -29,9 +29,7 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.other_words import KEYWORDS, answers_other_words
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.jobs.pop import ttr_of
-from tarry.verbs.redisson.codecs import codec_for
 
 if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
@@ -214,6 +212,9 @@ class Registry(ScheduleDecorators):
         acknowledgements: a killed process loses the elements that it works on, at most ``concurrency``; a stopped one puts
         them back. Middleware does not apply: it is for jobs.
         """
+        from tarry.verbs.delayed.context import keys_of
+        from tarry.verbs.redisson.codecs import codec_for
+
         keys_of(queue)
         codec_for(codec)
         slots = check_slots(concurrency)

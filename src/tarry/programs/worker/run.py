@@ -17,10 +17,10 @@ from tarry.errors import BadInput, Unavailable
 from tarry.programs.worker import clients
 from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
+from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
-from tarry.programs.worker.queue_consumer import QueueConsumer, QueueRoute
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settler import Settler
@@ -30,6 +30,7 @@ from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values import names
 
 if TYPE_CHECKING:
+    from tarry.programs.worker.queue_consumer import QueueConsumer
     from tarry.programs.worker.worker import Worker
 
 logger = logging.getLogger("tarry.worker")
@@ -90,6 +91,8 @@ class WorkerRun:
         return consumer
 
     def _make_queue_consumer(self, route: QueueRoute, idle_s: float | None) -> QueueConsumer:
+        from tarry.programs.worker.queue_consumer import QueueConsumer
+
         queue = self._awaited.blocking_queue(route.queue, codec=route.codec)
         logger.info("▶ queue %s, %d slots", route.queue, route.slots)
         return QueueConsumer(route, queue, self._outage, idle_s)

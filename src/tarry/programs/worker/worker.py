@@ -17,7 +17,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
 from tarry.programs.worker import clients, process_functions
-from tarry.programs.worker.queue_consumer import QueueRoute
+from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.registry import Registry, TopicRoute, check_slots
 from tarry.programs.worker.run import WorkerRun
 from tarry.programs.worker.signals import handle_signals

@@ -1,0 +1,93 @@
+"""What a start imports: numbers of modules, which do not depend on the machine as times do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tarry
+
+MORE = 5
+"""A start may import this many more modules of tarry than when it was counted, before somebody says why."""
+HEAVY = {
+    "asyncio",
+    "celery",
+    "http",
+    "opentelemetry",
+    "pydantic",
+    "redis",
+    "rich.console",
+    "ssl",
+    "starlette",
+    "zoneinfo",
+}
+"""What takes long to import."""
+DRIVER = {"asyncio", "redis", "ssl"}
+"""redis-py imports the other two."""
+COUNT = """
+import json, sys
+{}
+print(json.dumps([name for name, module in sys.modules.items() if module is not None]))
+"""
+CALL = """
+import contextlib, io
+sys.argv = ["tarry", *{words!r}]
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    from tarry.programs.cli import run
+    assert run() == {code}
+"""
+
+
+def imported(code: str) -> set[str]:
+    """The modules of a new process that ran the code."""
+    done = subprocess.run([sys.executable, "-c", COUNT.format(code)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def own(found: set[str]) -> int:
+    return sum(name.partition(".")[0] == "tarry" for name in found)
+
+
+def test_the_package_imports_nothing_but_itself() -> None:
+    found = imported("import tarry")
+    assert own(found) == 1
+    assert not found & HEAVY
+
+
+def test_a_blocking_client_imports_what_topics_need(valkey_url: str, namespace: str) -> None:
+    alone = imported("import redis")
+    code = f"import tarry\nwith tarry.Client({valkey_url!r}, namespace={namespace!r}) as client: client.topic('orders').add(1)"
+    found = imported(code)
+    assert own(found) <= 61 + MORE
+    assert len(found - alone) <= 86 + MORE
+    assert not (found - alone) & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("words", "modules", "heavy"),
+    [("--version", 7, set[str]()), ("list orders", 78, DRIVER), ("stats", 76, DRIVER), ("add orders 1", 77, DRIVER)],
+)
+def test_a_command_imports_what_it_needs(
+    client: tarry.Client, valkey_url: str, namespace: str, words: str, modules: int, heavy: set[str]
+) -> None:
+    client.topic("orders").add(1)
+    place = [] if words == "--version" else ["--url", valkey_url, "--namespace", namespace]
+    found = imported(CALL.format(words=[*place, *words.split()], code=0))
+    assert own(found) <= modules + MORE
+    assert found & HEAVY == heavy
+
+
+@pytest.mark.parametrize(("start", "modules"), [("process", 112), ("run_child", 112)])
+def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modules: int) -> None:
+    found = imported(f"import tarry.programs.worker.{start}")
+    assert own(found) <= modules + MORE
+    assert not [
+        name
+        for name in found
+        if name.startswith(("tarry.verbs.redisson", "tarry.verbs.delayed", "tarry.programs.service"))
+    ]
+    assert not (found - imported("import redis")) & (HEAVY - {"zoneinfo"})
