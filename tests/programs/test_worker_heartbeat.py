@@ -16,6 +16,7 @@ import tarry
 from programs.conftest import WorkerProcess
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
+from tarry.programs.worker.heartbeat import WorkerReports
 from tarry.values.durations import SECOND
 from until import until
 
@@ -126,6 +127,28 @@ def test_worker_reports_are_rare(valkey_url: str, namespace: str, monkeypatch: p
 
     in_a_worker(valkey_url, namespace, several_looks, ttr="120ms")
     assert 1 <= len(made) <= MOST_REPORTS
+
+
+def test_an_idle_worker_sends_a_command_every_two_seconds_at_most(valkey_url: str, namespace: str) -> None:
+    """One topic, ten minutes of imaginary time. After each pop a worker blocks in one BLPOP; the watch and the reports set its pace."""
+    seconds = 600
+    with redis.Redis.from_url(valkey_url) as server, TestClient(valkey_url, Clock(), namespace=namespace) as client:
+        client.topic("orders").add("tomorrow", delay="1d")
+
+        def calls(perform: Callable[[], object]) -> int:
+            def sent() -> int:
+                return int(server.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+            before = sent()
+            perform()
+            return sent() - before
+
+        pops = calls(lambda: client.topic("orders").pop(wait=seconds))
+        reports = WorkerReports(client, b"worker", [], {}, None)
+        reported = calls(lambda: [reports.report_if_due(float(now)) for now in range(seconds)])
+    assert pops >= seconds / 30, "it keeps its seat"
+    assert reported >= seconds / 30, "a silent worker is forgotten after half a minute"
+    assert (2 * pops + reported) / seconds <= 0.5
 
 
 def test_a_worker_without_report_permission_works_and_logs_it_once(
