@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
+from programs.terminal import Cli
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -236,11 +237,12 @@ def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: St
         ("worker_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
     ],
 )
-def test_wrong_usage_exits_with_2(start_workers: Start, app: str, words: Any, error: str) -> None:
-    code, said = start_workers(*words, app=app).ended()
-    assert code == 2, said
-    assert error in said
-    assert "Traceback" not in said
+def test_wrong_usage_exits_with_2(cli: Cli, monkeypatch: pytest.MonkeyPatch, app: str, words: Any, error: str) -> None:
+    monkeypatch.chdir(HERE)
+    done = cli("worker", app, *words)
+    assert done.returncode == 2, done.stderr
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 BROKEN = {
@@ -256,12 +258,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_application_error_is_shown_without_tarry_frames(tmp_path: Path, name: str) -> None:
+def test_an_application_error_is_shown_without_tarry_frames(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text, wanted = BROKEN[name]
     (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "deeper.py").write_text("def read():\n    return int('many')\n\nlimit = read()\n")
-    words = [sys.executable, "-m", "tarry", "worker", f"{name}:worker"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = cli("worker", f"{name}:worker")
     assert done.returncode == 2, done.stderr
     assert [word for word in wanted if word not in done.stderr] == []
     frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]

@@ -27,6 +27,7 @@ from tarry.core.requests import Command
 from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens
 from until import until
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -240,12 +241,15 @@ def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> 
         (("--message-codec", "klingon"), 2, "codec"),
     ],
 )
-def test_invalid_options_are_reported_and_nothing_is_served(start: Start, words: Any, code: int, said: str) -> None:
-    running = start(*words)
-    assert running.ended() == code
-    assert said in running.said
-    assert "Traceback" not in running.said
-    assert "service at" not in running.said
+def test_invalid_options_are_reported_and_nothing_is_served(
+    tarry_command: WarmTarry, valkey_url: str, tmp_path: Path, words: Any, code: int, said: str
+) -> None:
+    done = tarry_command.run(["serve", "--port", "0", *words], None, {"TARRY_URL": valkey_url}, tmp_path)
+    shown = done.stdout + done.stderr
+    assert done.returncode == code, shown
+    assert said in shown
+    assert "Traceback" not in shown
+    assert "service at" not in shown
 
 
 def test_a_port_in_use_is_reported(start: Start) -> None:
