@@ -6,9 +6,9 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,14 +20,14 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 
 
 class Terminal:
-    """``tarry WORDS`` in a terminal of its own."""
+    """``tarry WORDS`` in a terminal of its own; ``place["PATH"]`` may have a warm one."""
 
     def __init__(self, *words: str, place: Mapping[str, str], size: tuple[int, int] = (30, 120)) -> None:
         self._screen, terminal = pty.openpty()
         self.resize(*size)
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
         here = {**kept, "TERM": "xterm", "TARRY_LOG": "ERROR", **place}
-        command = [sys.executable, "-m", "tarry", *words]
+        command = [shutil.which("tarry", path=here["PATH"]) or "tarry", *words]
         self.process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=here)
         os.close(terminal)
         self.raw = ""

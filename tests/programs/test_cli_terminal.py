@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import tarry
 from programs.terminal import Cli, Terminal
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from until import until
+from warm import WarmTarry
 
 
 @pytest.fixture
-def place(valkey_url: str, namespace: str) -> dict[str, str]:
-    return {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
+def place(valkey_url: str, namespace: str, tarry_command: WarmTarry) -> dict[str, str]:
+    path = os.pathsep.join((str(tarry_command.command.parent), os.environ["PATH"]))
+    return {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "PATH": path}
 
 
 @pytest.fixture
