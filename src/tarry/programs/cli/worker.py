@@ -30,6 +30,13 @@ def worker(
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
     ] = None,
+    max_jobs_per_child: Annotated[
+        int | None,
+        typer.Option(min=1, help="Replace a child process after this many jobs.", show_default=False),
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="For development: start again when a Python file changes.")
+    ] = False,
     log: Annotated[str, typer.Option(help="text or json.", autocompletion=complete_words("text", "json"))] = "text",
     log_level: Annotated[
         str | None,
@@ -52,6 +59,8 @@ def worker(
             processes=processes,
             topics=topics,
             concurrency=concurrency,
+            max_jobs_per_child=max_jobs_per_child,
+            reload=reload,
             log=format,
             log_level=log_level,
         )
@@ -71,11 +80,27 @@ def _run(
     processes: int,
     topics: str | None,
     concurrency: int | None,
+    max_jobs_per_child: int | None,
+    reload: bool,
     log: str,
     log_level: str | None,
 ) -> int:
     from tarry.programs.worker import process
 
+    arguments = _child_command(
+        session=session,
+        app=app,
+        topics=topics,
+        concurrency=concurrency,
+        max_jobs_per_child=max_jobs_per_child,
+        log=log,
+        log_level=log_level,
+    )
+    command = [sys.executable, "-m", "tarry", *arguments]
+    if reload:
+        from tarry.programs.worker import reload as reloader
+
+        return reloader.serve([*command, "--processes", str(processes)])
     found = _load_worker(app, log)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.override(
@@ -83,9 +108,9 @@ def _run(
         namespace=session.given_namespace,
         topics=chosen,
         concurrency=concurrency,
+        max_jobs_per_child=max_jobs_per_child,
     )
-    arguments = _child_command(session, app, topics, concurrency, log, log_level)
-    return process.serve(found, processes, [sys.executable, "-m", "tarry", *arguments], json=log == "json")
+    return process.serve(found, processes, command, json=log == "json")
 
 
 def _load_worker(app: str, log: str) -> Worker:
@@ -101,7 +126,13 @@ def _load_worker(app: str, log: str) -> Worker:
 
 
 def _child_command(
-    session: CommandSession, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
+    session: CommandSession,
+    app: str,
+    topics: str | None,
+    concurrency: int | None,
+    max_jobs_per_child: int | None,
+    log: str,
+    log_level: str | None,
 ) -> list[str]:
     """The command line of a child process. A URL is passed in the environment: it may contain a password."""
     from tarry.programs.worker import process
@@ -112,6 +143,7 @@ def _child_command(
         "--namespace": session.given_namespace,
         "--topics": topics,
         "--concurrency": concurrency,
+        "--max-jobs-per-child": max_jobs_per_child,
         "--log": log,
         "--log-level": log_level,
     }

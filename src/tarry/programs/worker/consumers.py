@@ -24,18 +24,28 @@ class Consumers:
         self._tasks = [asyncio.create_task(consumer.run()) for consumer in consumers]
         self._logging = asyncio.create_task(self._log_periodically())
 
-    async def wait_until_done(self, stopped: asyncio.Future[Any]) -> None:
-        """Returns when ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due."""
+    async def wait_until_done(self, *stopped: asyncio.Future[Any]) -> None:
+        """Returns when one of ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due."""
         while True:
             left = [task for task in self._tasks if not task.done()]
-            done, _ = await asyncio.wait({stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
-            failed = [task for task in done if task is not stopped and task.exception() is not None]
-            if stopped.done() or failed:
+            done, _ = await asyncio.wait({*stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
+            failed = [task for task in done if task not in stopped and task.exception() is not None]
+            if failed or any(one.done() for one in stopped):
                 return
             if all(task.done() for task in self._tasks):
                 for consumer in self._consumers:
                     await consumer.wait_until_idle()
                 return
+
+    async def take_no_more(self, stopped: asyncio.Future[Any]) -> None:
+        """Takes no new jobs, and waits until no handler runs, or until ``stopped`` is done."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        idle = asyncio.gather(*[consumer.wait_until_idle() for consumer in self._consumers])
+        await asyncio.wait({stopped, idle}, return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
 
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> int:
         """Takes no new jobs and waits for the running ones.

@@ -98,6 +98,7 @@ class Parent:
         self._grace_s = worker.grace_s
         self._command = command
         self._processes = processes
+        self._max_jobs = worker.max_jobs_per_child
         self._children: dict[int, Child] = {}
         self._codes: list[int] = []
         self._server_answered = False
@@ -152,6 +153,9 @@ class Parent:
                 self.stop()
             elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
                 self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else STOPPED)
+            elif code == STOPPED and self._max_jobs is not None:  # it has run as many jobs as it may
+                restart_delay.reset()
+                logger.info("■ worker %d (pid %d) is replaced by another one", number, child.process.pid)
             else:
                 if time.monotonic() - child.started_at > STABLE_AFTER_S:
                     restart_delay.reset()

@@ -41,7 +41,7 @@ def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool 
     is_child = SOCKET in os.environ
     if not is_child:
         log_start(worker, processes) if json else write_line(banner(worker, processes))
-    if processes > 1 and not is_child:
+    if (processes > 1 or worker.max_jobs_per_child is not None) and not is_child:
         from tarry.programs.worker.parent import Parent
 
         return run_in_loop(Parent(worker, command, processes).run())

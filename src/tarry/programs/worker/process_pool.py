@@ -49,6 +49,8 @@ class ChildProcess:
     def __init__(self, setup: Setup) -> None:
         self.connection, theirs = socket.socketpair()
         self.cancelled = False
+        self.jobs = 0
+        """How many it has run."""
         number = theirs.fileno()
         start = (
             f"import sys; sys.path[:] = {sys.path!r}; from tarry.programs.worker.run_child import main; main({number})"
@@ -127,7 +129,7 @@ class ChildProcess:
 class ProcessPool:
     """At most ``size`` children, each started when it is first needed."""
 
-    def __init__(self, client: Client, size: int, name: str | None, app: str | None) -> None:
+    def __init__(self, client: Client, size: int, name: str | None, app: str | None, max_jobs: int | None) -> None:
         config = client.engine.config
         settings = {"namespace": config.namespace, "max_body": config._max_body, "patience": config.patience.bound}
         self._setup = Setup(
@@ -140,6 +142,7 @@ class ProcessPool:
             app=app,
         )
         self._size = size
+        self._max_jobs = max_jobs
         self._idle: list[ChildProcess] = []
         self._running: dict[BaseJob[Any], ChildProcess | None] = {}
         self._changed = threading.Condition()
@@ -200,9 +203,14 @@ class ProcessPool:
         return self._closed
 
     def _put_back(self, job: BaseJob[Any], child: ChildProcess) -> None:
+        child.jobs += 1
+        usable = child.is_alive and not child.cancelled and child.connection.fileno() >= 0
+        worn = usable and self._max_jobs is not None and child.jobs >= self._max_jobs
+        if worn:
+            child.end()
         with self._changed:
             self._running.pop(job, None)
-            if child.is_alive and not child.cancelled and child.connection.fileno() >= 0:
+            if usable and not worn:
                 self._idle.append(child)
             self._changed.notify()
 

@@ -21,6 +21,7 @@ from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
+from tarry.programs.worker.quota import JobQuota
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settler import Settler
@@ -51,6 +52,9 @@ class WorkerRun:
         self._idle_s = idle_s
         worker.holder = worker.holder or _new_holder()
         slot_pool = None if worker.slots is None else SlotPool(worker.slots)
+        self._quota: JobQuota | None = None
+        if worker.is_child and worker.max_jobs_per_child is not None:
+            self._quota = JobQuota(worker.max_jobs_per_child)
         self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
@@ -75,6 +79,7 @@ class WorkerRun:
                 min(slots, route.processes or slots),
                 self._worker.name,
                 self._worker.module if self._worker.has_stamps else None,
+                self._worker.max_jobs_per_child,
             )
         consumer = TopicConsumer(
             settler,
@@ -87,6 +92,8 @@ class WorkerRun:
             slot_pool=slot_pool,
         )
         consumer.idle_s = idle_s
+        if processes is None:  # the others run their jobs in children of their own
+            consumer.quota = self._quota
         logger.info("▶ %s, %d slots", consumer.topic.name, consumer.slots)
         return consumer
 
@@ -113,13 +120,18 @@ class WorkerRun:
         self._renewal.start()
         declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
         consumers = Consumers([*self._consumers, *self._queue_consumers])
+        used_up = asyncio.ensure_future(self._quota.used_up.wait()) if self._quota is not None else stopped
         try:
             await self._keep_moving(stopped)
-            await consumers.wait_until_done(stopped)
+            await consumers.wait_until_done(stopped, used_up)
+            if used_up.done() and not stopped.done():
+                self._renewal.announce_stop()
+                await consumers.take_no_more(stopped)
             self._renewal.announce_stop()
             return await consumers.stop(self._worker.grace_s, stop_now)
         finally:
             stopped.cancel()
+            used_up.cancel()
             declaration.cancel()
             consumers.cancel()
             for consumer in self._consumers:

@@ -25,6 +25,7 @@ from tarry.errors import TarryError
 from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
+from tarry.programs.worker.quota import JobQuota
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import SlotPool
 from tarry.programs.worker.targets import Target
@@ -80,6 +81,8 @@ class TopicConsumer:
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
+        self.quota: JobQuota | None = None
+        """How many jobs the process may still take; ``None`` is any number."""
         settler.on_answered = self._free
         if slot_pool is not None:
             slot_pool.add_user(self)
@@ -103,6 +106,8 @@ class TopicConsumer:
             max_jobs = min(self.slots - len(self.running) - self.settler.unanswered, max(self.slots // 2, 1), MOST_JOBS)
             if self._slot_pool is not None and max_jobs > 0:
                 max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=backlog)
+            if self.quota is not None:
+                max_jobs = min(max_jobs, self.quota.left)
             if max_jobs <= 0:
                 await self._wait_for_slot()
                 continue
@@ -123,6 +128,8 @@ class TopicConsumer:
             self._slots_requested, self._popping = 0, False
             self._health.succeeded()
             backlog = len(jobs) == max_jobs
+            if self.quota is not None:
+                self.quota.take(len(jobs))
             if jobs:
                 taken_jobs: Sequence[BaseJob[Any]] = jobs
                 if self.only_target is not None and not self.only_target.is_async:

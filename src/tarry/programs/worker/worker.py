@@ -44,6 +44,7 @@ class Worker(Registry):
     ``grace``        how long running handlers may go on after ``stop``
     ``bury_unknown`` a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
     ``blocked``      a handler that blocks the event loop for longer is named in the log
+    ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Worker(Registry):
         grace: Duration = GRACE,
         blocked: Duration = BLOCKED,
         bury_unknown: Duration | None = BURY_UNKNOWN,
+        max_jobs_per_child: int | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -72,6 +74,7 @@ class Worker(Registry):
         self.grace_s = duration_us(grace, "grace") / SECOND
         self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
         self.bury_unknown_us = None if bury_unknown is None else duration_us(bury_unknown, "bury_unknown")
+        self.max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
         self._only: frozenset[str] | None = None
         self.moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
@@ -126,6 +129,7 @@ class Worker(Registry):
         namespace: str | None = None,
         topics: Sequence[str] | None = None,
         concurrency: int | None = None,
+        max_jobs_per_child: int | None = None,
     ) -> None:
         """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
         if topics is not None:
@@ -136,6 +140,8 @@ class Worker(Registry):
             self._only = frozenset(topics)
         if concurrency is not None:
             self.slots = check_slots(concurrency)
+        if max_jobs_per_child is not None:
+            self.max_jobs_per_child = _check_jobs(max_jobs_per_child)
         if url is not None or namespace is not None:
             self._clients = self._clients.at(url, namespace)
 
@@ -223,6 +229,12 @@ class Worker(Registry):
                 self.stop()  # the second call: running jobs are given back now
                 await run
             raise
+
+
+def _check_jobs(jobs: int) -> int:
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
+        raise BadInput(f"max_jobs_per_child: {jobs!r}; it is a whole number, at least 1.")
+    return jobs
 
 
 def _log_failure(run: asyncio.Task[int]) -> None:

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.programs.worker import log_setup, process
+from tarry.programs.worker import log_setup, process, reload
 
 
 class Command(BaseCommand):
@@ -25,6 +25,10 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=int, default=1, help="How many processes; one that dies is replaced.")
         parser.add_argument("--topics", help="Only these topics, separated by commas.")
         parser.add_argument("--concurrency", type=int, help="Slots that all topics share, in each process.")
+        parser.add_argument("--max-jobs-per-child", type=int, help="Replace a child process after this many jobs.")
+        parser.add_argument(
+            "--reload", action="store_true", help="For development: start again when a Python file changes."
+        )
         parser.add_argument("--log", choices=log_setup.FORMATS, help="Logs in this format, instead of LOGGING.")
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -35,8 +39,12 @@ class Command(BaseCommand):
         try:
             if options["processes"] < 1:
                 raise BadInput("processes: it is a whole number, at least 1.")
+            if options["reload"]:
+                sys.exit(reload.serve([*_command(options), "--processes", str(options["processes"])]))
             chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-            worker.override(topics=chosen, concurrency=options["concurrency"])
+            worker.override(
+                topics=chosen, concurrency=options["concurrency"], max_jobs_per_child=options["max_jobs_per_child"]
+            )
             code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:
             wrong = process.BAD_ARGUMENTS if isinstance(fault, BadInput) else process.NO_SERVER
@@ -49,7 +57,7 @@ def _command(options: dict[str, Any]) -> list[str]:
     """The command line of a child process, with this process's path to the project."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
     arguments = [sys.executable, "-m", "django", "tarry_worker"]
-    for name in ("topics", "concurrency", "log"):
+    for name in ("topics", "concurrency", "max_jobs_per_child", "log"):
         if options[name] is not None:
-            arguments += [f"--{name}", str(options[name])]
+            arguments += [f"--{name.replace('_', '-')}", str(options[name])]
     return arguments
