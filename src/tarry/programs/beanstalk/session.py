@@ -277,7 +277,7 @@ class Session:
             jobs = [one.job for one in held]
             await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_due_us(job) for job in jobs]))
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _peek(self, number: int) -> bytes:
         job = await self._tubes.by_number(number, _get)
@@ -335,7 +335,7 @@ class Session:
     async def _list_tubes_watched(self) -> bytes:
         return reports.of_names(list(self.watched))
 
-    # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _kick(self, bound: int) -> bytes:
         for state in ("dead", "delayed"):

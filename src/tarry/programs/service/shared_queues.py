@@ -98,7 +98,7 @@ async def set_aside(client: AsyncClient, context: QueueContext[Any], undecodable
     await client.engine.run(transfer.set_aside(context.keys, list(zip(raw, reasons, strict=True))))
 
 
-# ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[str | None, list[Any]]:

@@ -92,7 +92,7 @@ class HTTPTopicVerbs(Generic[T]):
         """The codec of the topic's schedules."""
         return self.context.codec
 
-    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
         options.check()
@@ -213,7 +213,7 @@ class HTTPTopicVerbs(Generic[T]):
             ]
         )
 
-    # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── views and settings ───────────────────────────────────────────────────────────────────────────────────────────
 
     def list(
         self,

@@ -26,7 +26,7 @@ from tarry.clients.http.wire.types import (
 )
 from tarry.verbs.jobs.options import IfExists
 
-# ── putting in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Durable = Annotated[
     Literal["replicated", "fsynced"] | Annotated[int, Meta(ge=1, le=100)] | None,
@@ -83,7 +83,7 @@ class AddQuery(Strict):
     durability: Durable = None
 
 
-# ── taking out ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Pop(Strict):
