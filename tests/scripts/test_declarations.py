@@ -21,7 +21,12 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, throughput, views
 
 MODULES = (add, pop, settle, holders, by_id, views, aggregates, settings, throughput)
-BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
+VALUES = [
+    value.script if isinstance(value, by_id.ByIdVerb) else value
+    for module in MODULES
+    for value in vars(module).values()
+]
+BOUND = {value.name: value for value in VALUES if isinstance(value, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)
 

@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 State = Literal["delayed", "ready", "reserved", "dead"]
 """The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
 StateFilter = State | Literal["retrying"]
-"""What ``list`` and ``purge`` take: a state, or those delayed jobs that have failed before."""
+"""A state for ``list`` and ``purge``; ``retrying`` is the delayed jobs that have failed before."""
 
 
 class HasReceipt(Protocol):
