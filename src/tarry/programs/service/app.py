@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tarry.programs.service.dashboards import DashboardMount
 
 JSON = b"application/json"
+API_PREFIX = "/v1/"
+"""No page of the dashboard has such a path."""
 TOKEN_CHECK_TIMEOUT_S = 1.0
 """How long a page of the dashboard waits to learn whether a token exists now."""
 logger = logging.getLogger("tarry")
@@ -143,13 +145,17 @@ class ServiceApp:
         except BadInput as fault:
             status = await self._send_problem(fault, None, send)
             return self.metrics.count_request(name, status, time.perf_counter() - began)
-        if self.dashboard is not None:
-            with suppress(Unavailable, TimeoutError):  # the page says so itself
-                async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
-                    await self.authorizer.detect_first_token()
-        if self.dashboard is not None and (scope["method"], scope["path"]) not in self._before_dashboard:
+        path: str = scope["path"]
+        if (
+            self.dashboard is not None
+            and not path.startswith(API_PREFIX)
+            and (scope["method"], path) not in self._before_dashboard
+        ):
             page = self.dashboard.by_namespace.route(scope)
             if page is not None:
+                with suppress(Unavailable, TimeoutError):  # the page says so itself
+                    async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
+                        await self.authorizer.detect_first_token()
                 show, inner = page
                 return await show(inner, receive, send)
         try:

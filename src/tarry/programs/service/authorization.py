@@ -84,6 +84,8 @@ class Authorizer:
         self._on_first_token = on_first_token
         self._clients = clients
         self._token_tables: dict[str, TokenTable] = {}
+        self._no_token_until = 0.0
+        """Until then it is known that there is no token, where the first one is looked for."""
         self._hosts: set[bytes] = set()
 
     async def authorize(
@@ -153,10 +155,12 @@ class Authorizer:
 
     async def detect_first_token(self) -> None:
         """Requires tokens as soon as the first one exists, in a service that started without."""
-        if self.settings.tokens or not self.settings.tokens_later:
+        if self.settings.tokens or not self.settings.tokens_later or time.monotonic() < self._no_token_until:
             return
         found = await self._tables()
-        if any(table.credentials for table in found) and not self.settings.tokens:  # another request may have found it
+        self._no_token_until = min(table.checked_at for table in found) + TRUST_TOKENS_FOR_S
+        # another request may have found it meanwhile
+        if any(table.credentials for table in found) and not self.settings.tokens:
             self._on_first_token()
 
     async def _tables(self) -> list[TokenTable]:
