@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 WRK = "wrk"
@@ -35,10 +35,19 @@ class Service:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-@contextmanager
-def service(url: str, *words: str) -> Iterator[Service]:
+def service(url: str, *words: str) -> AbstractContextManager[Service]:
     """``tarry serve`` on a server, as users run it."""
-    command = [sys.executable, "-m", "tarry", "serve", "--port", "0", "--url", url, "--drain", "0s", *words]
+    return _started("tarry", "serve", "--port", "0", "--url", url, "--drain", "0s", *words)
+
+
+def bare_service(url: str) -> AbstractContextManager[Service]:
+    """The yardstick of the service: ``bare_asgi.py``."""
+    return _started("bench.bare_asgi", url)
+
+
+@contextmanager
+def _started(*words: str) -> Iterator[Service]:
+    command = [sys.executable, "-m", *words]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert child.stderr is not None

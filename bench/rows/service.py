@@ -3,6 +3,7 @@
 adds          one by one, 64 connections, 200-byte bodies
 batch adds    1,000 jobs a request
 pop, finish   one by one, 64 connections: a job is popped and finished; the topic counts the pairs
+…, of bare    the same load on a bare ASGI application that reads the body and does one bare EVALSHA a request, in turns
 µs            processor time of service and server a job, which a busy machine distorts least
 waiting       1,000 pops are open and nothing is due: the processor's load; then the time from an add to the pop's answer
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from redis import Redis
 
 import tarry
 from bench import load
@@ -38,6 +40,8 @@ def service(bench: Bench) -> list[Result]:
         batches = [_turn(bench, running, "added", _batches) for _ in turns]
         pairs = [_turn(bench, running, "finished", _pairs) for _ in turns]
         share, late = asyncio.run(_waiting(bench, running))
+        with load.bare_service(bench.url) as bare:
+            against_bare = [_against_bare(bench, running, bare, what, work) for what, work in _ONE_BY_ONE.items()]
     return [
         _rate("adds, one by one, 64 connections", adds, 9000, load="wrk" if _by_wrk(bench) else "own sockets"),
         _rate("adds, 1,000 a request", batches, 60_000),
@@ -51,7 +55,32 @@ def service(bench: Bench) -> list[Result]:
             Target("≤", 10),
             details={"p50 ms": statistics.median(late)},
         ),
+        *against_bare,
     ]
+
+
+def _against_bare(bench: Bench, running: load.Service, bare: load.Service, what: str, work: Load) -> Result:
+    """The service beside the bare application, in turns."""
+    counter, requests = ("finished", 2) if work is _pairs else ("added", 1)
+    ours, theirs = bench.turns(
+        lambda: _turn(bench, running, counter, work),
+        lambda: _bare_turn(bench, bare, work, requests),
+        times=bench.size(3, 2, 1),
+    )
+    used = {
+        f"{side} µs": statistics.median(turn.client_cpu_s / turn.jobs * 1e6 for turn in turns)
+        for side, turns in (("service", ours), ("bare", theirs))
+    }
+    return Result("service", what, "jobs/s", rates(ours), Target("≥", 0.6, "ratio"), rates(theirs), used)
+
+
+def _bare_turn(bench: Bench, bare: load.Service, work: Load, requests: int) -> Turn:
+    """Runs a load on the bare application, which adds a job a request."""
+    cpu, server_cpu, began = bare.cpu_s, bench.server_cpu(), time.perf_counter()
+    work(bench, bare.port)
+    wall, cpu, server_cpu = time.perf_counter() - began, bare.cpu_s - cpu, bench.server_cpu() - server_cpu
+    with Redis(unix_socket_path=bench.socket) as redis:
+        return Turn(int(redis.hlen("bare:jobs")) // requests, wall, cpu, server_cpu)  # type: ignore[arg-type]  # it is blocking
 
 
 def _rate(what: str, turns: list[Turn], least: float, **details: str) -> Result:
@@ -154,3 +183,6 @@ async def _waiting(bench: Bench, running: load.Service) -> tuple[float, list[flo
 
 def _percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+
+
+_ONE_BY_ONE: dict[str, Load] = {"adds, one by one, of bare": _adds, "pop and finish, one by one, of bare": _pairs}
