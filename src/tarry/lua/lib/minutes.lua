@@ -10,7 +10,7 @@ local function keep_minute(last, is_first)
   if minute <= tonumber(last or 0) then return end
   redis.call('HSET', meta, 'minute', text(minute))
   if is_first then redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, 0, 0, 0, 0)) end
-  redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, read_totals()))
-  redis.call('LTRIM', minutes, -MOST_MINUTES, -1)
+  local kept = redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, read_totals()))
+  if kept > MOST_MINUTES then redis.call('LPOP', minutes) end
   redis.call('EXPIRE', minutes, TWO_DAYS)
 end
