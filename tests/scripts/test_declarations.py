@@ -11,6 +11,7 @@ import pytest
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import (
+    CANCELLING_PARTS,
     DELETING_PARTS,
     DEPARTING_PARTS,
     FINISHING_PARTS,
@@ -21,12 +22,7 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, throughput, views
 
 MODULES = (add, pop, settle, holders, by_id, views, aggregates, settings, throughput)
-VALUES = [
-    value.script if isinstance(value, by_id.ByIdVerb) else value
-    for module in MODULES
-    for value in vars(module).values()
-]
-BOUND = {value.name: value for value in VALUES if isinstance(value, Script)}
+BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)
 
@@ -67,7 +63,7 @@ def test_a_missing_script_fails_at_import() -> None:
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
-    known_parts = (TOPIC_PARTS, RETRYING_PARTS, POPPING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS)
+    known_parts = (TOPIC_PARTS, RETRYING_PARTS, POPPING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS, CANCELLING_PARTS)
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):

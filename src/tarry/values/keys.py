@@ -10,6 +10,7 @@
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
+    tarry:{NAMESPACE/TOPIC}:cancelled  sorted set   id and receipt of a cancelled run → when it is forgotten   until a minute after its reservation
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one will, a second is missing
@@ -94,6 +95,7 @@ POPPING_PARTS = (*RETRYING_PARTS, "minutes")
 DEPARTING_PARTS = (*RETRYING_PARTS, "leaving")
 FINISHING_PARTS = (*RETRYING_PARTS, "stale")
 DELETING_PARTS = (*DEPARTING_PARTS, "stale")
+CANCELLING_PARTS = (*DELETING_PARTS, "cancelled")
 ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
@@ -266,6 +268,11 @@ def finishing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
 def deleting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     """The keys of DELETING_PARTS: those of DEPARTING_PARTS, and that of the stale receipts seen."""
     return (*with_departing(keys), keys.due.removesuffix(b"due") + b"stale")
+
+
+def cancelling_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of CANCELLING_PARTS: those of DELETING_PARTS, and that of cancelled runs."""
+    return (*deleting_keys(keys), keys.due.removesuffix(b"due") + b"cancelled")
 
 
 @lru_cache(4096)

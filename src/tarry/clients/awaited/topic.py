@@ -199,12 +199,17 @@ class AsyncTopic(Generic[T]):
         """Kicks many."""
         return await self.engine.run(self.verbs.by_id(by_id.KICK, ids))
 
-    async def delete(self, id: str) -> State | None:
-        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in."""
-        return (await self.engine.run(self.verbs.by_id(by_id.DELETE, [id])))[0]
+    async def delete(self, id: str, *, running: bool = False) -> State | None:
+        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
 
-    async def delete_many(self, ids: Sequence[str]) -> list[State | None]:
+        With ``running``, a worker that runs the job stops the run, within half of the worker's TTR.
+        """
+        return (await self.delete_many([id], running=running))[0]
+
+    async def delete_many(self, ids: Sequence[str], *, running: bool = False) -> list[State | None]:
         """Deletes many."""
+        if running:
+            return await self.engine.run(self.verbs.by_id(by_id.CANCEL, ids, running=True))
         return await self.engine.run(self.verbs.by_id(by_id.DELETE, ids))
 
     async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:

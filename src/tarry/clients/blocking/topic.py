@@ -198,12 +198,17 @@ class Topic(Generic[T]):
         """Kicks many."""
         return self.engine.run(self.verbs.by_id(by_id.KICK, ids))
 
-    def delete(self, id: str) -> State | None:
-        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in."""
-        return (self.engine.run(self.verbs.by_id(by_id.DELETE, [id])))[0]
+    def delete(self, id: str, *, running: bool = False) -> State | None:
+        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
 
-    def delete_many(self, ids: Sequence[str]) -> list[State | None]:
+        With ``running``, a worker that runs the job stops the run, within half of the worker's TTR.
+        """
+        return (self.delete_many([id], running=running))[0]
+
+    def delete_many(self, ids: Sequence[str], *, running: bool = False) -> list[State | None]:
         """Deletes many."""
+        if running:
+            return self.engine.run(self.verbs.by_id(by_id.CANCEL, ids, running=True))
         return self.engine.run(self.verbs.by_id(by_id.DELETE, ids))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:

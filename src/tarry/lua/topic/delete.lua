@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- it: another one with this id stays, and the answer is nothing.
 -- A job that `migrate` is moving is deleted here too.
 -- Answers for each the state it was in, or nothing.
--- include clock job migrated_job stale
+-- include clock job migrated_job stale take_out
 
 local FIRST, STRIDE = 2, 2
 local answers, deleted, ended = {}, 0, 0
@@ -15,17 +15,8 @@ for i = FIRST, #ARGV, STRIDE do
   local meant = nonce == '' or nonce_of(redis.call('HGET', jobs, id) or '') == nonce
   local state = meant and (place_of(id) or leaving_state(id))
   if state then
-    redis.call('ZREM', due, id)
-    ended = ended + redis.call('ZREM', reserved, id)
-    redis.call('ZREM', dead, id)
-    redis.call('HDEL', leaving, id)
+    ended = ended + (take_out(id))
     deleted = deleted + 1
-    local run = redis.call('HGET', runs, id)
-    if run then
-      note_stale(id, (select(3, unpack_run(run))))
-      redis.call('ZREM', retrying, id)
-      redis.call('HDEL', attempts, id)
-    end
   end
   if meant then
     redis.call('HDEL', runs, id)

@@ -39,6 +39,7 @@ def delete(
     ids: SomeIds = None,
     state: StateName = None,
     limit: Limit = None,
+    running: Annotated[bool, typer.Option("--running", help="Also stop the runs of those that run.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -50,7 +51,7 @@ def delete(
         session,
         handle,
         choose_ids(handle, ids, state, limit),
-        handle.delete_many,
+        lambda step: handle.delete_many(step, running=running),
         "deleted, was {was}",
         dry_run=dry_run,
     )

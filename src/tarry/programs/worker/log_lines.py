@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarry.errors import StaleReceipt
+from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Verdict
 from tarry.values.durations import as_text
 from tarry.verbs.jobs.models import BaseJob
@@ -71,6 +72,19 @@ def log_lost(job: BaseJob[Any]) -> None:
         job.attempt,
         extra=fields_of(job),
     )
+
+
+def log_cancelled(job: BaseJob[Any], target: Target) -> None:
+    if target.is_async:
+        what = "its handler is cancelled"
+    elif target.process is not None:
+        what = "its process is killed"
+    else:
+        what = "its thread cannot be stopped, job.lost is true"
+    logger.info(
+        "■ %s/%s attempt %d was cancelled: %s",
+        job.topic, job.id, job.attempt, what, extra=fields_of(job, cancelled=True, handler=target.name),
+    )  # fmt: skip
 
 
 def log_overrun(job: BaseJob[Any], name: str, seconds: float) -> None:

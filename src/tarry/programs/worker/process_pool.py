@@ -147,6 +147,8 @@ class ProcessPool:
         self._running: dict[BaseJob[Any], ChildProcess | None] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._interrupted: set[BaseJob[Any]] = set()
+        """Runs that were interrupted before their child was there."""
 
     def bind(self, target: Target) -> Callable[[BaseJob[Any]], Any]:
         """Returns a function that runs the target's function in a child; it is called in a thread of its own."""
@@ -175,8 +177,9 @@ class ProcessPool:
 
     def _take(self, job: BaseJob[Any]) -> ChildProcess:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._running) < self._size)
-            if self._closed:
+            self._changed.wait_for(lambda: self._closed or job in self._interrupted or len(self._running) < self._size)
+            if self._closed or job in self._interrupted:
+                self._interrupted.discard(job)
                 raise asyncio.CancelledError
             self._running[job] = None
             found = None
@@ -195,12 +198,11 @@ class ProcessPool:
             raise
         with self._changed:
             self._running[job] = child
-        if self._is_closed():
+            interrupted = self._closed or job in self._interrupted
+            self._interrupted.discard(job)
+        if interrupted:
             child.interrupt()
         return child
-
-    def _is_closed(self) -> bool:
-        return self._closed
 
     def _put_back(self, job: BaseJob[Any], child: ChildProcess) -> None:
         child.jobs += 1
@@ -218,6 +220,9 @@ class ProcessPool:
         """Kills the child that runs the job, whose call raises ``CancelledError`` then."""
         with self._changed:
             child = self._running.get(job)
+            if child is None:
+                self._interrupted.add(job)
+                self._changed.notify_all()
         if child is not None:
             child.interrupt()
 

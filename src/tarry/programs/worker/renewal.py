@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tarry.clients.blocking.client import Client
+from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import StaleReceipt, TarryError
 from tarry.programs.worker.heartbeat import WorkerReports
 from tarry.programs.worker.outage import Outage
@@ -147,14 +148,23 @@ class Renewal:
         except StaleReceipt as fault:
             refused = set(fault.ids)
             gone = [job for job in jobs if job.id in refused and job in consumer.running and not job.settled]
+            cancelled = {job for job in gone if self._is_cancelled(consumer, job)}
             for job in gone:
                 job.lost = True
-            self._call_in_loop(consumer.reservations_lost, gone)
+            self._call_in_loop(consumer.reservations_lost, gone, cancelled)
         except TarryError as fault:
             self._health.failed(fault)
             return False
         self._health.succeeded()
         return True
+
+    def _is_cancelled(self, consumer: TopicConsumer, job: BaseJob[Any]) -> bool:
+        """Whether a run that is no longer reserved was cancelled. If the server does not answer, it only counts as lost."""
+        try:
+            [found] = self._client.engine.run(server_verbs(consumer.blocking).cancelled(job))
+        except TarryError:
+            return False
+        return found
 
     def _call_in_loop(self, what: Callable[..., object], *given: Any) -> None:
         try:

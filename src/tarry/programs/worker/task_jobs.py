@@ -26,12 +26,12 @@ class TaskJob(Added, frozen=True, dict=True):
         found: Topic[Any] = _topic_of(self)
         return found
 
-    def cancel(self) -> State | None:
+    def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
 
-        A run that has begun is not stopped, and is not repeated.
+        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's TTR.
         """
-        return self._topic.delete(self.id)
+        return self._topic.delete(self.id, running=running)
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
@@ -52,12 +52,12 @@ class AsyncTaskJob(Added, frozen=True, dict=True):
         found: AsyncTopic[Any] = _topic_of(self)
         return found
 
-    async def cancel(self) -> State | None:
+    async def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
 
-        A run that has begun is not stopped, and is not repeated.
+        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's TTR.
         """
-        return await self._topic.delete(self.id)
+        return await self._topic.delete(self.id, running=running)
 
     async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""

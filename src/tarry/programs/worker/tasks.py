@@ -184,16 +184,18 @@ class Task(Generic[P, R]):
         """The same as ``add``, awaited."""
         return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
 
-    def cancel(self, id: str) -> State | None:
+    def cancel(self, id: str, *, running: bool = False) -> State | None:
         """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
 
-        Ids belong to the topic: two tasks of one topic share them. A run that has begun is not stopped, and is not repeated.
+        Ids belong to the topic: two tasks of one topic share them. A run that has begun is not repeated. With ``running`` its
+        worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
+        function in a thread finds ``tarry.current_job().lost`` true.
         """
-        return self._in_any_topic(id, lambda topic: topic.delete(id))
+        return self._in_any_topic(id, lambda topic: topic.delete(id, running=running))
 
-    async def cancel_async(self, id: str) -> State | None:
+    async def cancel_async(self, id: str, *, running: bool = False) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self._async_in_any_topic(id, lambda topic: topic.delete(id))
+        return await self._async_in_any_topic(id, lambda topic: topic.delete(id, running=running))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""

@@ -16,7 +16,7 @@ threads (threads.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -255,19 +255,31 @@ class TopicConsumer:
         self._flushing = False
         self.settler.flush()
 
-    def reservations_lost(self, jobs: Sequence[BaseJob[Any]]) -> None:
-        """Called when the server refused the renewal: logs it, and cancels handlers registered with ``cancel_when_lost``."""
+    def reservations_lost(self, jobs: Sequence[BaseJob[Any]], cancelled: Container[BaseJob[Any]] = ()) -> None:
+        """Called when the server refused the renewal: logs it, and stops runs that were cancelled, and those of handlers
+        registered with ``cancel_when_lost``."""
         for job in jobs:
             if job in self.running and not job.settled:
                 self.overruns.pop(job, None)
-                self.tally.lost += 1
-                log_lines.log_lost(job)
-                task = self.running[job]
-                if self.target_of(job).cancel_when_lost:
-                    if isinstance(task, asyncio.Task):
-                        task.cancel()
-                    elif self._processes is not None:
-                        self._processes.interrupt(job)
+                target = self.target_of(job)
+                if job in cancelled:
+                    log_lines.log_cancelled(job, target)
+                else:
+                    self.tally.lost += 1
+                    log_lines.log_lost(job)
+                if job in cancelled or target.cancel_when_lost:
+                    self._stop_run(job, target)
+
+    def _stop_run(self, job: BaseJob[Any], target: Target) -> None:
+        """Stops a run, if it can be stopped: not one in a thread."""
+        runs = self.running[job]
+        if runs is None:
+            del self.running[job]  # it has not started
+            self._free()
+        elif isinstance(runs, asyncio.Task):
+            runs.cancel()
+        elif self._processes is not None and target.process is not None:
+            self._processes.interrupt(job)
 
     async def wait_until_idle(self) -> None:
         """Waits until no handler runs."""

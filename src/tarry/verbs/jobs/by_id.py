@@ -15,8 +15,16 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.keys import DELETING_PARTS, RETRYING_PARTS, TopicKeys, deleting_keys, retrying_keys
-from tarry.verbs.jobs.models import State
+from tarry.values.keys import (
+    CANCELLING_PARTS,
+    DELETING_PARTS,
+    RETRYING_PARTS,
+    TopicKeys,
+    cancelling_keys,
+    deleting_keys,
+    retrying_keys,
+)
+from tarry.verbs.jobs.models import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
 
 P = ParamSpec("P")
@@ -53,20 +61,38 @@ def _delete() -> tuple[bytes, ...]:
     return (ANY_NONCE,)
 
 
+def _cancel(*, running: bool) -> tuple[bytes, ...]:
+    """``running`` is a field of a service's request."""
+    if not running:
+        raise BadInput("cancel: running is true.")
+    return ()
+
+
 def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, ...]:
     if delay is None and at is None:
         raise BadInput("reschedule: give delay= or at=.")
     return (encode_due_time(delay, at),)
 
 
-KICK = ByIdVerb(Script("topic/kick", item=("id",), keys=RETRYING_PARTS), _kick, retrying_keys)
+KICK_SCRIPT = Script("topic/kick", item=("id",), keys=RETRYING_PARTS)
+DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
+CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=CANCELLING_PARTS)
+RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=RETRYING_PARTS)
+KICK = ByIdVerb(KICK_SCRIPT, _kick, retrying_keys)
 """Makes dead jobs ready again."""
-DELETE = ByIdVerb(Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS), _delete, deleting_keys)
+DELETE = ByIdVerb(DELETE_SCRIPT, _delete, deleting_keys)
 """Deletes jobs in any state."""
-RESCHEDULE = ByIdVerb(
-    Script("topic/reschedule", item=("id", "due_time"), keys=RETRYING_PARTS), _reschedule, retrying_keys
-)
+CANCEL = ByIdVerb(CANCEL_SCRIPT, _cancel, cancelling_keys)
+"""Deletes jobs in any state, and notes which of them run, so that their workers stop them."""
+CANCELLED = Script("topic/cancelled", item=("id", "receipt"), keys=CANCELLING_PARTS)
+RESCHEDULE = ByIdVerb(RESCHEDULE_SCRIPT, _reschedule, retrying_keys)
 """Sets another due time for delayed or ready jobs."""
+
+
+def cancelled(keys: TopicKeys, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
+    """Whether each of these runs was cancelled."""
+    items = [arg for job in jobs for arg in (job.id.encode(), b"%d" % job.receipt)]
+    return ScriptCall(CANCELLED, cancelling_keys(keys), (), lambda reply: [bool(arg) for arg in reply], items=items)
 
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:

@@ -83,6 +83,9 @@ class PartitionVerbs(Generic[T]):
     def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
         return holders.touch_holder(self.keys, holder, ttr)
 
+    def cancelled(self, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
+        return by_id.cancelled(self.keys, jobs)
+
     def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
         return by_id.delete_exactly(self.keys, id, nonce)
 

@@ -168,6 +168,10 @@ class TopicVerbs(Partitions[T]):
     ) -> Operation[list[State | None]]:
         return self._by_id(ids, lambda partition, own: verb.call(partition.keys, own, *args, **options))
 
+    def cancelled(self, job: HasReceipt) -> Operation[list[bool]]:
+        """Whether this run was cancelled."""
+        return self._on_partition_of(job.id, lambda verbs: verbs.cancelled([job]))
+
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
         """Deletes the job that was added with this nonce, and no other with its id."""
         return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))

@@ -223,7 +223,7 @@ async def delete(request: ServiceRequest) -> State:
 @many.handles(by_id.DELETE_MANY)
 async def delete_many(request: ServiceRequest) -> list[State | None]:
     """Deletes many jobs."""
-    return list(await request.topic.delete_many(request.payload.ids))
+    return list(await request.topic.delete_many(request.payload.ids, running=request.payload.running))
 
 
 @table.handles(by_id.KICK)

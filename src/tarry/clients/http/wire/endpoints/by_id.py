@@ -16,6 +16,12 @@ class Several(Strict):
     ids: Ids
 
 
+class DeleteMany(Several, omit_defaults=True):
+    """Jobs by their ids. With ``running`` the workers that run them stop the runs."""
+
+    running: bool = False
+
+
 class Reschedule(Strict):
     """``delay`` or ``at``."""
 
@@ -65,9 +71,9 @@ DELETE_MANY = Endpoint(
     "POST",
     "/v1/topics/{topic}/many/delete",
     scopes=PRODUCE,
-    body_model=Several,
+    body_model=DeleteMany,
     gives=answers.WERE_MANY,
-    example=Example(Several(["7"]), ["delayed"], PATH),
+    example=Example(DeleteMany(["7"]), ["delayed"], PATH),
 )
 KICK = Endpoint(
     "POST",
@@ -104,6 +110,7 @@ RESCHEDULE_MANY = Endpoint(
 )
 MANY: dict[verbs.ByIdVerb[...], Endpoint[list[State | None]]] = {
     verbs.DELETE: DELETE_MANY,
+    verbs.CANCEL: DELETE_MANY,
     verbs.KICK: KICK_MANY,
     verbs.RESCHEDULE: RESCHEDULE_MANY,
 }

@@ -1,0 +1,15 @@
+-- Takes a job out of the place where it is. Answers whether it was reserved (1 or 0), and the receipt of its last hand-out, if any.
+
+local function take_out(id)
+  redis.call('ZREM', due, id)
+  local ended = redis.call('ZREM', reserved, id)
+  redis.call('ZREM', dead, id)
+  redis.call('HDEL', leaving, id)
+  local run = redis.call('HGET', runs, id)
+  if not run then return ended end
+  local receipt = select(3, unpack_run(run))
+  note_stale(id, receipt)
+  redis.call('ZREM', retrying, id)
+  redis.call('HDEL', attempts, id)
+  return ended, receipt
+end
