@@ -63,7 +63,15 @@ def test_a_missing_script_fails_at_import() -> None:
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
-    known_parts = (TOPIC_PARTS, RETRYING_PARTS, POPPING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS, CANCELLING_PARTS)
+    known_parts = (
+        TOPIC_PARTS,
+        RETRYING_PARTS,
+        POPPING_PARTS,
+        DEPARTING_PARTS,
+        FINISHING_PARTS,
+        DELETING_PARTS,
+        CANCELLING_PARTS,
+    )
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
