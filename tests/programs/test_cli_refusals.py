@@ -69,6 +69,7 @@ REFUSALS = [
     ("delete orders 7 --state dead", "ID: give ids, or --state for all jobs in a state."),
     ("delete orders --state gone", "--state: 'gone' is unknown; it is one of"),
     ("kick orders --state gone", "--state: 'gone' is unknown"),
+    ("dead orders --kick --delete", "dead: give one of --jobs, --kick and --delete."),
     ("reschedule orders 7", "reschedule: give --delay or --at."),
     ("reschedule orders 7 --delay 1 --at 2100-01-01T00:00Z", "--delay and --at: give one of the two."),
     ("release-holder orders ''", "HOLDER: ''; it is a name of 1 to"),

@@ -168,6 +168,7 @@ def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop
             await asyncio.to_thread(until, lambda: len(log_capture.lines) > 1, "told that it is over")
             await work.until_done(await asyncio.to_thread(work.give, url, [4, 5, 6]))
             await work.until_settled(url)
+            await asyncio.to_thread(until, lambda: len(log_capture.lines) > 1, "the end of the outage")
         assert a_second < 100  # ten parts ask, each at most some times a second
         first, *others = log_capture.lines
         assert re.match(r"✗ .* refused .*cannot write to its disk.*free space.* Waiting for it\.$", first)
@@ -196,6 +197,7 @@ def test_a_worker_waits_while_its_password_is_wrong(
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">secret")
             await work.until_done(wanted)
             await work.until_settled(direct)
+            await asyncio.to_thread(until, lambda: len(log_capture.lines) > 1, "the end of the outage")
         assert log_capture.lines == [
             "✗ The server refused the user or password; correct the URL. Waiting for it.",
             "✓ The server answers again.",

@@ -26,7 +26,7 @@ from tarry.programs.cli.session import CommandSession
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended, by convention of the shells."""
 SECTIONS = {
-    "Jobs": "add pop finish touch release bury get list delete kick reschedule release-holder",
+    "Jobs": "add pop finish touch release bury get list dead delete kick reschedule release-holder",
     "Topics": "stats histogram top check purge pause resume configure limit migrate",
     "Programs": "worker workers serve demo doctor token",
     "Schedules": "schedule",
@@ -36,6 +36,7 @@ SECTIONS = {
 MODULES = {
     "jobs": "add pop finish touch release bury",
     "by_id": "get list delete kick reschedule release-holder",
+    "dead": "dead",
     "topics": "stats check purge pause resume configure limit",
     "doctor": "doctor",
     "top": "histogram top demo demo-worker",

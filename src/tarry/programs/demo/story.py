@@ -121,7 +121,8 @@ class Story:
     async def _clean_up(self) -> None:
         """Deletes all keys. A run that failed keeps its topic, for inspection."""
         namespace = self._client.namespace
-        topic = keys.deleting_keys(keys.topic_keys(namespace, TOPIC))
+        topic_keys = keys.topic_keys(namespace, TOPIC)
+        topic = dict.fromkeys((*keys.deleting_keys(topic_keys), *keys.popping_keys(topic_keys)))
         for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
             await self._client.engine.run(Command((b"UNLINK", key), int))
 
