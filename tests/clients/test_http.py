@@ -31,6 +31,7 @@ ELSEWHERE = {
     "add_with",
     "add_many_with",
     "on_behalf_of",
+    "cancelled",
     "delete_exactly",
     "pop_by_id",
     "set_headers",
