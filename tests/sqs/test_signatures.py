@@ -76,6 +76,7 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
     served.run(client.engine.run(tokens.store_token(namespace, id, record)))
     served.call(served.app.require_tokens, True)
     revoked = boto(served.url, id, record.hash)
+    until(lambda: not served.app.held_requests, "the end of earlier requests")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(receive, revoked, queue, WaitTimeSeconds=20)
         until(lambda: served.app.held_requests)
