@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 import tarry
 from programs.terminal import Cli
+from tarry.programs.worker.parent import Parent
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -177,6 +179,28 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(
     first, *_ = [json.loads(line) for line in said.splitlines()]  # JSON from the first byte to the last
     assert (first["message"], first["processes"], first["topics"][0]) == ("the worker starts", 2, "orders")
     assert orders.check().ok
+
+
+def test_a_child_that_crashed_just_before_the_parent_is_stopped_is_logged(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> int:
+        worker = tarry.Worker(valkey_url, namespace=namespace)
+        loop = asyncio.get_running_loop()
+
+        class StoppedMeanwhile(Parent):
+            """Is told to stop while it gives back the jobs of its child."""
+
+            def _release_jobs_of(self, holder: str, counts: bool) -> int:
+                loop.call_soon_threadsafe(self.stop)
+                return super()._release_jobs_of(holder, counts)
+
+        crash = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        return await StoppedMeanwhile(worker, crash, 1).run()
+
+    assert asyncio.run(scenario()) == 0
+    errors = [record.getMessage() for record in caplog.records if record.name == "tarry.worker"]
+    assert ["was killed by SIGKILL; 0 jobs given back" in line for line in errors] == [True]
 
 
 def test_a_job_that_kills_its_worker_processes_becomes_dead(client: tarry.Client, start_workers: Start) -> None:

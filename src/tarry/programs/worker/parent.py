@@ -144,8 +144,9 @@ class Parent:
             self._server_answered = self._server_answered or any(one.server_answered for one in self._children.values())
             child.close()
             del self._children[number]
-            crashed = code < 0 and not self._stopping.is_set()
-            given_back = await self._give_back(child, counts=crashed)
+            on_its_own = not self._stopping.is_set()
+            crashed = code < 0 and on_its_own
+            given_back = await self._give_back(child, counts=crashed)  # meanwhile the parent may be told to stop
             if code == BAD_ARGUMENTS or (
                 code == NO_SERVER and not self._server_answered
             ):  # another one would end like this one
@@ -153,6 +154,8 @@ class Parent:
                 self.stop()
             elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
                 self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else STOPPED)
+                if on_its_own and code != STOPPED:
+                    _log_exit(child, code, given_back)
             elif code == STOPPED and self._max_jobs is not None:  # it has run as many jobs as it may
                 restart_delay.reset()
                 logger.info("■ worker %d (pid %d) is replaced by another one", number, child.process.pid)
@@ -160,7 +163,7 @@ class Parent:
                 if time.monotonic() - child.started_at > STABLE_AFTER_S:
                     restart_delay.reset()
                 pause = restart_delay.next_delay()
-                _log_exit(child, code, given_back, pause)
+                _log_exit(child, code, given_back, f", another one starts in {pause:.1f} s")
                 await _wait_either(self._stopping, pause)
 
     async def _give_back(self, child: Child, *, counts: bool) -> int:
@@ -221,12 +224,11 @@ class Parent:
             child.signal(signal.SIGKILL)
 
 
-def _log_exit(child: Child, code: int, given_back: int, pause: float) -> None:
+def _log_exit(child: Child, code: int, given_back: int, then: str = "") -> None:
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
     more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "given_back": given_back}
     logger.error(
-        "✗ worker %d (pid %d) %s; %d jobs given back, another one starts in %.1f s",
-        child.number, child.process.pid, how, given_back, pause,
+        "✗ worker %d (pid %d) %s; %d jobs given back%s", child.number, child.process.pid, how, given_back, then,
         extra={"tarry": more},
     )  # fmt: skip
 
