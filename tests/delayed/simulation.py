@@ -11,7 +11,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.core.duties import DutyList
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.context import keys_of
-from tarry.verbs.delayed.moved_queue import MovedQueue
+from tarry.verbs.delayed.transfer import MovedQueue
 from tarry.verbs.redisson.elements import pack
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed import bulk_transfer
+from tarry.verbs.delayed import transfer
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
@@ -42,7 +42,7 @@ def moved(server: Any) -> list[int]:
 
 def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int:
     """Performs the whole transfer; now and then somebody meddles between two requests. Answers how many scripts."""
-    flow, answer, scripts = bulk_transfer.transfer_all(KEYS), None, 0
+    flow, answer, scripts = transfer.transfer_all(KEYS), None, 0
     try:
         while True:
             request = flow.send(answer)

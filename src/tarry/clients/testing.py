@@ -27,7 +27,7 @@ from tarry.core.requests import Operation
 from tarry.core.watch import Caller, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed import moved_queue
+from tarry.verbs.delayed import transfer
 from tarry.verbs.jobs.wait import WaitQueueKey, simulate_wait
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class _Engine(Engine):
         """Does nothing: the consumer that takes an element moves the queue."""
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return self.run(moved_queue.simulate_take(queues, seconds, self._clock))
+        return self.run(transfer.simulate_take(queues, seconds, self._clock))
 
 
 class _AsyncEngine(AsyncEngine):
@@ -146,7 +146,7 @@ class _AsyncEngine(AsyncEngine):
         """Does nothing: the consumer that takes an element moves the queue."""
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return await self.run(moved_queue.simulate_take(queues, seconds, self._clock))
+        return await self.run(transfer.simulate_take(queues, seconds, self._clock))
 
 
 class TestClient(Client):

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 from tarry.core.scripts import Script
 from tarry.values import keys
 from tarry.verbs import tokens, workers
-from tarry.verbs.delayed import bulk_transfer, elements, migration, offers, stats, transfer
+from tarry.verbs.delayed import elements, migration, offers, stats, transfer
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, aggregates, by_id, holders, partitions, pop, settings, settle, views
 from tarry.verbs.jobs import migration as job_migration
@@ -48,7 +48,7 @@ _CONSUMER_MODULES = (
     *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, occurrences,
 )  # fmt: skip
 _ALL_MODULES = (
-    *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, bulk_transfer, stats, guarded_scripts, lock_scripts, eviction, evicted_map,
+    *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, stats, guarded_scripts, lock_scripts, eviction, evicted_map,
     redisson_layout, load, replies,
 )  # fmt: skip
 _ANY = "\x00"

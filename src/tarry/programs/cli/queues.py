@@ -159,7 +159,7 @@ def move(
 ) -> None:
     """Moves due elements to the blocking queue: once, or with --keep as long as this runs."""
     from tarry.clients.shared_queues import queue_keys_of
-    from tarry.verbs.delayed.bulk_transfer import transfer_all
+    from tarry.verbs.delayed.transfer import transfer_all
 
     client = session.client
     for name in queues:
