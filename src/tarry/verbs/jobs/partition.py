@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
-from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
+from tarry.verbs.jobs import by_id, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.pop import PopReply
@@ -76,12 +76,6 @@ class PartitionVerbs(Generic[T]):
 
     def set_headers(self, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
         return settle.set_headers(self.keys, job, headers)
-
-    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
-        return holders.release_holder(self.keys, holder, count=count, limit=limit)
-
-    def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
-        return holders.touch_holder(self.keys, holder, ttr)
 
     def cancelled(self, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
         return by_id.cancelled(self.keys, jobs)

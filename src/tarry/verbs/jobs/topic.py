@@ -16,7 +16,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
-from tarry.verbs.jobs import add, merge, pop, settings, views
+from tarry.verbs.jobs import add, holders, merge, pop, settings, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
@@ -143,9 +143,9 @@ class TopicVerbs(Partitions[T]):
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
-            return self._on_each(lambda verbs: verbs.release_holder(holder, count, None), sum)
+            return self._on_each(lambda verbs: holders.release_holder(verbs.keys, holder, count=count), sum)
         return self._dispatch(
-            lambda only: only.release_holder(holder, count, limit),
+            lambda only: holders.release_holder(only.keys, holder, count=count, limit=limit),
             lambda parts: self._release_up_to(parts, holder, count, limit),
         )
 
@@ -153,13 +153,13 @@ class TopicVerbs(Partitions[T]):
         """Releases jobs of one partition after the other, until there are enough."""
         released = 0
         for verbs in parts:
-            released += yield from verbs.release_holder(holder, count, limit - released)
+            released += yield from holders.release_holder(verbs.keys, holder, count=count, limit=limit - released)
             if released == limit:
                 break
         return released
 
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
-        return self._on_each(lambda verbs: verbs.touch_holder(holder, ttr), sum)
+        return self._on_each(lambda verbs: holders.touch_holder(verbs.keys, holder, ttr), sum)
 
     # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
