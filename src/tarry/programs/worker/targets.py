@@ -62,15 +62,15 @@ def make_call(handler: Handler) -> Callable[[Any], Any]:
 
 
 def drop_when_late(
-    call: Callable[[Any], Any], is_async: bool, latest: timedelta, on_stale: Callable[[Any], Any] | None
+    call: Callable[[Any], Any], is_async: bool, max_lateness: timedelta, on_stale: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any]:
-    """Returns a function that calls the handler if its job is not later than ``latest``; otherwise ``on_stale``, or buries the job."""
+    """Returns a function that calls the handler if its job is not later than ``max_lateness``; otherwise ``on_stale``, or buries the job."""
 
     def bury(_: BaseJob[Any]) -> Any:
         raise Bury("stale")
 
     def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
-        return call if job.lateness <= latest else on_stale or bury
+        return call if job.lateness <= max_lateness else on_stale or bury
 
     if not is_async:
         return lambda job: chosen(job)(job)

@@ -66,7 +66,7 @@ class RunOptions:
     retry: Policy = DEFAULT_BACK_OFF
     max_attempts: int | None = None
     cancel_when_lost: bool = False
-    latest: timedelta | None = None
+    max_lateness: timedelta | None = None
     on_stale: Callable[[Any], Any] | None = None
     run: Run = "thread"
 
@@ -86,22 +86,22 @@ class RunOptions:
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
-        latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
+        lateness = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
         return RunOptions(
             timeout_s=seconds,
             retry=check_policy(retry),
             max_attempts=max_attempts,
             cancel_when_lost=cancel,
-            latest=latest,
+            max_lateness=lateness,
             on_stale=on_stale,
             run=check_run(run),
         )
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
-        if self.latest is not None:
+        if self.max_lateness is not None:
             if self.on_stale is not None and handlers.is_async(self.on_stale) is not is_async:
                 raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
-            call = drop_when_late(call, is_async, self.latest, self.on_stale)
+            call = drop_when_late(call, is_async, self.max_lateness, self.on_stale)
         return Target(
             name=name,
             is_async=is_async,

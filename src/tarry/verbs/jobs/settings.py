@@ -100,8 +100,8 @@ class TopicSettings(Struct, frozen=True):
         if self.concurrency != UNCHANGED:
             items += [b"concurrency", _count(self.concurrency, "concurrency", parts)]
         if self.max_lateness != UNCHANGED:
-            latest = max_lateness_us(self.max_lateness)
-            items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
+            max_lateness = max_lateness_us(self.max_lateness)
+            items += [b"max_lateness", b"%d" % max_lateness if max_lateness is not None else b""]
         return items
 
 
@@ -204,7 +204,7 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, latest = (int(arg) if arg is not None else None for arg in reply[4:7])
+    burst, concurrency, max_lateness = (int(arg) if arg is not None else None for arg in reply[4:7])
     return Defaults(
         ttr=as_timedelta(ttr if ttr is not None else TTR_US),
         max_attempts=MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
@@ -212,7 +212,7 @@ def _defaults(reply: Reply, parts: int) -> Defaults:
         rate=rate,
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),
         concurrency=concurrency,
-        max_lateness=None if latest is None else as_timedelta(latest),
+        max_lateness=None if max_lateness is None else as_timedelta(max_lateness),
     )
 
 
