@@ -208,7 +208,7 @@ class ServiceApp:
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
-        if answer is None and (route.gives is NOTHING or 204 in route.other_statuses):
+        if answer is None and (route.returns is NOTHING or 204 in route.other_statuses):
             await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
             await send({"type": "http.response.body", "body": b""})
             return 204

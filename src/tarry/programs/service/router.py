@@ -61,13 +61,13 @@ class Route(Endpoint[Any]):
 
     @property
     def answer_model(self) -> Any:
-        return self.gives.model if isinstance(self.gives, Schema) else self.gives
+        return self.returns.model if isinstance(self.returns, Schema) else self.returns
 
     def dump(self, answer: Any) -> Any:
         """The model of an answer: what the schema makes of a value of the library."""
         return (
-            self.gives.dump(answer)
-            if isinstance(self.gives, Schema) and not isinstance(answer, msgspec.Struct)
+            self.returns.dump(answer)
+            if isinstance(self.returns, Schema) and not isinstance(answer, msgspec.Struct)
             else answer
         )
 
@@ -89,7 +89,7 @@ class RouteTable:
         return self.route(**given)
 
     def route(
-        self, method: str, path: str, *, scopes: frozenset[Scope], gives: Any = NOTHING, **options: Any
+        self, method: str, path: str, *, scopes: frozenset[Scope], returns: Any = NOTHING, **options: Any
     ) -> Callable[[Handler], Handler]:
         """Decorates a handler whose endpoint no client of the library has. ``options`` are further fields of ``Route``."""
 
@@ -102,7 +102,7 @@ class RouteTable:
                 tag=self.tag,
                 handler=handler,
                 scopes=scopes,
-                gives=gives,
+                returns=returns,
                 decode=decode,
                 decode_query=decode_query,
                 **options,

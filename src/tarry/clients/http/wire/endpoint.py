@@ -1,6 +1,6 @@
 """The endpoints of the API: method, path, models, scopes and example of each, once for the service, its clients and the documents.
 
-STATS = Endpoint("GET", "/v1/topics/{topic}/stats", scopes=ANY_SCOPE, gives=topic_answers.STATS, example=Example(…))
+STATS = Endpoint("GET", "/v1/topics/{topic}/stats", scopes=ANY_SCOPE, returns=topic_answers.STATS, example=Example(…))
 
 @table.handles(endpoints.STATS)                   the service: the handler
 request_to(STATS, topic)                          a client: the request, which reads its answer
@@ -47,7 +47,7 @@ class Endpoint(Generic[T]):
     path: str
     scopes: frozenset[Scope] = field(kw_only=True)
     """The token must have one of these scopes."""
-    gives: Schema[T] | type[T] = field(kw_only=True)
+    returns: Schema[T] | type[T] = field(kw_only=True)
     """The schema of the answer (``NOTHING``: 204), its model, or its type where it is no JSON."""
     body_model: Any = field(default=None, kw_only=True)
     """The model of the JSON body."""
@@ -87,8 +87,8 @@ class Endpoint(Generic[T]):
 
     def decoder(self, *known: Any) -> Callable[[bytes], T]:
         """Reads an answer; ``known``: what its schema needs besides."""
-        assert isinstance(self.gives, Schema), "it gives no JSON"
-        return self.gives.decoder(*known) if known else self.gives.decode
+        assert isinstance(self.returns, Schema), "it returns no JSON"
+        return self.returns.decoder(*known) if known else self.returns.decode
 
 
 def _segment(name: str) -> str:

@@ -130,7 +130,7 @@ def routes_of(namespace: str) -> RouteTable:
             body_model=type(request),
             reads_body=True,
             query_model=NoQuery,
-            gives=Reply,
+            returns=Reply,
             any_method=True,
             problem_answer=_error_reply,
             namespace=namespace,

@@ -40,7 +40,7 @@ def routes_of(namespace: str, queue: str, codec: str, format: str | None = None)
     if format is not None:
         format_of(format, "message_format")
     table = RouteTable("delayed")
-    path, options = "/delayed/message", {"gives": str, "media": "text/plain", "namespace": namespace}
+    path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 
     async def offer(request: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
         request.app.authorizer.count_jobs(request.credential, 1)

@@ -44,7 +44,7 @@ class Told(Struct):
     "GET",
     "/healthz",
     scopes=NO_TOKEN,
-    gives=Health,
+    returns=Health,
     while_draining=True,
     namespaced=False,
     example=Example(answer=Health("ok")),
@@ -58,7 +58,7 @@ async def healthz(_: ServiceRequest) -> Health:
     "GET",
     "/readyz",
     scopes=NO_TOKEN,
-    gives=Health,
+    returns=Health,
     while_draining=True,
     namespaced=False,
     problem_codes=("draining", "unavailable", "server_unfit"),
@@ -73,7 +73,7 @@ async def readyz(request: ServiceRequest) -> Health:
 
 
 @table.route(
-    "GET", "/version", scopes=NO_TOKEN, gives=Version, while_draining=True, namespaced=False,
+    "GET", "/version", scopes=NO_TOKEN, returns=Version, while_draining=True, namespaced=False,
     example=Example(answer=Version("0.1.0")),
 )  # fmt: skip
 async def version(request: ServiceRequest) -> Version:
@@ -81,7 +81,9 @@ async def version(request: ServiceRequest) -> Version:
     return Version(request.app.version)
 
 
-@table.route("GET", "/metrics", scopes=ANY_SCOPE, gives=str, media="text/plain", while_draining=True, namespaced=False)
+@table.route(
+    "GET", "/metrics", scopes=ANY_SCOPE, returns=str, media="text/plain", while_draining=True, namespaced=False
+)
 async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await request.app.metrics.exposition(
@@ -98,14 +100,14 @@ async def metrics(request: ServiceRequest) -> PlainResponse:
     return PlainResponse(body, media)
 
 
-@table.route("GET", "/openapi.json", scopes=NO_TOKEN, gives=dict, namespaced=False)
+@table.route("GET", "/openapi.json", scopes=NO_TOKEN, returns=dict, namespaced=False)
 async def openapi_document(request: ServiceRequest) -> PlainResponse:
     """This API as OpenAPI 3.1."""
     return PlainResponse(request.app.document, "application/json")
 
 
 @table.route(
-    "GET", "/problems/{code}", scopes=NO_TOKEN, gives=Told, namespaced=False, problem_codes=("unknown_route",),
+    "GET", "/problems/{code}", scopes=NO_TOKEN, returns=Told, namespaced=False, problem_codes=("unknown_route",),
     example=Example(answer=Told("job_exists", 409, inspect.getdoc(JobExists) or "")),
 )  # fmt: skip
 async def problem(request: ServiceRequest) -> Response:

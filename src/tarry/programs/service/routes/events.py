@@ -138,13 +138,13 @@ def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
     return StreamResponse(poller.listen(StatsListener(request.namespace, topic)), MEDIA)
 
 
-@table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, gives=str, media=MEDIA)
+@table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, returns=str, media=MEDIA)
 async def of_topic(request: ServiceRequest) -> StreamResponse:
     """Server-sent events: the topic's `stats` now, and again whenever they changed, at most once a second."""
     return _listen(request, request.topic.name)
 
 
-@table.route("GET", "/v1/events", scopes=ANY_SCOPE, gives=str, media=MEDIA)
+@table.route("GET", "/v1/events", scopes=ANY_SCOPE, returns=str, media=MEDIA)
 async def of_all(request: ServiceRequest) -> StreamResponse:
     """The same for all topics of the namespace (1,000 at most)."""
     return _listen(request, None)

@@ -39,7 +39,7 @@ GET = Endpoint(
     "GET",
     "/v1/topics/{topic}/jobs/{id}",
     scopes=ANY_SCOPE,
-    gives=answers.JOB,
+    returns=answers.JOB,
     problem_codes=("unknown_job",),
     example=Example(answer=SHOWN, path=PATH),
 )
@@ -48,14 +48,14 @@ GET_MANY = Endpoint(
     "/v1/topics/{topic}/many/get",
     scopes=ANY_SCOPE,
     body_model=Several,
-    gives=answers.JOBS,
+    returns=answers.JOBS,
     example=Example(Several(["7"]), [None], PATH),
 )
 BODY = Endpoint(
     "GET",
     "/v1/topics/{topic}/jobs/{id}/body",
     scopes=ANY_SCOPE,
-    gives=bytes,
+    returns=bytes,
     media="*/*",
     problem_codes=("unknown_job", "body_error"),
 )
@@ -63,7 +63,7 @@ DELETE = Endpoint(
     "DELETE",
     "/v1/topics/{topic}/jobs/{id}",
     scopes=PRODUCE,
-    gives=answers.WAS,
+    returns=answers.WAS,
     problem_codes=("unknown_job",),
     example=Example(answer="delayed", path=PATH),
 )
@@ -72,14 +72,14 @@ DELETE_MANY = Endpoint(
     "/v1/topics/{topic}/many/delete",
     scopes=PRODUCE,
     body_model=DeleteMany,
-    gives=answers.WERE_MANY,
+    returns=answers.WERE_MANY,
     example=Example(DeleteMany(["7"]), ["delayed"], PATH),
 )
 KICK = Endpoint(
     "POST",
     "/v1/topics/{topic}/jobs/{id}/kick",
     scopes=PRODUCE,
-    gives=answers.WAS,
+    returns=answers.WAS,
     problem_codes=("unknown_job",),
     example=Example(answer="dead", path=PATH),
 )
@@ -88,7 +88,7 @@ KICK_MANY = Endpoint(
     "/v1/topics/{topic}/many/kick",
     scopes=PRODUCE,
     body_model=Several,
-    gives=answers.WERE_MANY,
+    returns=answers.WERE_MANY,
     example=Example(Several(["7"]), ["dead"], PATH),
 )
 RESCHEDULE = Endpoint(
@@ -96,7 +96,7 @@ RESCHEDULE = Endpoint(
     "/v1/topics/{topic}/jobs/{id}/reschedule",
     scopes=PRODUCE,
     body_model=Reschedule,
-    gives=answers.WAS,
+    returns=answers.WAS,
     problem_codes=("unknown_job",),
     example=Example(Reschedule(delay="1h"), "delayed", PATH),
 )
@@ -105,7 +105,7 @@ RESCHEDULE_MANY = Endpoint(
     "/v1/topics/{topic}/many/reschedule",
     scopes=PRODUCE,
     body_model=RescheduleMany,
-    gives=answers.WERE_MANY,
+    returns=answers.WERE_MANY,
     example=Example(RescheduleMany(ids=["7"], delay="1h"), ["delayed"], PATH),
 )
 MANY: dict[verbs.ByIdVerb[...], Endpoint[list[State | None]]] = {

@@ -26,7 +26,7 @@ PUSH = Endpoint(
     new_names=("queue",),
     scopes=PRODUCE,
     body_model=guarded_models.PushItems,
-    gives=queue_answers.OFFERED,
+    returns=queue_answers.OFFERED,
     jobs=count_items("items"),
     example=Example(
         guarded_models.PushItems(items=[guarded_models.Pushed(body=_BODY, delay=20)]),
@@ -39,7 +39,7 @@ POLL = Endpoint(
     "/v1/guarded/{queue}/poll",
     scopes=CONSUME,
     body_model=guarded_models.PollGuarded,
-    gives=guarded_answers.ITEMS,
+    returns=guarded_answers.ITEMS,
     jobs=_count,
     problem_codes=("fallen_behind",),
     example=Example(
@@ -53,7 +53,7 @@ STATS = Endpoint(
     "/v1/guarded/{queue}",
     scopes=ANY_SCOPE,
     query_model=guarded_models.GuardedQuery,
-    gives=guarded_answers.GUARDED_STATS,
+    returns=guarded_answers.GUARDED_STATS,
     example=Example(answer=GuardedStats(12, 0, _DUE, timedelta(0)), path=_PATH),
 )
 CLEAR = Endpoint(
@@ -61,6 +61,6 @@ CLEAR = Endpoint(
     "/v1/guarded/{queue}/clear",
     scopes=ADMIN,
     body_model=guarded_models.ClearGuarded,
-    gives=queue_answers.CHANGED,
+    returns=queue_answers.CHANGED,
     example=Example(guarded_models.ClearGuarded(), True, _PATH),
 )

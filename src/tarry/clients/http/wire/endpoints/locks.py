@@ -25,20 +25,20 @@ LIST_HELD = Endpoint(
     "/v1/locks",
     scopes=ANY_SCOPE,
     query_model=lock_models.LocksQuery,
-    gives=lock_answers.LOCKS,
+    returns=lock_answers.LOCKS,
     example=Example(answer=lock_answers.Locks([_SHOWN])),
 )
 LOOK = Endpoint(
     "GET",
     "/v1/locks/{lock}",
     scopes=ANY_SCOPE,
-    gives=lock_answers.LOCK,
+    returns=lock_answers.LOCK,
     example=Example(answer=_SHOWN, path=_PATH),
 )
 FORCE_RELEASE = Endpoint(
     "POST",
     "/v1/locks/{lock}/force-release",
     scopes=ADMIN,
-    gives=lock_answers.LOCK_RELEASED,
+    returns=lock_answers.LOCK_RELEASED,
     example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
 )

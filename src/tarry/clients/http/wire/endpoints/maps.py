@@ -27,7 +27,7 @@ SIZE = Endpoint(
     "/v1/map-caches/{map}",
     scopes=ANY_SCOPE,
     query_model=map_models.SizeQuery,
-    gives=map_answers.MAP_STATS,
+    returns=map_answers.MAP_STATS,
     example=Example(answer=_SIZE, path=_PATH),
 )
 ENTRIES = Endpoint(
@@ -35,7 +35,7 @@ ENTRIES = Endpoint(
     "/v1/map-caches/{map}/entries",
     scopes=VIEW,
     query_model=map_models.EntriesQuery,
-    gives=map_answers.MAP_PAGE,
+    returns=map_answers.MAP_PAGE,
     example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
 )
 LOOK = Endpoint(
@@ -43,7 +43,7 @@ LOOK = Endpoint(
     "/v1/map-caches/{map}/look",
     scopes=VIEW,
     body_model=map_models.LookUp,
-    gives=map_answers.ENTRIES_LOOKED,
+    returns=map_answers.ENTRIES_LOOKED,
     example=Example(
         map_models.LookUp(keys=["tea"], codec="json"),
         map_answers.EntriesLooked([map_answers.EntryLooked(True, 3, 28500)]),

@@ -32,7 +32,7 @@ OFFER = Endpoint(
     "/v1/queues/{queue}/offer",
     scopes=PRODUCE,
     body_model=queue_models.Offer,
-    gives=queue_answers.OFFERED,
+    returns=queue_answers.OFFERED,
     jobs=count_items("values"),
     example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), [_DUE], _PATH),
 )
@@ -40,7 +40,7 @@ SIZE = Endpoint(
     "GET",
     "/v1/queues/{queue}",
     scopes=ANY_SCOPE,
-    gives=queue_answers.QUEUE_SIZE,
+    returns=queue_answers.QUEUE_SIZE,
     example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
 LIST_ELEMENTS = Endpoint(
@@ -48,7 +48,7 @@ LIST_ELEMENTS = Endpoint(
     "/v1/queues/{queue}/elements",
     scopes=VIEW,
     query_model=queue_models.ListQueueQuery,
-    gives=queue_answers.ELEMENTS,
+    returns=queue_answers.ELEMENTS,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
 POLL = Endpoint(
@@ -56,7 +56,7 @@ POLL = Endpoint(
     "/v1/queues/{queue}/poll",
     scopes=CONSUME,
     body_model=queue_models.PollQueue,
-    gives=queue_answers.ELEMENTS,
+    returns=queue_answers.ELEMENTS,
     jobs=count_n,
     example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
@@ -65,7 +65,7 @@ PASS_ON = Endpoint(
     "/v1/queues/{queue}/pass-on",
     scopes=CONSUME,
     body_model=queue_models.PassOn,
-    gives=queue_answers.ELEMENTS,
+    returns=queue_answers.ELEMENTS,
     example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
 REMOVE = Endpoint(
@@ -73,7 +73,7 @@ REMOVE = Endpoint(
     "/v1/queues/{queue}/remove",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Remove,
-    gives=queue_answers.CHANGED,
+    returns=queue_answers.CHANGED,
     example=Example(queue_models.Remove(values=["AAAA"], codec="river"), True, _PATH),
 )
 RETAIN = Endpoint(
@@ -81,7 +81,7 @@ RETAIN = Endpoint(
     "/v1/queues/{queue}/retain",
     scopes=ADMIN,
     body_model=queue_models.QueueValues,
-    gives=queue_answers.CHANGED,
+    returns=queue_answers.CHANGED,
     example=Example(_ONE, True, _PATH),
 )
 CONTAINS = Endpoint(
@@ -89,14 +89,14 @@ CONTAINS = Endpoint(
     "/v1/queues/{queue}/contains",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Contains,
-    gives=queue_answers.CONTAINED,
+    returns=queue_answers.CONTAINED,
     example=Example(queue_models.Contains(values=["AAAA"], codec="river"), True, _PATH),
 )
 SET_FORMAT = Endpoint(
     "POST",
     "/v1/queues/{queue}/format",
     scopes=ADMIN,
-    gives=NOTHING,
+    returns=NOTHING,
     body_model=queue_models.SetFormat,
     example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
 )
@@ -104,7 +104,7 @@ CLEAR = Endpoint(
     "POST",
     "/v1/queues/{queue}/clear",
     scopes=ADMIN,
-    gives=queue_answers.CHANGED,
+    returns=queue_answers.CHANGED,
     example=Example(answer=True, path=_PATH),
 )
 TO_TOPIC = Endpoint(
@@ -112,7 +112,7 @@ TO_TOPIC = Endpoint(
     "/v1/queues/{queue}/move-to-topic",
     scopes=ADMIN,
     body_model=queue_models.MoveToTopic,
-    gives=queue_answers.MOVED,
+    returns=queue_answers.MOVED,
     example=Example(
         queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
     ),
@@ -121,21 +121,21 @@ STATS = Endpoint(
     "GET",
     "/v1/queues/{queue}/stats",
     scopes=ANY_SCOPE,
-    gives=queue_answers.QUEUE_STATS,
+    returns=queue_answers.QUEUE_STATS,
     example=Example(answer=_STATS, path=_PATH),
 )
 POISON = Endpoint(
     "GET",
     "/v1/queues/{queue}/poison",
     scopes=VIEW,
-    gives=queue_answers.POISON,
+    returns=queue_answers.POISON,
     example=Example(answer=[SetAside(b"\0\0\0", "truncated")], path=_PATH),
 )
 ASIDE = Endpoint(
     "POST",
     "/v1/queues/{queue}/aside",
     scopes=CONSUME,
-    gives=NOTHING,
+    returns=NOTHING,
     body_model=queue_models.Aside,
     example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
 )
@@ -143,7 +143,7 @@ PUT = Endpoint(
     "POST",
     "/v1/queues/{queue}/put",
     scopes=PRODUCE,
-    gives=NOTHING,
+    returns=NOTHING,
     body_model=queue_models.Put,
     jobs=count_items("values"),
     example=Example(queue_models.Put(values=["AAAA"], codec="river"), path=_PATH),
@@ -153,7 +153,7 @@ TAKE = Endpoint(
     "/v1/queues/{queue}/take",
     scopes=CONSUME,
     body_model=queue_models.Take,
-    gives=queue_answers.ELEMENTS,
+    returns=queue_answers.ELEMENTS,
     jobs=count_n,
     example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
@@ -162,7 +162,7 @@ TAKE_FROM_ANY = Endpoint(
     "/v1/take",
     scopes=CONSUME,
     body_model=queue_models.TakeFromAny,
-    gives=queue_answers.TAKEN,
+    returns=queue_answers.TAKEN,
     jobs=count_n,
     example=Example(
         queue_models.TakeFromAny(queues=["Urgent", "DelayMessage"], wait="30s", codec="river"),
@@ -174,6 +174,6 @@ PEEK = Endpoint(
     "/v1/queues/{queue}/peek",
     scopes=VIEW,
     query_model=queue_models.QueueQuery,
-    gives=queue_answers.ELEMENTS,
+    returns=queue_answers.ELEMENTS,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )

@@ -23,21 +23,21 @@ LIST_ALL = Endpoint(
     "GET",
     "/v1/schedules",
     scopes=ANY_SCOPE,
-    gives=schedule_answers.SCHEDULES,
+    returns=schedule_answers.SCHEDULES,
     example=Example(answer=_LISTED),
 )
 LIST_OF_TOPIC = Endpoint(
     "GET",
     "/v1/topics/{topic}/schedules",
     scopes=ANY_SCOPE,
-    gives=schedule_answers.SCHEDULES,
+    returns=schedule_answers.SCHEDULES,
     example=Example(answer=_LISTED, path=_PATH),
 )
 GET = Endpoint(
     "GET",
     "/v1/topics/{topic}/schedules/{schedule}",
     scopes=ANY_SCOPE,
-    gives=schedule_answers.SCHEDULE,
+    returns=schedule_answers.SCHEDULE,
     problem_codes=("unknown_schedule",),
     example=Example(answer=_SHOWN, path=_PATH),
 )
@@ -50,14 +50,14 @@ PUT = Endpoint(
     ),
     scopes=ADMIN,
     body_model=schedule_models.PutSchedule,
-    gives=schedule_answers.SCHEDULE,
+    returns=schedule_answers.SCHEDULE,
     example=Example(schedule_models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
 )
 PAUSE = Endpoint(
     "POST",
     "/v1/topics/{topic}/schedules/{schedule}/pause",
     scopes=ADMIN,
-    gives=NOTHING,
+    returns=NOTHING,
     problem_codes=("unknown_schedule",),
     example=Example(path=_PATH),
 )
@@ -65,7 +65,7 @@ RESUME = Endpoint(
     "POST",
     "/v1/topics/{topic}/schedules/{schedule}/resume",
     scopes=ADMIN,
-    gives=NOTHING,
+    returns=NOTHING,
     problem_codes=("unknown_schedule",),
     example=Example(path=_PATH),
 )
@@ -73,7 +73,7 @@ DELETE = Endpoint(
     "DELETE",
     "/v1/topics/{topic}/schedules/{schedule}",
     scopes=ADMIN,
-    gives=NOTHING,
+    returns=NOTHING,
     problem_codes=("unknown_schedule",),
     example=Example(path=_PATH),
 )

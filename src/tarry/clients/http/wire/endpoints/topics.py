@@ -32,14 +32,14 @@ NAMES = Endpoint(
     "GET",
     "/v1/topics",
     scopes=ANY_SCOPE,
-    gives=topic_answers.TOPIC_NAMES,
+    returns=topic_answers.TOPIC_NAMES,
     example=Example(answer=["orders"]),
 )
 WORKERS = Endpoint(
     "GET",
     "/v1/workers",
     scopes=ANY_SCOPE,
-    gives=topic_answers.WORKERS,
+    returns=topic_answers.WORKERS,
     example=Example(answer=[]),
 )
 STATS = Endpoint(
@@ -47,7 +47,7 @@ STATS = Endpoint(
     "/v1/topics/{topic}/stats",
     scopes=ANY_SCOPE,
     problem_codes=UNKNOWN,
-    gives=topic_answers.STATS,
+    returns=topic_answers.STATS,
     example=Example(answer=_STATS, path=_PATH),
 )
 HISTOGRAM = Endpoint(
@@ -56,7 +56,7 @@ HISTOGRAM = Endpoint(
     scopes=ANY_SCOPE,
     query_model=topic_models.HistogramQuery,
     problem_codes=UNKNOWN,
-    gives=topic_answers.HISTOGRAM,
+    returns=topic_answers.HISTOGRAM,
     example=Example(answer=Histogram(_NOW, _NOW, timedelta(minutes=15), 0, (3, 0, 7, 2), 0), path=_PATH),
 )
 LIST_JOBS = Endpoint(
@@ -65,14 +65,14 @@ LIST_JOBS = Endpoint(
     scopes=VIEW,
     query_model=topic_models.ListQuery,
     problem_codes=("unknown_cursor", *UNKNOWN),
-    gives=answers.JOB_PAGE,
+    returns=answers.JOB_PAGE,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
 CHECK = Endpoint(
     "GET",
     "/v1/topics/{topic}/check",
     scopes=ADMIN,
-    gives=topic_answers.CHECK,
+    returns=topic_answers.CHECK,
     example=Example(answer=Check(15, ())),
 )
 PAUSE = Endpoint(
@@ -80,14 +80,14 @@ PAUSE = Endpoint(
     "/v1/topics/{topic}/pause",
     scopes=ADMIN,
     body_model=topic_models.Pause,
-    gives=topic_answers.PAUSED,
+    returns=topic_answers.PAUSED,
     example=Example(topic_models.Pause("10m"), _NOW, _PATH),
 )
 RESUME = Endpoint(
     "POST",
     "/v1/topics/{topic}/resume",
     scopes=ADMIN,
-    gives=NOTHING,
+    returns=NOTHING,
 )
 PURGE = Endpoint(
     "POST",
@@ -95,14 +95,14 @@ PURGE = Endpoint(
     scopes=ADMIN,
     body_model=topic_models.Purge,
     problem_codes=UNKNOWN,
-    gives=answers.COUNT,
+    returns=answers.COUNT,
     example=Example(topic_models.Purge("dead"), 3, _PATH),
 )
 DEFAULTS = Endpoint(
     "GET",
     "/v1/topics/{topic}/defaults",
     scopes=ANY_SCOPE,
-    gives=topic_answers.DEFAULTS,
+    returns=topic_answers.DEFAULTS,
     example=Example(answer=_DEFAULTS, path=_PATH),
 )
 CONFIGURE = Endpoint(
@@ -111,14 +111,14 @@ CONFIGURE = Endpoint(
     new_names=("topic",),
     scopes=ADMIN,
     body_model=topic_models.Configure,
-    gives=topic_answers.DEFAULTS,
+    returns=topic_answers.DEFAULTS,
     example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
 )
 PARTITIONS = Endpoint(
     "GET",
     "/v1/topics/{topic}/partitions",
     scopes=ANY_SCOPE,
-    gives=topic_answers.PARTITIONS,
+    returns=topic_answers.PARTITIONS,
     example=Example(answer=1, path=_PATH),
 )
 PUT_PARTITIONS = Endpoint(
@@ -127,7 +127,7 @@ PUT_PARTITIONS = Endpoint(
     new_names=("topic",),
     scopes=PRODUCE | CONSUME,
     body_model=topic_models.PutPartitions,
-    gives=topic_answers.PARTITIONS,
+    returns=topic_answers.PARTITIONS,
     example=Example(topic_models.PutPartitions(8), 8, _PATH),
 )
 MIGRATE = Endpoint(
@@ -135,7 +135,7 @@ MIGRATE = Endpoint(
     "/v1/topics/{topic}/migrate",
     scopes=ADMIN,
     body_model=topic_models.Migrate,
-    gives=topic_answers.MIGRATED,
+    returns=topic_answers.MIGRATED,
     example=Example(
         topic_models.Migrate("orders-8"),
         topic_answers.MigratedShown(

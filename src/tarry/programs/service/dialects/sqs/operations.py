@@ -141,16 +141,16 @@ class Entries(Params):
 class Call:
     """One call: the request, and what it says of its queue."""
 
-    def __init__(self, request: ServiceRequest, region: str, *, texts: bool) -> None:
+    def __init__(self, request: ServiceRequest, region: str, *, strings_only: bool) -> None:
         self.request = request
         self.region = region
-        self.texts = texts
+        self.strings_only = strings_only
         """All values are text, as in the query protocol."""
         self.queues = Queues(request)
 
     def parse(self, model: type[T], given: Any) -> T:
         try:
-            return msgspec.convert(given, model, strict=not self.texts)
+            return msgspec.convert(given, model, strict=not self.strings_only)
         except msgspec.ValidationError as fault:
             text = str(fault)
             if text.startswith("Object missing required field"):

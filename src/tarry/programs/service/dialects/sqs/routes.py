@@ -42,7 +42,7 @@ async def call(request: ServiceRequest) -> Response:
             action, given = query_protocol.parse(body)
         if given is None or (action not in OPERATIONS and action not in UNSUPPORTED):
             raise SqsError("InvalidAction", f"The action {action[:80]} is not valid for this endpoint.")
-        answer = await _perform(request, action, given, body, texts=not as_json)
+        answer = await _perform(request, action, given, body, strings_only=not as_json)
     except ClientGone:
         raise
     except Exception as raised:  # noqa: BLE001  # the client gets an error of AWS for any exception
@@ -53,7 +53,9 @@ async def call(request: ServiceRequest) -> Response:
     return _response(query_protocol.answer(action, answer, request_id), 200, request_id, as_json=False)
 
 
-async def _perform(request: ServiceRequest, action: str, given: dict[str, Any], body: bytes, *, texts: bool) -> Any:
+async def _perform(
+    request: ServiceRequest, action: str, given: dict[str, Any], body: bytes, *, strings_only: bool
+) -> Any:
     operation = OPERATIONS.get(action)
     account = request.path.get("account")
     if account is not None:
@@ -66,8 +68,8 @@ async def _perform(request: ServiceRequest, action: str, given: dict[str, Any], 
         request.namespace = _namespace(given) or request.namespace
         if request.namespace not in request.app.clients.namespaces:
             raise unknown_queue()
-    here = Call(request, region, texts=texts)
-    return await handler(here, here.parse(model, given))
+    operation_call = Call(request, region, strings_only=strings_only)
+    return await handler(operation_call, operation_call.parse(model, given))
 
 
 async def _authorize(request: ServiceRequest, scopes: frozenset[Scope], body: bytes) -> str:
@@ -130,6 +132,6 @@ def routes_of() -> RouteTable:
     table = RouteTable("sqs")
     for path in ("/", ROOT, f"{ROOT}/", ROOT + "/{account}/{queue}"):
         table.route(
-            "POST", path, scopes=NO_TOKEN, reads_body=True, query_model=QueryParts, gives=bytes, namespaced=False
+            "POST", path, scopes=NO_TOKEN, reads_body=True, query_model=QueryParts, returns=bytes, namespaced=False
         )(call)
     return table
