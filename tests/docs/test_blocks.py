@@ -33,6 +33,8 @@ WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not
 PATIENCE_S = 60
 PORTS = ["7117", "7118"]
 """Of the service that a page starts; the second one is beanstalkd's."""
+OTHER_PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:django"
+"""Installed here for tests of other things, not by a reader; a page's pytest takes seconds to import them."""
 HAS_JDK = shutil.which("javac") is not None
 
 
@@ -55,6 +57,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("PYTEST_ADDOPTS", OTHER_PLUGINS)
     with join_server(tmp_path / "server", linger_s=0):
         yield
         stop_processes(tmp_path)
