@@ -188,6 +188,9 @@ async def _unchanged(message: Any) -> Any:
 
 async def send(connection: Any, commands: Sequence[Args]) -> None:
     """Sends commands. Raises a ``Fault``, or one of ``CONNECTION_ERRORS``."""
+    writer = connection._writer
+    if writer is not None and writer.is_closing():  # asyncio of Python 3.12 to 3.13.5 would raise a TypeError
+        raise ConnectionLost("the connection was closed before the request was sent")
     try:
         await connection.send_packed_command(list(map(pack, commands)), check_health=False)
     except CLOSED as error:
