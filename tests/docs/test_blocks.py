@@ -79,6 +79,8 @@ def stop_processes(folder: Path) -> None:
     ids=name,
 )
 def test_all_blocks_run(page: Path, page_module: ModuleType) -> None:
+    if shutil.which("curl") is None and any("curl " in b.text for b in blocks(page) if b.language in ("sh", "console")):
+        pytest.skip("needs curl (apt install curl)")
     free = servers.free_ports(len(PORTS))
     for written in blocks(page):
         text = written.text
