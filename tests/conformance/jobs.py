@@ -132,10 +132,10 @@ async def clients(world: Environment) -> None:
     assert (job.topic, job.body) == ("a", "tea")
     await client.topic("a").finish(job)
     await client.topic("old").add_many([tarry.NewJob(number, id=f"{number}") for number in range(20)], delay="1h")
-    goal = world.another().topic("new", partitions=3)
-    assert (await client.migrate("old", goal, dry_run=True)).moved == 20
-    assert (await client.migrate("old", goal)).moved == 20
-    assert ((await goal.stats()).delayed, (await client.topic("old").stats()).delayed) == (20, 0)
+    target = world.another().topic("new", partitions=3)
+    assert (await client.migrate("old", target, dry_run=True)).moved == 20
+    assert (await client.migrate("old", target)).moved == 20
+    assert ((await target.stats()).delayed, (await client.topic("old").stats()).delayed) == (20, 0)
     assert await client.schedules.list() == []
     await client.keep_moving(world.name)
     queue = client.delayed_queue(world.name, codec="string")

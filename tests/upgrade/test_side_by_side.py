@@ -195,8 +195,8 @@ def test_only_the_newer_version_refuses_to_redirect_a_begun_migration(
     for name in ("orders", "orders-2", "orders-3"):
         newer(f"client.topic({name!r}).add(1, id={name!r}, delay='1h')")
     newer("from tarry.verbs.jobs import migration; plain = client.topic('orders').verbs._single")
-    newer("goal = migration.Goal(b'elsewhere', b'shop/orders-9')")
-    newer("client.engine.run(migration.depart(plain.keys, goal.departure_name(b'word'), migration.NOT_LATE))")
+    newer("destination = migration.Destination(b'elsewhere', b'shop/orders-9')")
+    newer("client.engine.run(migration.depart(plain.keys, destination.departure_name(b'word'), migration.NOT_LATE))")
     assert newer.refused("client.migrate('orders', client.topic('orders-2'))") == "BadInput"
     assert both((older, newer), "client.topic('orders').check().ok") is True
     assert older("client.migrate('orders', client.topic('orders-3')).moved") == 1

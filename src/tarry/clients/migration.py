@@ -14,12 +14,12 @@ from tarry.verbs.delayed import migration, transfer
 from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.jobs.migration import (
     NOT_LATE,
-    Goal,
+    Destination,
     LateDeparture,
     Migrated,
     Row,
     arrive_each,
-    goal_of,
+    destination_of,
     migrate,
     refuse_same_topic,
 )
@@ -52,18 +52,18 @@ def move_to_topic(
     Raises ``BadInput`` if elements are being moved to another topic; with ``redirect`` they go to this one."""
     names.refuse_dots(topic.context.name, "topic")
     parts = yield from topic.partitions()
-    goal: Goal = yield from at_one_server(goal_of(parts))
+    destination: Destination = yield from at_one_server(destination_of(parts))
     moved = aside = 0
     late = NOT_LATE
     while limit is None or moved + aside < limit:
         departure, now, claimed = yield from ask(
-            migration.claim(context, goal.departure_name(topic.context.ids.new()), late)
+            migration.claim(context, destination.departure_name(topic.context.ids.new()), late)
         )
         if not claimed:
             break
         if not redirect:
-            goal.refuse("move_to_topic", departure)
-        elif goal.departure_name(b"") not in departure:
+            destination.refuse("move_to_topic", departure)
+        elif destination.departure_name(b"") not in departure:
             late = LateDeparture(departure)
             continue
         fit, unfit = _decode_claimed(claimed, topic, now)

@@ -2,8 +2,8 @@ local ready, order, timeouts, channel, poison, movers, format, leaving, departed
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until they have arrived
--- at their goal. Elements left there come first. They are a departure, as those of a topic are, which keeps its name however
--- often they are claimed; `nonce` is for a new one. A departure that was `overtaken` at its goal, by number `above`, gets
+-- at their destination. Elements left there come first. They are a departure, as those of a topic are, which keeps its name however
+-- often they are claimed; `nonce` is for a new one. A departure that was `overtaken` at its destination, by number `above`, gets
 -- another number.
 -- Answers the departure and now, then for each: element, due ms.
 -- include clock element remove_element departure

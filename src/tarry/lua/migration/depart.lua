@@ -3,7 +3,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs out of their place, those due first, then dead ones, and keeps their places in `leaving` until the
 -- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. `nonce` is unique. A departure
--- that was `overtaken` at its goal, by number `above` (this server has lost what it had done, and its clock is behind), gets
+-- that was `overtaken` at its destination, by number `above` (this server has lost what it had done, and its clock is behind), gets
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.

@@ -4,7 +4,7 @@
 
 If the move is interrupted anywhere, an element is in the queue, in ``leaving``, or removed, and no mover moves it while it is
 in
-``leaving``. Elements that leave together are a departure (tarry.verbs.jobs.migration): when they are claimed again, the goal
+``leaving``. Elements that leave together are a departure (tarry.verbs.jobs.migration): when they are claimed again, the destination
 recognizes it, whatever has become of the jobs there.
 """
 

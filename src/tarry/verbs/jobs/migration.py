@@ -69,7 +69,7 @@ class Migrated:
     """Options that ``configure`` had set in the source and not in the target; they are set there too."""
 
 
-class Goal(NamedTuple):
+class Destination(NamedTuple):
     """The topic that a departure goes to."""
 
     identity: bytes
@@ -91,16 +91,16 @@ class Goal(NamedTuple):
             )
 
 
-def goal_of(
+def destination_of(
     target: Sequence[PartitionVerbs[Any]], *, dry_run: bool = False
-) -> Generator[tuple[int, Request], Any, Goal]:
-    """The goal for a target topic, which gets an identity if it has none."""
+) -> Generator[tuple[int, Request], Any, Destination]:
+    """The destination for a target topic, which gets an identity if it has none."""
     first = target[0]
     name = first.keys.due.removeprefix(b"tarry:{").partition(b"}")[0].partition(b"{")[0]
     if not dry_run:
         yield THERE, Command((b"HSETNX", first.keys.meta, b"identity", first.context.ids.new()), int)
     identity: bytes | None = yield THERE, Command((b"HGET", first.keys.meta, b"identity"), lambda reply: reply)
-    return Goal(identity or b"-", name)
+    return Destination(identity or b"-", name)
 
 
 def depart(keys: TopicKeys, nonce: bytes, late: LateDeparture = NOT_LATE) -> ScriptCall[tuple[bytes, list[Row]]]:
@@ -138,21 +138,24 @@ def migrate(
     """Moves the options, the schedules, and all delayed, ready and dead jobs of each partition; at most ``limit`` jobs, rounded
     up to a step. A job that the target refuses ends the move after its step, for it would leave again. Raises ``BadInput`` if
     jobs are on their way to another topic, unless ``redirect``."""
-    goal = yield from goal_of(target, dry_run=dry_run)
+    destination = yield from destination_of(target, dry_run=dry_run)
     if not redirect:
-        yield from _refuse_others(source, goal)
+        yield from _refuse_others(source, destination)
     options = yield from _copy_settings(source, target, dry_run=dry_run)
-    schedules, stay = yield from _move_schedules(source, target, goal, dry_run=dry_run, redirect=redirect)
+    schedules, stay = yield from _move_schedules(source, target, destination, dry_run=dry_run, redirect=redirect)
     moved = refused = 0
     for partition in source:
         late = NOT_LATE
         while not dry_run and not refused and (limit is None or moved < limit):
-            departure, rows = yield HERE, depart(partition.keys, goal.departure_name(partition.context.ids.new()), late)
+            departure, rows = yield (
+                HERE,
+                depart(partition.keys, destination.departure_name(partition.context.ids.new()), late),
+            )
             if not rows:
                 break
             if not redirect:
-                goal.refuse("migrate", departure)
-            elif goal.departure_name(b"") not in departure:
+                destination.refuse("migrate", departure)
+            elif destination.departure_name(b"") not in departure:
                 late = LateDeparture(departure)
                 continue
             arrived = yield from arrive_each(target, departure, rows)
@@ -174,7 +177,9 @@ def migrate(
     return Migrated(moved, refused, reserved, schedules, stay, options)
 
 
-def _refuse_others(source: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generator[tuple[int, Request], Any, None]:
+def _refuse_others(
+    source: Sequence[PartitionVerbs[Any]], destination: Destination
+) -> Generator[tuple[int, Request], Any, None]:
     """Raises ``BadInput`` for departures to another topic, before anything is changed."""
     for partition in source:
         departure: bytes | None = yield (
@@ -183,7 +188,7 @@ def _refuse_others(source: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generat
         )
         schedules: list[bytes] = yield HERE, schedule_migration.on_the_way(partition.keys)
         for departing in (departure or b"", *schedules):
-            goal.refuse("migrate", departing)
+            destination.refuse("migrate", departing)
 
 
 def arrive_each(
@@ -220,7 +225,7 @@ def _copy_settings(
 def _move_schedules(
     source: Sequence[PartitionVerbs[Any]],
     target: Sequence[PartitionVerbs[Any]],
-    goal: Goal,
+    destination: Destination,
     *,
     dry_run: bool,
     redirect: bool,
@@ -236,11 +241,13 @@ def _move_schedules(
         while more:
             cursor, more, damaged, rows = yield (
                 HERE,
-                schedule_migration.depart(partition.keys, cursor, goal.departure_name(partition.context.ids.new())),
+                schedule_migration.depart(
+                    partition.keys, cursor, destination.departure_name(partition.context.ids.new())
+                ),
             )
             if not redirect:
                 for _, kept in rows:
-                    goal.refuse("migrate", kept.partition(b"\n")[0])
+                    destination.refuse("migrate", kept.partition(b"\n")[0])
             arrived = dict.fromkeys((row[0] for row in rows), False)
             for index, other in enumerate(target):
                 positions = [row for row in rows if partition_of_name(row[0], len(target)) == index]
