@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tarry.errors import JobExists as JobExists
     from tarry.errors import LockLost as LockLost
     from tarry.errors import MissingExtra as MissingExtra
+    from tarry.errors import NoResult as NoResult
     from tarry.errors import NotAcquired as NotAcquired
     from tarry.errors import NotAllowed as NotAllowed
     from tarry.errors import ServerUnfit as ServerUnfit
@@ -131,7 +132,7 @@ _NAMES_BY_MODULE = {
     "clients.schedule_verbs": "Schedule",
     "clients.blocking.schedules": "Schedules",
     "clients.blocking.topic": "Topic",
-    "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
+    "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
     "Unavailable Unconfirmed UnknownTopic",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",

@@ -9,6 +9,7 @@ details and the CLI's JSON carry:
     ├── UnknownTopic                    a program shows or empties a topic in which nothing ever was
     ├── StaleReceipt                    the reservation is no longer yours
     ├── BodyError                       a body does not decode as the topic's type
+    ├── NoResult                        a job has no result to return: it is not finished, dead, unknown, or the result was not kept
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
     │   └── Unconfirmed                 the job was added, but ``durability`` was not reached in time
     ├── ServerUnfit                     the server cannot be used as it is
@@ -86,6 +87,21 @@ class BodyError(TarryError):
     """The body does not decode as the topic's type. Release the job for a consumer that can decode it, bury it, or read ``job.raw``."""
 
     code = "body_error"
+
+
+class NoResult(TarryError):
+    """There is no result to return. ``reason`` says why."""
+
+    code = "no_result"
+
+    def __init__(self, message: str = "", *, id: str = "", reason: str = "", state: str | None = None) -> None:
+        super().__init__(message or self.__doc__)
+        self.id = id
+        #: ``"unfinished"`` (not finished within the wait), ``"dead"``, ``"unknown"`` (never added, deleted, or finished and not
+        #: kept) or ``"not kept"`` (finished, but its result is too large, or cannot be encoded or decoded)
+        self.reason = reason
+        #: the state of the job
+        self.state = state
 
 
 class Unavailable(TarryError, ConnectionError):

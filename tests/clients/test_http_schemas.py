@@ -30,7 +30,22 @@ LATE = Lateness.of({20: 3, 44: 5, 60: 1})
 VALUES: list[tuple[Schema[Any], Any, Any]] = [
     (
         topic_answers.STATS,
-        Stats("orders", AT, 1, 2, 3, 4, AT, None, None, Limited("rate", AT), **NUMBERS, lateness=LATE, retrying=1),
+        Stats(
+            "orders",
+            AT,
+            1,
+            2,
+            3,
+            4,
+            AT,
+            None,
+            None,
+            Limited("rate", AT),
+            **NUMBERS,
+            lateness=LATE,
+            retrying=1,
+            finished_kept=2,
+        ),
         {
             "topic": "orders",
             "now": TEXT,
@@ -51,6 +66,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
                 "buckets": {"20": 3, "44": 5, "60": 1},
             },
             "retrying": 1,
+            "finished_kept": 2,
         },
     ),
     (
@@ -69,6 +85,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "burst": 5,
             "concurrency": None,
             "max_lateness_ms": 1000.5,
+            "keep_finished_ms": None,
         },
     ),
     (

@@ -46,6 +46,12 @@ async def delayed(topic: Any, clock: Clock) -> None:
     await topic.add(0, id="x", delay="4m")
 
 
+async def kept(topic: Any, clock: Clock) -> None:
+    await topic.configure(keep_finished="1d")
+    await topic.add(0, id="x")
+    await topic.finish(await topic.pop(), result={"sum": 3})
+
+
 async def failed(topic: Any, clock: Clock) -> None:
     await topic.add(0, id="x")
     await topic.release(await topic.pop(), "10m", reason="ValueError: no card")
@@ -164,6 +170,12 @@ async def dead(topic: Any, clock: Clock) -> None:
             "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is deleted or kicked",
             None,
             ["added", "attempt 1 failed after 0s, by ", "handed out once, last to ", "set aside: attempts exhausted"],
+        ),
+        (
+            kept,
+            "with 1 attempt. It is history: in 1 d it is forgotten.",
+            None,
+            ["added", "handed out once", "finished"],
         ),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",

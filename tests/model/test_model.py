@@ -46,7 +46,7 @@ SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
 CALLS = st.sampled_from(["once", "twice", "only again"])
 HOLDERS = st.sampled_from(["web-1", "web-2"])
-STATES = st.sampled_from(["delayed", "ready", "reserved", "dead", "retrying"])
+STATES = st.sampled_from(["delayed", "ready", "reserved", "dead", "retrying", "finished"])
 _names = count()
 
 
@@ -223,9 +223,19 @@ class Game(RuleBasedStateMachine):
             for id in self.believed.jobs
             if state in (None, self.believed.state(id)) or (state == "retrying" and id in retrying)
         ]
-        assert self.topic.purge(state) == len(gone)
+        expected = len(self.believed.kept()) if state == "finished" else len(gone)
+        assert self.topic.purge(state) == expected
         for id in gone:
             del self.believed.jobs[id]
+        if state in (None, "finished"):
+            self.believed.history.clear()
+
+    @rule(keep=st.none() | st.sampled_from([SECOND, 60 * SECOND, 3600 * SECOND]), really=st.booleans())
+    def keep_finished(self, keep: int | None, really: bool) -> None:
+        if not really:
+            return
+        self.topic.configure(keep_finished=us(keep) if keep else None)
+        self.believed.keep_finished = keep
 
     @rule(span=st.none() | DELAYS.filter(bool), really=st.sampled_from([False, False, True]))
     def pause(self, span: int | None, really: bool) -> None:
@@ -279,6 +289,12 @@ class Game(RuleBasedStateMachine):
         retrying = sorted(self.believed.retrying())
         assert stats.retrying == len(retrying)
         assert sorted(job.id for job in self.topic.list("retrying", limit=1000)) == retrying
+        kept = self.believed.kept()
+        assert stats.finished_kept == len(kept)
+        assert [job.id for job in self.topic.list("finished", limit=1000)] == kept
+        for id, job in zip(kept, self.topic.get_many(kept), strict=True):
+            assert job is not None
+            assert job.state == (self.believed.state(id) or "finished")
         assert sorted(job.id for job in self.topic.list("delayed", limit=1000) if job.retrying) == retrying
 
 

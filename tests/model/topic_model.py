@@ -68,6 +68,14 @@ class Topic:
     cap: int = 10**9
     latest: int = 10**18
     added: int = 0
+    keep_finished: int | None = None
+    history: dict[str, int] = field(default_factory=dict)
+    """Of each finished job that is kept: when its keep ends."""
+
+    def kept(self) -> list[str]:
+        """The ids of the finished jobs that are kept, in order."""
+        found = [id for id, ends in self.history.items() if ends > self.now]
+        return sorted(found, key=lambda one: (self.history[one], one.encode()))
 
     def state(self, id: str) -> str | None:
         job = self.jobs.get(id)
@@ -142,6 +150,8 @@ class Topic:
             return None if fault == "replay" and verb == "finish" else "gone" if fault == "replay" else fault
         if verb == "finish":
             del self.jobs[id]
+            if self.keep_finished is not None:
+                self.history[id] = self.now + self.keep_finished
         elif verb == "touch" and fault:
             return "released"
         elif verb == "touch":

@@ -15,7 +15,10 @@ from tarry.values.keys import (
     DELETING_PARTS,
     DEPARTING_PARTS,
     FINISHING_PARTS,
+    GETTING_PARTS,
+    LISTING_PARTS,
     POPPING_PARTS,
+    PURGING_PARTS,
     RETRYING_PARTS,
     TOPIC_PARTS,
 )
@@ -38,7 +41,7 @@ def test_every_script_has_a_verb() -> None:
         ("topic/touch", ("replay", "more"), ("id", "receipt"), "arguments"),
         ("topic/touch", ("replay",), ("receipt", "id"), "items"),
         ("topic/touch", ("replay",), (), "items"),
-        ("topic/get", (), (), "items"),
+        ("topic/get", ("history",), (), "items"),
         ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
     ],
 )
@@ -50,7 +53,7 @@ def test_a_verb_with_other_arguments_than_its_script_fails_at_import(
             name,
             args=args,
             item=item,
-            keys={"topic/get": DEPARTING_PARTS, "topic/list": RETRYING_PARTS}.get(name, TOPIC_PARTS),
+            keys={"topic/get": GETTING_PARTS, "topic/list": LISTING_PARTS}.get(name, TOPIC_PARTS),
         )
 
 
@@ -70,12 +73,15 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
         DEPARTING_PARTS,
         FINISHING_PARTS,
         DELETING_PARTS,
+        GETTING_PARTS,
+        LISTING_PARTS,
+        PURGING_PARTS,
         CANCELLING_PARTS,
     )
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
-        known = {*declared.split(", "), "SETS[place]", "parts[part]", "set", "list"}
+        known = {*declared.split(", "), "SETS[place]", "parts[part]", "set", "list", "records"}
         assert key in known, f"{command} {key}"
 
 

@@ -10,6 +10,7 @@ import pytest
 from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
+from tarry.verbs.jobs.results import encode_result
 
 
 @pytest.fixture
@@ -141,3 +142,20 @@ def test_a_due_schedule_does_not_block_others(own_server: Callable[..., ServerPr
         assert [job.body for job in topic.pop_many(5)] == ["scheduled", "later"]
         with pytest.raises(Unavailable, match="memory is full"):
             client.schedules.put(topic, "more", every=60)
+
+
+def test_a_finished_job_is_kept_without_its_result(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server()
+    with TestClient(running.url, Clock()) as client:
+        topic = client.topic("t")
+        topic.configure(keep_finished="1d")
+        topic.add_many([NewJob("tea", id=f"{n}") for n in range(3)])
+        jobs = topic.pop_many(3)
+        topic.finish(jobs[0], result="room")
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        topic.verbs.holder = b"w"
+        client.engine.run(topic.verbs.finish(jobs[1:], [encode_result("x" * 1000)] * 2))
+        assert topic.stats().finished == 3
+        assert topic.check().ok
+        assert topic.get("0").result == "room"
+        assert [topic.get(id).result_not_kept for id in "12"] == ["the server's memory was full"] * 2

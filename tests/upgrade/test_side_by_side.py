@@ -363,3 +363,25 @@ def test_retrying_jobs_are_counted_right_again_once_their_moment_has_passed(
     older("topic.finish(topic.pop())")
     assert newer("topic.stats().retrying") == 0
     assert both(pair, "topic.check().ok") is True
+
+
+def test_an_older_version_finishes_jobs_of_a_topic_that_keeps_them(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
+    """Its jobs are not kept, and nothing is wrong; those of the newer version stay as they are."""
+    pair = older, newer = version_processes["older"], version_processes["newer"]
+    both(pair, f"begin({namespace!r})")
+    newer("topic.configure(keep_finished='1h').keep_finished is not None")
+    older("topic.configure(ttr=60) and 1")
+    older("topic.add_many(['a', 'b'])")
+    newer("topic.finish(topic.pop(), result=7)")
+    older("topic.finish(topic.pop())")
+    assert newer("[job.result for job in topic.list('finished')]") == [7]
+    kept = newer("topic.list('finished').jobs[0].id")
+    assert older(f"topic.get({kept!r}) is None")
+    assert both(pair, "topic.stats().finished") == 2
+    older(f"topic.add('again', id={kept!r})")
+    assert newer(f"topic.get({kept!r}).state") == "ready"
+    older("topic.finish(topic.pop())")
+    assert newer(f"topic.get({kept!r}).result") == 7
+    assert both(pair, "topic.check().ok") is True

@@ -10,6 +10,8 @@
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
+    tarry:{NAMESPACE/TOPIC}:finished   sorted set   id → when its keep ends, server µs      finished jobs that are kept
+    tarry:{NAMESPACE/TOPIC}:results    hash         id → result, run, head + body           of the same jobs
     tarry:{NAMESPACE/TOPIC}:cancelled  sorted set   id and receipt of a cancelled run → when it is forgotten   until a minute after its reservation
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
@@ -32,7 +34,8 @@ The braces are the hash tag: all keys of a topic are in one slot of a Cluster. P
 slots, so that the masters get equal numbers of partitions. The topic's ``meta`` and ``jobs`` are then strings: the number of
 partitions, and that they are spread in this way, ``8 spread``.
 On a Cluster, a process that waits in more than 16 slots subscribes to a sharded channel in each further one, named like its
-first ``wake``. Nobody publishes there: the server ends the subscription when the slot moves.
+first ``wake``. Nobody publishes there: the server ends the subscription when the slot moves. The channel with the name of ``finished``
+carries the ids of finished jobs that are kept.
 
 A queue that is shared with Java applications has Redisson's keys (tarry.verbs.redisson.names), and some of tarry's:
 
@@ -93,8 +96,12 @@ TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake
 RETRYING_PARTS = (*TOPIC_PARTS, "retrying", "attempts")
 POPPING_PARTS = (*RETRYING_PARTS, "minutes")
 DEPARTING_PARTS = (*RETRYING_PARTS, "leaving")
-FINISHING_PARTS = (*RETRYING_PARTS, "stale")
+HISTORY_PARTS = ("finished", "results")
+FINISHING_PARTS = (*RETRYING_PARTS, "stale", *HISTORY_PARTS)
+GETTING_PARTS = (*DEPARTING_PARTS, *HISTORY_PARTS)
+LISTING_PARTS = (*RETRYING_PARTS, *HISTORY_PARTS)
 DELETING_PARTS = (*DEPARTING_PARTS, "stale")
+PURGING_PARTS = (*DELETING_PARTS, *HISTORY_PARTS)
 CANCELLING_PARTS = (*DELETING_PARTS, "cancelled")
 ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
@@ -260,8 +267,35 @@ def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
 
 @lru_cache(4096)
 def finishing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of FINISHING_PARTS: those of RETRYING_PARTS, and that of the stale receipts seen."""
-    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"stale")
+    """The keys of FINISHING_PARTS: those of RETRYING_PARTS, that of the stale receipts seen, and those of HISTORY_PARTS."""
+    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"stale", *history_keys(keys))
+
+
+def history_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of HISTORY_PARTS: those of finished jobs that are kept."""
+    stem = keys.due.removesuffix(b"due")
+    return (stem + b"finished", stem + b"results")
+
+
+def finished_channel(keys: TopicKeys) -> bytes:
+    """The channel that carries the ids of finished jobs that are kept."""
+    return history_keys(keys)[0]
+
+
+@lru_cache(4096)
+def getting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of GETTING_PARTS: those of DEPARTING_PARTS and HISTORY_PARTS."""
+    return (*with_departing(keys), *history_keys(keys))
+
+
+def listing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of LISTING_PARTS: those of RETRYING_PARTS and HISTORY_PARTS."""
+    return (*retrying_keys(keys), *history_keys(keys))
+
+
+def purging_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of PURGING_PARTS: those of DELETING_PARTS and HISTORY_PARTS."""
+    return (*deleting_keys(keys), *history_keys(keys))
 
 
 @lru_cache(4096)

@@ -11,6 +11,7 @@ from tarry.core.requests import Operation
 from tarry.core.watch import PoppedAt
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
+from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.pop import RawJob
 
 T = TypeVar("T")
@@ -69,5 +70,6 @@ class HandleEngine(Protocol):
     async def take(
         self, topics: Sequence[Any], n: int, wait: Duration | None, ttr: Duration | None
     ) -> Sequence[Popped]: ...
+    async def wait_until_ended(self, topic: Any, id: str, seconds: float) -> JobInfo[Any] | None: ...
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
@@ -50,9 +50,9 @@ class AsyncJob(BaseJob[T]):
                     raise
         return False
 
-    async def finish(self) -> None:
+    async def finish(self, *, result: Any = None) -> None:
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
-        await self._topic.finish(self)
+        await self._topic.finish(self, result=result)
 
     async def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""

@@ -7,15 +7,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.awaited.job import AsyncJob
+from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import TopicHandleVerbs
 from tarry.core.watch import PoppedAt
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
-from tarry.verbs.jobs.models import Added, BaseJob, HasReceipt, JobInfo, Page, State, StateFilter
+from tarry.verbs.jobs.models import (
+    Added,
+    BaseJob,
+    HasReceipt,
+    JobInfo,
+    Page,
+    State,
+    StateFilter,
+    result_of,
+    unknown_result,
+)
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.pop import RawJob
+from tarry.verbs.jobs.results import encode_result
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
@@ -136,9 +148,14 @@ class AsyncTopic(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def finish(self, job: HasReceipt) -> None:
-        """Finishes the job: its work is done, and it is removed. Raises ``StaleReceipt`` when the reservation is over."""
-        await self._settle([job], self.verbs.finish([job]))
+    async def finish(self, job: HasReceipt, *, result: Any = None) -> None:
+        """Finishes the job: its work is done, and it is removed. Raises ``StaleReceipt`` when the reservation is over.
+
+        ``result`` is kept with the job if the topic has ``keep_finished``: JSON of up to 64 KB. A result that is larger or cannot be
+        encoded is not kept, and the job is finished all the same.
+        """
+        results = None if result is None else [encode_result(result)]
+        await self._settle([job], self.verbs.finish([job], results))
 
     async def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
@@ -225,12 +242,23 @@ class AsyncTopic(Generic[T]):
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, id: str) -> JobInfo[T] | None:
-        """Returns the job as it is now, or ``None`` if it is unknown."""
-        return (await self.engine.run_view(self.verbs.get([id])))[0]
+        """Returns the job as it is now, or ``None`` if it is unknown. A finished one is returned as long as it is kept, and no
+        other job has its id."""
+        return (await self.engine.run_view(self.verbs.get([id], True)))[0]
 
     async def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
         """Gets many."""
-        return await self.engine.run_view(self.verbs.get(ids))
+        return await self.engine.run_view(self.verbs.get(ids, True))
+
+    async def result(self, id: str, *, wait: Duration | None = 0) -> Any:
+        """Returns the result of a finished job; waits for it, ``None`` for ever. The topic needs ``keep_finished``.
+
+        Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
+        """
+        job = await self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
+        if job is None:
+            raise unknown_result(id, self.name)
+        return result_of(job)
 
     async def list(
         self,
@@ -243,7 +271,8 @@ class AsyncTopic(Generic[T]):
     ) -> Page[T]:
         """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
-        ``"retrying"``: those delayed jobs that have failed before. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        ``"retrying"``: those delayed jobs that have failed before. ``"finished"``: those that are kept, by the end of their keep;
+        they are listed only by this name. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
         return await self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
 
@@ -284,12 +313,13 @@ class AsyncTopic(Generic[T]):
         burst: int | None = UNCHANGED,
         concurrency: int | None = UNCHANGED,
         max_lateness: Duration | None = UNCHANGED,
+        keep_finished: Duration | None = UNCHANGED,
     ) -> Defaults:
         """Sets options of the topic, for all clients and at once, and returns all of them.
 
         For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
         ``max_lateness`` (a job that would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None``
-        for ever. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
+        for ever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
@@ -301,6 +331,7 @@ class AsyncTopic(Generic[T]):
             burst=burst,
             concurrency=concurrency,
             max_lateness=max_lateness,
+            keep_finished=keep_finished,
         )
         return await self.engine.run(self.verbs.configure(given))
 

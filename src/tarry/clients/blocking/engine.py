@@ -19,6 +19,7 @@ from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
 from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
@@ -200,6 +201,15 @@ class Engine:
         from tarry.clients.blocking.race import race
 
         return race(self.runner, entries, max_jobs, seconds)
+
+    def wait_until_ended(self, topic: TopicVerbs[Any], id: str, seconds: float) -> JobInfo[Any] | None:
+        """Waits until a job is finished or dead; returns it as it is then, or at the end of the time."""
+        job: JobInfo[Any] | None = (self.run(topic.get([id], True)))[0]
+        if job is None or job.state in ENDED or not seconds:
+            return job
+        from tarry.clients.blocking.finished_jobs import wait_until_ended
+
+        return wait_until_ended(self, topic, id, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
         from tarry.clients.blocking.wait_connections import WaitConnections

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
@@ -46,9 +46,9 @@ class Job(BaseJob[T]):
                     raise
         return False
 
-    def finish(self) -> None:
+    def finish(self, *, result: Any = None) -> None:
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
-        self._topic.finish(self)
+        self._topic.finish(self, result=result)
 
     def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""

@@ -39,6 +39,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
+from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.locks.lock_table import LockTable
 
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ class HTTPEngine:
             seconds -= wait
             if seconds <= 0:
                 return None
+
+    def wait_until_ended(self, topic: HTTPTopicVerbs[Any], id: str, seconds: float) -> JobInfo[Any] | None:
+        """Waits until a job is finished or dead; returns it as it is then, or at the end of the time."""
+        until = now() + seconds
+        while True:
+            wait = min(max(until - now(), 0), LONGEST_WAIT_S)
+            job: JobInfo[Any] | None = self.perform(topic.wait_until_ended(id, wait))
+            if job is None or job.state in ENDED or now() >= until:
+                return job
 
     def _ask_before(self, request: HTTPRequest[Any]) -> None:
         """Performs a request's ``first``, once."""

@@ -1,12 +1,14 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale, finished, results = unpack(KEYS)
 local clock, replay = unpack(ARGV)
--- each: id, receipt = unpack(ARGV, i, i + 1)
+-- each: id, receipt, result = unpack(ARGV, i, i + 2)
 --
--- Removes jobs whose work is done. Answers 1 for each, or why the receipt does not hold.
--- include clock job receipt stale
+-- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored.
+-- Answers 1 for each, or why the receipt does not hold.
+-- include clock job receipt stale history
 
-local FIRST, STRIDE = 3, 2
+local FIRST, STRIDE = 3, 3
 local ids, answers, gone, seen, late = {}, {}, {}, {}, 0
+local places, with_result = {}, false
 for i = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
 local overtaken = {}
 local known = redis.call('HMGET', runs, unpack(ids))
@@ -23,14 +25,28 @@ for i, id in ipairs(ids) do
     redis.call('ZREM', dead, id)
   end
   if not fault or fault == 'replay' and known[i] then
-    gone[#gone + 1] = id
+    gone[#gone + 1], places[#gone + 1] = id, i
+    with_result = with_result or ARGV[FIRST + STRIDE * i - 1] ~= ''
     if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- it was handed out before
   end
   if fault and fault ~= 'replay' then late = late + 1 end
   answers[i] = (fault == 'replay' or not fault) and 1 or fault
 end
+local set = #gone > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
+local kept, all_kept = {}, true
+if set[2] or with_result then
+  for k, id in ipairs(gone) do
+    local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
+    local run = known[places[k]]
+    if span > 0 then
+      kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
+    end
+  end
+  all_kept = #kept == 0 or keep_job(kept[1], false)
+end
 if #gone > 0 then
   redis.call('ZREM', reserved, unpack(gone))
+  for i = all_kept and 2 or 1, #kept do keep_job(kept[i], not all_kept) end
   for _, job in ipairs(overtaken) do
     note_stale(unpack(job))
     redis.call('HDEL', attempts, job[1])
@@ -39,9 +55,10 @@ if #gone > 0 then
   redis.call('HDEL', runs, unpack(gone))
   redis.call('HDEL', jobs, unpack(gone))
 end
+if #kept > 0 then index_history(kept) end
 count('finished', #gone)
 count('stale', late)
-if #gone > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+if set[1] then
 -- include limits handout_limits watch capacity
   if note_capacity(#gone) then update_watch('', false, handout_limits()) end
 end

@@ -1,15 +1,18 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results = unpack(KEYS)
 local clock, place, side, from, to, past, limit = unpack(ARGV)
 --
--- One page of one place (due, reserved, dead, retrying), in order, from a moment up to a moment, after the id `past` among those of the
+-- One page of one place (due, reserved, dead, retrying, finished), in order, from a moment up to a moment, after the id `past` among those of the
 -- first moment. At most 1 MB of bodies, at least one job. Each page costs the same, even if many jobs share a moment: it is
 -- found by rank.
 -- An entry of `retrying` that differs from `due` was left by an older version: it is answered without a state.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
--- failed attempts.
+-- failed attempts; of a finished job its record in `results`.
 -- include clock refuse_partitioned job window
 
 local ENOUGH = 1000000
+SETS.finished = finished
+local is_history = place == 'finished'
+local records = is_history and results or jobs
 local set, low, high = SETS[place], window(side, from, to)
 limit = tonumber(limit)
 
@@ -42,11 +45,12 @@ for i = 1, #found, 2 do
     break
   end
   local id = found[i]
-  local value = redis.call('HGET', jobs, id) or ''
+  local value = redis.call('HGET', records, id) or ''
   bytes = bytes + #value
   local current = place ~= 'retrying' or redis.call('ZSCORE', due, id) == found[i + 1]
-  local run = redis.call('HGET', runs, id)
+  local run = not is_history and redis.call('HGET', runs, id)
   local failed = run and redis.call('HGET', attempts, id)
-  answers[#answers + 1] = {id, current and (place_of(id)), tonumber(found[i + 1]), value, run, failed}
+  local state = is_history and place or current and (place_of(id))
+  answers[#answers + 1] = {id, state, tonumber(found[i + 1]), value, run, failed}
 end
 return answers

@@ -1,7 +1,7 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale, finished, results = unpack(KEYS)
 local clock, place, side, limit = unpack(ARGV)
 --
--- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). The last receipt stays, so that receipts
+-- Deletes up to `limit` jobs of one place, or the whole topic and its history at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
 -- include clock refuse_partitioned job window limits handout_limits watch capacity
@@ -22,7 +22,18 @@ end
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
-  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts)
+  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts, finished, results)
+elseif place == 'finished' then
+  local present, kept = text(now), 0
+  for _, range in ipairs({{'-inf', present}, {'(' .. present, '+inf'}}) do  -- those whose keep is over are not counted
+    local ids = redis.call('ZRANGE', finished, range[1], range[2], 'BYSCORE', 'LIMIT', 0, limit)
+    if #ids > 0 then
+      redis.call('ZREM', finished, unpack(ids))
+      redis.call('HDEL', results, unpack(ids))
+    end
+    kept = #ids
+  end
+  return kept
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)

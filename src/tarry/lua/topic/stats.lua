@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- The numbers of a topic. A reservation whose TTR is over counts as ready. Changes nothing.
 -- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
--- when, meta, retrying.
+-- when, meta, retrying, finished jobs that are kept.
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -42,4 +42,5 @@ return {
   wait,
   redis.call('HGETALL', meta),
   redis.call('ZCOUNT', retrying, '(' .. present, '+inf'),
+  redis.call('ZCOUNT', finished, '(' .. present, '+inf'),
 }

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo, State, StateFilter
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
-STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying")
+STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying", "finished")
 StateName = Annotated[
     str | None,
     typer.Option(
         "--state",
-        help="Only jobs in this state: delayed, ready, reserved, dead; or retrying: delayed, and failed before.",
+        help="Only jobs in this state: delayed, ready, reserved, dead; retrying: delayed, and failed before; or finished: kept as history.",
         show_default=False,
         autocompletion=STATES,
     ),
@@ -59,7 +59,7 @@ def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
         found = now.delayed + now.ready + now.reserved + now.dead
     else:
         topic.list(cast("StateFilter", state), limit=1)  # raises for an unknown state
-        found = getattr(now, state)
+        found = now.finished_kept if state == "finished" else getattr(now, state)
     return min(found, limit or found)
 
 

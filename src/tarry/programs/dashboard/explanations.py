@@ -59,7 +59,8 @@ class JobFacts:
 
 def explain(facts: JobFacts) -> list[str]:
     """The sentences for a job."""
-    return list({"delayed": _delayed, "ready": _ready, "reserved": _reserved, "dead": _dead}[facts.job.state](facts))
+    by_state = {"delayed": _delayed, "ready": _ready, "reserved": _reserved, "dead": _dead, "finished": _finished}
+    return list(by_state[facts.job.state](facts))
 
 
 def slots_of(workers: Sequence[WorkerInfo], topic: str) -> tuple[int, int, int]:
@@ -153,6 +154,15 @@ def _dead(facts: JobFacts) -> Iterator[str]:
     yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
     if facts.defaults.keep is not None and job.died is not None:
         yield f"After {filters.span(job.died + facts.defaults.keep - facts.now)} it is deleted."
+
+
+def _finished(facts: JobFacts) -> Iterator[str]:
+    job = facts.job
+    assert job.kept_until is not None
+    yield f"It was finished by {job.holder or 'an unknown holder'} with {_times(job.attempts)}."
+    if job.result_not_kept is not None:
+        yield f"Its result was not kept: {job.result_not_kept}."
+    yield f"It is history: in {filters.span(job.kept_until - facts.now)} it is forgotten."
 
 
 def last_line(job: JobInfo[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarry.verbs.jobs.lifecycle import STATES, STEPS
-from tarry.verbs.jobs.models import State, StateFilter
+from tarry.verbs.jobs.models import JobState, State, StateFilter
 
 VERBS_OF_ACTIONS = {
     "run-now": "reschedule",
@@ -25,12 +25,14 @@ ACTIONS_BY_STATE: dict[State, tuple[str, ...]] = {
 
 
 def actions_for(state: StateFilter) -> tuple[str, ...]:
-    """The actions that are allowed on jobs in a state. Retrying jobs are delayed ones."""
+    """The actions that are allowed on jobs in a state. Retrying jobs are delayed ones; finished ones are history."""
+    if state == "finished":
+        return ()
     return ACTIONS_BY_STATE["delayed" if state == "retrying" else state]
 
 
-def is_allowed(state: State, action: str) -> bool:
-    return action in ACTIONS_BY_STATE[state]
+def is_allowed(state: JobState, action: str) -> bool:
+    return action in actions_for(state)
 
 
 def states_for(action: str) -> tuple[State, ...]:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 FORM_TIMEOUT_S = 30.0
 """A form must arrive within this time."""
 STATES: tuple[State, ...] = get_args(State)
-FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying")
+FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying", "finished")
 _FILTERS: dict[str, StateFilter] = {state: state for state in FILTERS}
 _RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 

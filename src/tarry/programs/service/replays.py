@@ -28,6 +28,7 @@ class ReplayEngine:
         self.shared_part = engine.shared_part
         self.take = engine.take
         self.take_payload = engine.take_payload
+        self.wait_until_ended = engine.wait_until_ended
 
     async def run(self, operation: Any) -> Any:
         if not isinstance(operation, (ScriptCall, Command)):

@@ -53,4 +53,14 @@ class FailedAttempt(Struct, frozen=True):
     error: str
 
 
+class FinishedRecord(NamedTuple):
+    """How a finished job ended, as it is kept. ``result`` is JSON, or empty; ``not_kept`` says why it is not there."""
+
+    finished: int
+    result: bytes = b""
+    not_kept: str = ""
+    left_out: int = 0
+    """How many bytes head and body had, if they are too large to be kept."""
+
+
 NO_RUN = JobRun(0, 0, 0, 0, "", "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from tarry.errors import BodyError, NoResult
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
@@ -19,7 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 State = Literal["delayed", "ready", "reserved", "dead"]
 """The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
-StateFilter = State | Literal["retrying"]
+JobState = State | Literal["finished"]
+"""A state of what ``get`` and ``list`` return; ``finished`` is history, kept by the topic or the task."""
+ENDED: tuple[JobState, ...] = ("finished", "dead")
+StateFilter = JobState | Literal["retrying"]
 """A state for ``list`` and ``purge``; ``retrying`` is the delayed jobs that have failed before."""
 
 
@@ -137,21 +142,23 @@ class BaseJob(StoredJob[T]):
 class JobInfo(StoredJob[T]):
     """A job as it is now, read without a reservation."""
 
-    __slots__ = ("_failed", "_run_record", "_since", "state")
+    __slots__ = ("_failed", "_history", "_run_record", "_since", "state")
 
     def __init__(
         self,
         topic: str,
         codec: BodyCodec[T],
         id: str,
-        state: State,
+        state: JobState,
         since: int,
         value: contents.Record,
         run: contents.JobRun,
         failed: bytes | tuple[FailedAttempt, ...],
+        history: contents.FinishedRecord | None = None,
     ) -> None:
         super().__init__(topic, codec, id, value)
-        self.state: State = state
+        self.state: JobState = state
+        self._history = history
         self._since = since
         self._run_record = run
         self._failed = failed
@@ -170,6 +177,41 @@ class JobInfo(StoredJob[T]):
     def died(self) -> datetime | None:
         """When a dead job was set aside."""
         return as_datetime(self._since) if self.state == "dead" else None
+
+    @property
+    def finished(self) -> datetime | None:
+        """When a finished job was finished."""
+        return as_datetime(self._history.finished) if self._history else None
+
+    @property
+    def kept_until(self) -> datetime | None:
+        """Until when a finished job is kept."""
+        return as_datetime(self._since) if self._history else None
+
+    @property
+    def result(self) -> Any:
+        """The result of a finished job, ``None`` if none was given. Raises ``NoResult`` if the job is not finished, or the result
+        was not kept."""
+        return result_of(self)
+
+    @property
+    def result_json(self) -> bytes:
+        """The result as it is stored: JSON, or nothing."""
+        return self._history.result if self._history else b""
+
+    @property
+    def result_not_kept(self) -> str | None:
+        """Why the result of a finished job was not kept: it was too large, or could not be encoded."""
+        return self._history.not_kept or None if self._history else None
+
+    @property
+    def encoded(self) -> tuple[bytes, int]:
+        """As it is stored. A finished job is kept without a body that is too large: then it raises ``BodyError``."""
+        if self._history and self._history.left_out:
+            raise BodyError(
+                f"body: it has {self._history.left_out} bytes; a finished job is kept without so large a body."
+            )
+        return super().encoded
 
     @property
     def retrying(self) -> bool:
@@ -233,6 +275,35 @@ class JobInfo(StoredJob[T]):
 
     def __repr__(self) -> str:
         return f"<JobInfo {self.id} of {self.topic}, {self.state}>"
+
+
+def result_of(job: JobInfo[Any], kind: Any = Any) -> Any:
+    """The result of a finished job, decoded as a type. Raises ``NoResult``."""
+    if job.state != "finished":
+        dead = job.state == "dead"
+        why = f"is dead: {job.reason}. Kick it, or delete it." if dead else f"is {job.state}, not finished."
+        raise NoResult(f"Job {job.id} {why}", id=job.id, reason="dead" if dead else "unfinished", state=job.state)
+    if job.result_not_kept is not None:
+        raise not_kept(job, job.result_not_kept)
+    if not job.result_json:
+        return None
+    try:
+        return msgspec.json.decode(job.result_json, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
+        raise not_kept(job, f"it does not decode: {fault}") from None
+
+
+def unknown_result(id: str, topic: str) -> NoResult:
+    why = (
+        f"is unknown in {topic}: it was never added, or was deleted, or finished jobs are not kept. Set keep_finished="
+    )
+    return NoResult(f"Job {id} {why}.", id=id, reason="unknown")
+
+
+def not_kept(job: JobInfo[Any], why: str) -> NoResult:
+    return NoResult(
+        f"Job {job.id} is finished, but its result is not there: {why}.", id=job.id, reason="not kept", state=job.state
+    )
 
 
 @dataclass(frozen=True, slots=True)

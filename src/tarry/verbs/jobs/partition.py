@@ -18,6 +18,8 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
 TOPIC_DEFAULT = options.TOPIC_DEFAULT
+MOST_RESULT_BYTES = 1_000_000
+"""Of one script."""
 
 
 class PartitionVerbs(Generic[T]):
@@ -40,8 +42,11 @@ class PartitionVerbs(Generic[T]):
     def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
         return pop.pop_now(self.keys, pop.checked_count(n), ttr=pop.ttr_of(ttr), holder=self.holder)
 
-    def finish(self, jobs: Sequence[HasReceipt]) -> Flow[None]:
-        return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])
+    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> Flow[None]:
+        """``results``: as ``encode_result`` returns them, one for each job."""
+        if results is None:
+            return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])
+        return settle_all([settle.finish(self.keys, *part) for part in _chunks_with_results(jobs, results)])
 
     def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
         return settle_all([settle.touch(self.keys, part, ttr) for part in _chunks(jobs)])
@@ -83,9 +88,9 @@ class PartitionVerbs(Generic[T]):
     def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
         return by_id.delete_exactly(self.keys, id, nonce)
 
-    def get(self, ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
+    def get(self, ids: Sequence[str], history: bool = False) -> ScriptCall[list[JobInfo[T] | None]]:
         require_several(ids, "ids")
-        return views.get_jobs(self.context, ids)
+        return views.get_jobs(self.context, ids, history=history)
 
     def list(
         self,
@@ -142,6 +147,22 @@ def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
     if 0 < len(whole) <= pop.MOST_JOBS:
         return [whole]
     return [whole[at : at + pop.MOST_JOBS] for at in range(0, len(whole), pop.MOST_JOBS)]
+
+
+def _chunks_with_results(
+    jobs: Sequence[HasReceipt], results: Sequence[bytes]
+) -> list[tuple[list[HasReceipt], list[bytes]]]:
+    """The same for jobs with results: at most a megabyte of them, at least one job."""
+    parts: list[tuple[list[HasReceipt], list[bytes]]] = []
+    size = 0
+    for job, result in zip(jobs, results, strict=True):
+        if not parts or len(parts[-1][0]) == pop.MOST_JOBS or size + len(result) > MOST_RESULT_BYTES:
+            parts.append(([], []))
+            size = 0
+        parts[-1][0].append(job)
+        parts[-1][1].append(result)
+        size += len(result)
+    return parts
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:

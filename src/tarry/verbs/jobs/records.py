@@ -1,8 +1,9 @@
-"""The stored format, version 1: the records in a topic's ``jobs``, ``runs`` and ``attempts``.
+"""The stored format, version 1: the records in a topic's ``jobs``, ``runs``, ``attempts`` and ``results``.
 
     jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ max lateness ┬ headers ┬ body ┐
     runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
     attempts   id → ┌ first failure d ┬ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
+    results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
 The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
 handed out.
@@ -20,7 +21,7 @@ import msgspec
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import LAST_MOMENT_US, as_datetime
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, JobContents, JobRun, Record
+from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
 
 FORMAT = 1
 LONGEST_TTR_MS = 2**32 - 1
@@ -36,6 +37,9 @@ HAS_MAX_LATENESS = 64
 _KNOWN_FLAGS = HAS_MAX_LATENESS | JSON | RAW
 _RUN = Struct("<IIddB")
 _STAMP, _ATTEMPT = Struct("<d"), Struct("<IddBB")
+_HISTORY = Struct("<BdBHHII")
+_JSON_RESULT, _NOT_KEPT = 1, 2
+"""Kinds of results; lua/lib/history.lua has the same."""
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
 _NO_HEADERS = "headers: they are damaged. Read the body without them, or delete the job."
@@ -161,6 +165,27 @@ def unpack_attempts(failed: bytes, first_failure: int) -> tuple[FailedAttempt, .
         texts = [part.decode("utf-8", "replace") for part in (failed[holder:error], failed[error:at])]
         found.append(FailedAttempt(number, as_datetime(_whole(began)), as_datetime(_whole(ended)), *texts))
     return tuple(found)
+
+
+def unpack_history(record: bytes) -> tuple[FinishedRecord, bytes, bytes, bytes] | None:
+    """Parses the record of a finished job: how it ended, its run, failed attempts, head and body; ``None`` if it is damaged, or
+    of a newer version."""
+    if len(record) < _HISTORY.size or record[0] != FORMAT:
+        return None
+    _, finished, kind, run_size, failed_size, result_size, size = _HISTORY.unpack_from(record)
+    failed = _HISTORY.size + run_size
+    result = failed + failed_size
+    job = result + result_size
+    if job > len(record):
+        return None
+    given, value = record[result:job], record[job:]
+    history = FinishedRecord(
+        _whole(finished),
+        given if kind == _JSON_RESULT else b"",
+        given.decode("utf-8", "replace") if kind == _NOT_KEPT else "",
+        size if len(value) < size else 0,
+    )
+    return history, record[_HISTORY.size : failed], record[failed:result], value
 
 
 def _whole(number: float) -> int:

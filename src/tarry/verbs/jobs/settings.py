@@ -24,7 +24,7 @@ from tarry.values.durations import (
     as_timedelta,
     duration_us,
 )
-from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
+from tarry.values.keys import PURGING_PARTS, TopicKeys, purging_keys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import StateFilter
@@ -35,7 +35,7 @@ from tarry.verbs.jobs.stats import Defaults
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "version"), item=("field", "value"))
-PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
+PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=PURGING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """The defaults; lua/topic/pop.lua has the same."""
 _STEP = 500
@@ -67,7 +67,8 @@ def resume(keys: TopicKeys) -> ScriptCall[None]:
 
 class TopicSettings(Struct, frozen=True):
     """The settings of one call of ``configure``, as they were given: defaults for jobs, and the limits of the topic. ``None``
-    removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever."""
+    removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that
+    finished jobs are not kept."""
 
     ttr: Duration | None = UNCHANGED
     max_attempts: int | None = UNCHANGED
@@ -76,6 +77,7 @@ class TopicSettings(Struct, frozen=True):
     burst: int | None = UNCHANGED
     concurrency: int | None = UNCHANGED
     max_lateness: Duration | None = UNCHANGED
+    keep_finished: Duration | None = UNCHANGED
 
     def changes(self) -> dict[str, Any]:
         """Those that change something."""
@@ -102,7 +104,14 @@ class TopicSettings(Struct, frozen=True):
         if self.max_lateness != UNCHANGED:
             max_lateness = max_lateness_us(self.max_lateness)
             items += [b"max_lateness", b"%d" % max_lateness if max_lateness is not None else b""]
+        if self.keep_finished != UNCHANGED:
+            items += [b"keep_finished", keep_finished_arg(self.keep_finished)]
         return items
+
+
+def keep_finished_arg(span: Duration | None) -> bytes:
+    """How long finished jobs are kept, as it is sent: µs, or nothing. Raises ``BadInput``."""
+    return b"" if span is None else b"%d" % duration_us(span, "keep_finished", minimum=SECOND)
 
 
 FIELDS = TopicSettings.__struct_fields__
@@ -204,7 +213,7 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, max_lateness = (int(arg) if arg is not None else None for arg in reply[4:7])
+    burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
     return Defaults(
         ttr=as_timedelta(ttr if ttr is not None else TTR_US),
         max_attempts=MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
@@ -213,6 +222,7 @@ def _defaults(reply: Reply, parts: int) -> Defaults:
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),
         concurrency=concurrency,
         max_lateness=None if max_lateness is None else as_timedelta(max_lateness),
+        keep_finished=None if history is None else as_timedelta(history),
     )
 
 
@@ -224,11 +234,11 @@ def default_burst(rate: rates.Rate, parts: int = 1) -> int:
 def purge(keys: TopicKeys, state: StateFilter | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Returns their number."""
     if state is None:
-        return (yield from ask(ScriptCall(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
+        return (yield from ask(ScriptCall(PURGE, purging_keys(keys), (b"all", b"", b"0"), int)))
     gone = 0
     for place in ranges_of(state):
         while True:
-            step = yield from ask(ScriptCall(PURGE, deleting_keys(keys), (*place, b"%d" % _STEP), int))
+            step = yield from ask(ScriptCall(PURGE, purging_keys(keys), (*place, b"%d" % _STEP), int))
             gone += step
             if step < _STEP:
                 break

@@ -18,8 +18,9 @@ from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration
 from tarry.values.keys import FINISHING_PARTS, RETRYING_PARTS, TopicKeys, finishing_keys, retrying_keys
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
+from tarry.verbs.jobs.results import NO_RESULT
 
-FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
+FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
 RELEASE = Script(
     "topic/release",
@@ -45,9 +46,14 @@ _RELEASED = (b"delayed", b"dead")
 Outcome = StaleReceipt | None
 
 
-def finish(keys: TopicKeys, jobs: Sequence[HasReceipt]) -> ScriptCall[list[Outcome]]:
-    """Removes jobs whose work is done."""
-    return _settle(FINISH, finishing_keys(keys), jobs, [receipt_args(job) for job in jobs])
+def finish(
+    keys: TopicKeys, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None
+) -> ScriptCall[list[Outcome]]:
+    """Removes jobs whose work is done. ``results`` are as ``results.encode`` returns them; used if the topic or the task keeps
+    finished jobs."""
+    given = results or [NO_RESULT] * len(jobs)
+    items = [(*receipt_args(job), result) for job, result in zip(jobs, given, strict=True)]
+    return _settle(FINISH, finishing_keys(keys), jobs, items)
 
 
 def touch(keys: TopicKeys, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:

@@ -1,4 +1,5 @@
-"""Where the jobs of each state are stored: the state follows from the sorted set and the clock. Retrying jobs are delayed ones, and in a set of their own too."""
+"""Where the jobs of each state are stored: the state follows from the sorted set and the clock. Retrying jobs are delayed ones, and in a set of their own too. Finished jobs are history:
+they are there if the topic or the task keeps them, and only a state that names them contains them."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ _RANGES: dict[StateFilter, list[Range]] = {
     "reserved": [(b"reserved", b"future")],
     "dead": [(b"dead", b"all")],
     "retrying": [(b"retrying", b"future")],
+    "finished": [(b"finished", b"future")],
 }
 
 

@@ -91,6 +91,8 @@ class Stats:
     lateness: Lateness
     retrying: int = 0
     """Those delayed jobs that have failed before."""
+    finished_kept: int = 0
+    """Finished jobs that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ class Defaults:
     burst: int | None
     concurrency: int | None
     max_lateness: timedelta | None
+    keep_finished: timedelta | None = None
+    """How long finished jobs are kept; ``None``: not at all."""
 
 
 @dataclass(frozen=True, slots=True)

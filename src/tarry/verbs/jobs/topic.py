@@ -98,8 +98,12 @@ class TopicVerbs(Partitions[T]):
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[HasReceipt]) -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, own: verbs.finish(own))
+    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> Flow[None]:
+        """``results``: as ``encode_result`` returns them, one for each job."""
+        if results is None:
+            return self._by_job(jobs, lambda verbs, own: verbs.finish(own))
+        result_of = dict(zip((job.id for job in jobs), results, strict=True))
+        return self._by_job(jobs, lambda verbs, own: verbs.finish(own, [result_of[job.id] for job in own]))
 
     def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
         return self._by_job(jobs, lambda verbs, own: verbs.touch(own, ttr))
@@ -176,8 +180,9 @@ class TopicVerbs(Partitions[T]):
         """Deletes the job that was added with this nonce, and no other with its id."""
         return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))
 
-    def get(self, ids: Sequence[str]) -> Operation[list[JobInfo[T] | None]]:
-        return self._by_id(ids, lambda verbs, own: verbs.get(own))
+    def get(self, ids: Sequence[str], history: bool = False) -> Operation[list[JobInfo[T] | None]]:
+        """``history``: of an id without a living or dead job, also the finished one that is kept."""
+        return self._by_id(ids, lambda verbs, own: verbs.get(own, history))
 
     def list(
         self,

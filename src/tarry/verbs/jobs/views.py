@@ -15,54 +15,69 @@ from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
 from tarry.values.keys import (
-    DEPARTING_PARTS,
-    RETRYING_PARTS,
+    GETTING_PARTS,
+    LISTING_PARTS,
     TopicKeys,
     departing_key,
+    getting_keys,
+    listing_keys,
     moving_key,
     moving_keys,
-    retrying_keys,
-    with_departing,
 )
 from tarry.verbs.jobs import records
+from tarry.verbs.jobs.contents import FinishedRecord
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import JobInfo, Page, StateFilter
+from tarry.verbs.jobs.models import JobInfo, JobState, Page, StateFilter
 from tarry.verbs.jobs.states import Range, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
 
 T = TypeVar("T")
 
-GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, read_only=True)
-LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=RETRYING_PARTS, read_only=True)
-STATS = Script("topic/stats", keys=RETRYING_PARTS, read_only=True)
+GET = Script("topic/get", args=("history",), item=("id",), keys=GETTING_PARTS, read_only=True)
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=LISTING_PARTS, read_only=True)
+STATS = Script("topic/stats", keys=LISTING_PARTS, read_only=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
 NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
-def get_jobs(context: TopicContext[T], ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
-    """Reads jobs as they are now."""
+def get_jobs(
+    context: TopicContext[T], ids: Sequence[str], *, history: bool = False
+) -> ScriptCall[list[JobInfo[T] | None]]:
+    """Reads jobs as they are now. ``history``: a finished one, if it is kept and no other job has the id."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
         return [_job_info(context, raw) if raw is not None else None for raw in reply[1:]]
 
     return ScriptCall(
-        GET, with_departing(context.keys), (), decode, items=[names.check_name(id, "id") for id in ids], reply_header=1
+        GET,
+        getting_keys(context.keys),
+        (b"1" if history else b"0",),
+        decode,
+        items=[names.check_name(id, "id") for id in ids],
+        reply_header=1,
     )
 
 
-def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T]:
+def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T] | None:
+    """``None`` for a finished job whose record is a newer version's."""
     id, state, since, value, run, failed = raw
+    history: FinishedRecord | None = None
+    if state == b"finished":
+        if (record := records.unpack_history(value)) is None:
+            return None
+        history, run, failed, value = record
     return JobInfo(
         context.name,
         context.codec,
         id.decode("utf-8", "replace"),
-        state.decode(),
+        cast("JobState", state.decode()),
         since,
         value,
         records.unpack_run(run),
         failed or b"",
+        history=history,
     )
 
 
@@ -81,7 +96,8 @@ def list_jobs(
     while True:
         args = (*places[index], since or after, before, past)
         rows, more = yield from _read_rows(contexts, args, limit - len(found))
-        found += [_job_info(context, row) for context, row in rows if row[1] is not None and row[3]]
+        infos = [_job_info(context, row) for context, row in rows if row[1] is not None and row[3]]
+        found += [info for info in infos if info is not None]
         if more and rows:
             return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])))
         index, since, past = index + 1, b"", b""
@@ -100,8 +116,8 @@ def page_args(
     places = ranges_of(state)
     after, before = b"", b""
     if due_after is not None or due_before is not None:
-        if state in ("reserved", "dead"):
-            raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
+        if state in ("reserved", "dead", "finished"):
+            raise BadInput("due_after, due_before: reserved, dead and finished jobs are not due.")
         places = [place for place in places if place[0] in (b"due", b"retrying")]
         after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
         before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
@@ -115,7 +131,7 @@ def _read_rows(
     large), the rows of others beyond its last one come with the next page."""
     rows: list[tuple[TopicContext[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
-    calls = [ScriptCall(LIST, retrying_keys(context.keys), (*args, b"%d" % limit), list) for context in contexts]
+    calls = [ScriptCall(LIST, listing_keys(context.keys), (*args, b"%d" % limit), list) for context in contexts]
     found = yield from gather(map(ask, calls))
     for context, (_, more, *some) in zip(contexts, found, strict=True):
         rows += [(context, row) for row in some]
@@ -156,7 +172,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
     """Reads the numbers of a topic."""
 
     def decode(reply: Reply) -> Stats:
-        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying = reply
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying, kept = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         paused = int(float(meta.get(b"paused", 0)))
         lateness = _lateness(meta)
@@ -169,6 +185,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             reserved=reserved,
             dead=dead,
             retrying=retrying,
+            finished_kept=kept,
             next_due=_moment_of(next_due),
             oldest_ready=_moment_of(oldest),
             paused_until=as_datetime(paused) if paused > now else None,
@@ -180,7 +197,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             **counters,
         )
 
-    return ScriptCall(STATS, retrying_keys(context.keys), (), decode)
+    return ScriptCall(STATS, listing_keys(context.keys), (), decode)
 
 
 _COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()

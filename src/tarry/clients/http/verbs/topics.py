@@ -41,6 +41,7 @@ from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, Sta
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
+from tarry.verbs.jobs.results import NO_RESULT, result_fields
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
@@ -148,8 +149,17 @@ class HTTPTopicVerbs(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[HasReceipt]) -> HTTPFlow[None]:
-        return self._settle(settle_endpoints.FINISH_MANY, jobs)
+    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> HTTPFlow[None]:
+        for job in jobs:
+            settle.receipt_args(job)
+        given = results or [NO_RESULT] * len(jobs)
+        held = [
+            settle_endpoints.OneFinished(id=job.id, receipt=job.receipt, **result_fields(result))
+            for job, result in zip(jobs, given, strict=True)
+        ]
+        endpoint = settle_endpoints.FINISH_MANY
+        model = settle_endpoints.FinishMany
+        return gather_requests([ask(self.request(endpoint, body=model(jobs=list(part)))) for part in split(held)])
 
     def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> HTTPFlow[None]:
         by_ttr: dict[str, list[HasReceipt]] = {}
@@ -204,13 +214,25 @@ class HTTPTopicVerbs(Generic[T]):
         bodies = [endpoint.body_model(ids=part, **fields) for part in _several(ids)]
         return run_in_order([self.request(endpoint, body=body) for body in bodies])
 
-    def get(self, ids: Sequence[str]) -> HTTPFlow[list[JobInfo[T] | None]]:
+    def get(self, ids: Sequence[str], history: bool = False) -> HTTPFlow[list[JobInfo[T] | None]]:  # noqa: ARG002  # a service answers finished jobs, too
         known = (self.context.codec,)
         return run_in_order(
             [
                 self.request(by_id_endpoints.GET_MANY, body=by_id_endpoints.Several(part), known=known)
                 for part in _several(ids)
             ]
+        )
+
+    def wait_until_ended(self, id: str, seconds: float) -> HTTPRequest[Any]:
+        """The job when it is finished or dead, or as it is at the end of the time; ``None`` if it is unknown."""
+        names.check_name(id, "id")
+        return self.request(
+            by_id_endpoints.GET,
+            id,
+            known=(self.context.codec,),
+            query={"wait": f"{int(seconds * 1000)}ms" if seconds < 10 else f"{int(seconds)}s"},
+            wait=seconds,
+            absent=("unknown_job", None),
         )
 
     # ── views and settings ───────────────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +276,7 @@ class HTTPTopicVerbs(Generic[T]):
     def configure(self, given: TopicSettings) -> HTTPRequest[Defaults]:
         given.encode(1)
         fields = given.changes()
-        for name in {"ttr", "keep", "max_lateness"} & fields.keys():
+        for name in {"ttr", "keep", "max_lateness", "keep_finished"} & fields.keys():
             fields[name] = optional_span(fields[name])
         if fields.get("rate") is not None:
             count, us = rates.parse_rate(fields["rate"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.schemas import Schema, SharedFields, field_schema, schema_of
@@ -15,7 +15,7 @@ from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents
 from tarry.verbs.jobs.contents import FailedAttempt
-from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, Page, PoppedFields, State, StoredJob
+from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobState, Page, PoppedFields, State, StoredJob
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import Schedule
@@ -70,11 +70,17 @@ class PoppedJobs(Answer):
 class JobShown(JobFields, kw_only=True):
     """A job as it is now."""
 
-    state: State
+    state: JobState
     attempts: int
     due: Moment | None = None
     reserved_until: Moment | None = None
     died: Moment | None = None
+    finished: Moment | None = None
+    kept_until: Moment | None = None
+    result: AnyJson | UnsetType = UNSET
+    """Of a finished job."""
+    result_not_kept: str | None = None
+    """Why there is no result."""
     max_attempts: int | None = None
     attempt_limit: int | None = None
     """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller."""
@@ -103,8 +109,8 @@ class JobsShown(Struct):
 
 
 _POPPED_FIELDS = SharedFields(PoppedJob, JobFields)
-_STATE_FIELDS = SharedFields(JobShown, JobFields, "max_attempts", "ttr_ms")
-_HEAD_FIELDS = SharedFields(JobShown, JobFields, *_STATE_FIELDS.wire_names)
+_STATE_FIELDS = SharedFields(JobShown, JobFields, "max_attempts", "ttr_ms", "result")
+_HEAD_FIELDS = SharedFields(JobShown, JobFields, *_STATE_FIELDS.wire_names, "result")
 """Of a record that can be read."""
 
 
@@ -118,7 +124,8 @@ def _dump_popped(job: BaseJob[Any]) -> PoppedJob:
 def _dump_job(job: JobInfo[Any]) -> JobShown:
     stored = _stored_fields(job)
     readable = _HEAD_FIELDS.dump(job) if "created" in stored else {}
-    return JobShown(**stored, **readable, **_STATE_FIELDS.dump(job))
+    result = Raw(job.result_json) if job.result_json else UNSET
+    return JobShown(**stored, **readable, **_STATE_FIELDS.dump(job), result=result)
 
 
 def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:
@@ -173,7 +180,7 @@ def carried_contents(
 
 
 def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
-    since = job.due or job.reserved_until or job.died
+    since = job.due or job.reserved_until or job.died or job.kept_until
     run = contents.JobRun(
         attempt=job.attempts,
         limit=job.attempt_limit or 0,
@@ -183,8 +190,20 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
     )
     record = _contents_of(job, job.ttr_ms, job.max_attempts)
+    history = None
+    if job.finished is not None:
+        result = b"" if isinstance(job.result, UnsetType) else bytes(job.result)
+        history = contents.FinishedRecord(moment_us(job.finished), result, job.result_not_kept or "")
     return JobInfo(
-        job.topic, codec, job.id, job.state, moment_us(since) if since else 0, record, run, job.failed_attempts
+        job.topic,
+        codec,
+        job.id,
+        job.state,
+        moment_us(since) if since else 0,
+        record,
+        run,
+        job.failed_attempts,
+        history=history,
     )
 
 

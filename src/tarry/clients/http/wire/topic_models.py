@@ -59,7 +59,8 @@ class Purge(Strict):
 
 
 class Configure(Strict):
-    """An option that is left out stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, no such limit.
+    """An option that is left out stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, finished jobs not
+    kept, no such limit.
 
     ``rate``: jobs a second, or text such as ``"100/m"``.
     """
@@ -71,6 +72,7 @@ class Configure(Strict):
     burst: WholeRate | UnsetType | None = UNSET
     concurrency: WholeRate | UnsetType | None = UNSET
     max_lateness: SomeSpan | UnsetType | None = UNSET
+    keep_finished: LongSpan | UnsetType | None = UNSET
 
 
 class PutPartitions(Strict):

@@ -82,10 +82,9 @@ Ttr = Annotated[
     Annotated[int, _span(1, _LONGEST_TTR_S)] | Annotated[float, _span(0.001, _LONGEST_TTR_S)] | TtrWords,
     Meta(description=_TEXT),
 ]
+WaitWords = Annotated[str, with_pattern(_WAIT_WORDS), Meta(max_length=100)]
 Wait = Annotated[
-    Annotated[int, _span(0, LONGEST_WAIT_S)]
-    | Annotated[float, _span(0, LONGEST_WAIT_S)]
-    | Annotated[str, with_pattern(_WAIT_WORDS), Meta(max_length=100)],
+    Annotated[int, _span(0, LONGEST_WAIT_S)] | Annotated[float, _span(0, LONGEST_WAIT_S)] | WaitWords,
     Meta(description=f"how long to wait, at most {LONGEST_WAIT_S} s; seconds, or text"),
 ]
 Moment = Annotated[datetime, Meta(tz=True)]

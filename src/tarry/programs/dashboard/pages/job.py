@@ -13,7 +13,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
-from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
+from tarry.programs.dashboard.lifecycle import actions_for
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import as_text
@@ -79,9 +79,10 @@ async def view(visit: Visit) -> dict[str, Any]:
         "limit": known.limit,
         "life": job_history(known),
         "body": body(job),
+        "result": msgspec.json.format(job.result_json, indent=2).decode("utf-8", "replace") if job.result_json else "",
         "headers": headers(job),
         "created": _created(job),
-        "actions": ACTIONS_BY_STATE[job.state],
+        "actions": actions_for(job.state),
     }
 
 
@@ -102,6 +103,8 @@ def job_history(known: JobFacts) -> list[JobEvent]:
         found.append(JobEvent(job.reserved_until, "its time to run ends", "reserved"))
     elif job.state == "dead":
         found.append(JobEvent(job.died, f"set aside: {job.reason or 'no reason was given'}", "dead"))
+    elif job.state == "finished":
+        found.append(JobEvent(job.finished, "finished", "finished"))
     elif known.timed_out:
         found.append(JobEvent(job.due, "its time to run was over", "late"))
     else:

@@ -26,8 +26,8 @@ async def view(visit: Visit) -> dict[str, Any]:
         parse_moment(visit.parameter("before"), stats.now, "before"),
     )
     has_window = after is not None or before is not None
-    if has_window and state in ("reserved", "dead"):
-        raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
+    if has_window and state in ("reserved", "dead", "finished"):
+        raise BadInput("after, before: reserved, dead and finished jobs are not due; leave the window empty.")
     page = await topic.list(
         state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.parameter("cursor") or None
     )
@@ -36,7 +36,7 @@ async def view(visit: Visit) -> dict[str, Any]:
             aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
         )
     else:
-        count = sum(getattr(stats, name) for name in states)
+        count = sum(stats.finished_kept if name == "finished" else getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in actions_for(name)})
     if has_window and state is None:
         bulk = ["delete", "reschedule"]

@@ -19,6 +19,7 @@ from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Added, Reservation
+from tarry.verbs.jobs.results import result_in
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -121,13 +122,15 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
 @table.handles(settle.FINISH)
 async def finish(request: ServiceRequest) -> None:
     """Finishes the job: the work is done, and the job is deleted."""
-    await request.topic.finish(Reservation(request.path["id"], request.payload.receipt))
+    job = Reservation(request.path["id"], request.payload.receipt)
+    await request.topic.engine.run(request.topic.verbs.finish([job], [result_in(request.payload)]))
 
 
 @many.handles(settle.FINISH_MANY)
 async def finish_many(request: ServiceRequest) -> None:
     """Finishes the jobs whose receipts are valid; the problem names all others."""
-    await request.topic.finish_many(request.payload.jobs)
+    jobs = request.payload.jobs
+    await request.topic.engine.run(request.topic.verbs.finish(jobs, [result_in(job) for job in jobs]))
 
 
 @table.handles(settle.TOUCH)
@@ -174,8 +177,13 @@ async def bury_many(request: ServiceRequest) -> None:
 
 @table.handles(by_id.GET)
 async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
-    """The job as it is now."""
-    job = await request.topic.get(request.path["id"])
+    """The job as it is now; with `wait` when it is finished or dead, or at the end of that time. A finished job is there as long as
+    the topic or the task keeps it."""
+    id, seconds = request.path["id"], wait_seconds(request.query_model.wait)
+    if seconds:
+        job = await request.run_while_connected(request.topic.engine.wait_until_ended(request.topic.verbs, id, seconds))
+    else:
+        job = await request.topic.get(id)
     if job is None:
         raise UnknownJob
     return job

@@ -5,9 +5,15 @@ from __future__ import annotations
 from tarry.clients.http.wire import answers
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
 from tarry.clients.http.wire.endpoints.jobs import PATH, SHOWN
-from tarry.clients.http.wire.types import Ids, Moment, Span, Strict
+from tarry.clients.http.wire.types import Ids, Moment, Span, Strict, WaitWords
 from tarry.verbs.jobs import by_id as verbs
 from tarry.verbs.jobs.models import State
+
+
+class GetQuery(Strict):
+    """``wait``: until the job is finished or dead, at most this long; up to 60 s."""
+
+    wait: WaitWords = "0s"
 
 
 class Several(Strict):
@@ -39,6 +45,7 @@ GET = Endpoint(
     "GET",
     "/v1/topics/{topic}/jobs/{id}",
     scopes=ANY_SCOPE,
+    query_model=GetQuery,
     returns=answers.JOB,
     problem_codes=("unknown_job",),
     example=Example(answer=SHOWN, path=PATH),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tarry.clients.http.wire import answers
 from tarry.clients.http.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
 from tarry.clients.http.wire.endpoints.jobs import PATH
 from tarry.clients.http.wire.schemas import NOTHING
-from tarry.clients.http.wire.types import MOST_ITEMS, Name, Receipt, SomeSpan, Span, Strict
+from tarry.clients.http.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, SomeSpan, Span, Strict
 
 
 class Held(Strict):
@@ -40,6 +40,13 @@ class Bury(Held):
     reason: str = ""
 
 
+class Finish(Held):
+    """``result`` is kept with the job if the topic keeps finished jobs; ``no_result``: why there is none."""
+
+    result: AnyJson | UnsetType = UNSET
+    no_result: str | None = None
+
+
 class OneHeld(Held):
     """One of many."""
 
@@ -50,19 +57,32 @@ class OneHeld(Held):
 HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_ITEMS)]
 
 
+class OneFinished(OneHeld):
+    """One of many; ``result`` and ``no_result`` as ``Finish`` has them."""
+
+    result: AnyJson | UnsetType = UNSET
+    no_result: str | None = None
+
+
 class FinishMany(Strict):
     """Those whose receipts hold are finished, whatever becomes of the others."""
+
+    jobs: Annotated[list[OneFinished], Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
+class ManyHeld(Strict):
+    """Those whose receipts hold are settled, whatever becomes of the others."""
 
     jobs: HeldJobs
 
 
-class TouchMany(FinishMany):
+class TouchMany(ManyHeld):
     """All of them last ``ttr`` from now."""
 
     ttr: SomeSpan
 
 
-class ReleaseMany(FinishMany):
+class ReleaseMany(ManyHeld):
     """As ``Release``, for all."""
 
     delay: Span | None = None
@@ -70,7 +90,7 @@ class ReleaseMany(FinishMany):
     reason: str = ""
 
 
-class BuryMany(FinishMany):
+class BuryMany(ManyHeld):
     """As ``Bury``, for all."""
 
     reason: str = ""
@@ -89,6 +109,7 @@ class HolderRelease(Strict):
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
+_DONE = [OneFinished(1800000000000000, "7")]
 _HELD = [OneHeld(1800000000000000, "7")]
 _WHO = {"topic": "orders", "holder": "worker-3"}
 
@@ -97,9 +118,9 @@ FINISH = Endpoint(
     "/v1/topics/{topic}/jobs/{id}/finish",
     scopes=CONSUME,
     returns=NOTHING,
-    body_model=Held,
+    body_model=Finish,
     problem_codes=("stale_receipt",),
-    example=Example(Held(1800000000000000), path=PATH),
+    example=Example(Finish(1800000000000000), path=PATH),
 )
 FINISH_MANY = Endpoint(
     "POST",
@@ -108,7 +129,7 @@ FINISH_MANY = Endpoint(
     returns=NOTHING,
     body_model=FinishMany,
     problem_codes=("stale_receipt",),
-    example=Example(FinishMany(_HELD), path=PATH),
+    example=Example(FinishMany(_DONE), path=PATH),
 )
 TOUCH = Endpoint(
     "POST",
