@@ -41,6 +41,10 @@ class PoppedAt(Protocol):
     def now(self) -> int: ...
     @property
     def receipt(self) -> int: ...
+    @property
+    def keeps_finished(self) -> bool:
+        """Whether the topic keeps finished jobs."""
+        ...
 
 
 class PopAnswer(PoppedAt, Protocol):

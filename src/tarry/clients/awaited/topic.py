@@ -43,6 +43,8 @@ class AsyncTopic(Generic[T]):
     def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
+        self.keeps_finished = False
+        """Whether the topic kept finished jobs when jobs were last popped here."""
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
@@ -50,6 +52,7 @@ class AsyncTopic(Generic[T]):
 
     def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Makes jobs of a pop's result."""
+        self.keeps_finished = taken.keeps_finished
         context = self.verbs.context
         jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
         for job in jobs:
@@ -250,15 +253,15 @@ class AsyncTopic(Generic[T]):
         """Gets many."""
         return await self.engine.run_view(self.verbs.get(ids, True))
 
-    async def result(self, id: str, *, wait: Duration | None = 0) -> Any:
-        """Returns the result of a finished job; waits for it, ``None`` for ever. The topic needs ``keep_finished``.
+    async def result(self, id: str, *, wait: Duration | None = 0, type: Any = Any) -> Any:
+        """Returns the result of a finished job, as ``type``; waits for it, ``None`` for ever. The topic or the task needs ``keep_finished``.
 
         Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
         """
         job = await self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
         if job is None:
             raise unknown_result(id, self.name)
-        return result_of(job)
+        return result_of(job, type)
 
     async def list(
         self,

@@ -44,6 +44,8 @@ class Topic(Generic[T]):
     def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
+        self.keeps_finished = False
+        """Whether the topic kept finished jobs when jobs were last popped here."""
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
@@ -51,6 +53,7 @@ class Topic(Generic[T]):
 
     def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
         """Makes jobs of a pop's result."""
+        self.keeps_finished = taken.keeps_finished
         context = self.verbs.context
         jobs = [Job(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
         for job in jobs:
@@ -249,15 +252,15 @@ class Topic(Generic[T]):
         """Gets many."""
         return self.engine.run_view(self.verbs.get(ids, True))
 
-    def result(self, id: str, *, wait: Duration | None = 0) -> Any:
-        """Returns the result of a finished job; waits for it, ``None`` for ever. The topic needs ``keep_finished``.
+    def result(self, id: str, *, wait: Duration | None = 0, type: Any = Any) -> Any:
+        """Returns the result of a finished job, as ``type``; waits for it, ``None`` for ever. The topic or the task needs ``keep_finished``.
 
         Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
         """
         job = self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
         if job is None:
             raise unknown_result(id, self.name)
-        return result_of(job)
+        return result_of(job, type)
 
     def list(
         self,

@@ -9,17 +9,17 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- Hands out no more than the topic's limits allow, and none that is due after a schedule that has not fired yet.
 --
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
--- are due, then pop again), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
+-- are due, then pop again; 4 more if the topic keeps finished jobs), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
 -- TTR in µs.
 -- include clock job limits watch attempts bury expired_reservations lateness shares totals minutes
 
 local ENOUGH, DAY = 4000000, 86400000000
-local ASK_AGAIN, FIRE, FIRST, FIELDS_PER_JOB = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
+local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute')
 local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened') or {}
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened', 'keep_finished') or {}
 if rules[6] and not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
 if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write is a removal: works with a full memory too
 local returned = put_back_expired()
@@ -129,4 +129,4 @@ local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= A
 local rate_allows_at, at_concurrency_limit = 0, false
 if limits then rate_allows_at, at_concurrency_limit = limits.next_and_full() end
 local alarm, seat = update_watch(waiter, keeps_waiting, paused, next_schedule, rate_allows_at, at_concurrency_limit)
-return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, FIELDS_PER_JOB)
+return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, rules[9] and todo + KEEPS or todo}, FIRST, out, FIELDS_PER_JOB)

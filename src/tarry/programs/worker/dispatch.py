@@ -50,7 +50,8 @@ def _maps_body_error(retry: Policy) -> bool:
 
 def _with_settler(target: Target, settler: Settler, processes: ProcessPool | None) -> Target:
     if target.process is not None and processes is not None:
-        target = replace(target, call=processes.bind(target))
+        wants_result = bool(target.middleware) or target.keep_finished is not None
+        target = replace(target, call=processes.bind(target, lambda: wants_result or settler.topic.keeps_finished))
     if target.is_async:
         return with_middleware(target, lambda job, fault: settler.settle(job, target, fault))
     return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault), settler.overruns)

@@ -150,13 +150,14 @@ class ProcessPool:
         self._interrupted: set[BaseJob[Any]] = set()
         """Runs that were interrupted before their child was there."""
 
-    def bind(self, target: Target) -> Callable[[BaseJob[Any]], Any]:
-        """Returns a function that runs the target's function in a child; it is called in a thread of its own."""
-        function, wants_result = target.process, bool(target.middleware)
+    def bind(self, target: Target, wants_result: Callable[[], bool]) -> Callable[[BaseJob[Any]], Any]:
+        """Returns a function that runs the target's function in a child; it is called in a thread of its own. ``wants_result``: whether
+        what the function returns is needed here."""
+        function = target.process
         assert function is not None
 
         def run(job: BaseJob[Any]) -> Any:
-            return self._run(job, target, function, wants_result)
+            return self._run(job, target, function, wants_result())
 
         return run
 

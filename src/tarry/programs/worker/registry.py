@@ -94,6 +94,7 @@ class Registry(ScheduleDecorators):
         cancel_when_lost: bool = False,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
+        keep_finished: Duration | None = None,
     ) -> Callable[[F], F]:
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
 
@@ -108,7 +109,8 @@ class Registry(ScheduleDecorators):
         ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
-        ``stale``. Raises ``BadInput``.
+        ``stale``. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
+        decides. Raises ``BadInput``.
         """
         names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
@@ -125,6 +127,7 @@ class Registry(ScheduleDecorators):
             max_lateness=max_lateness,
             on_stale=on_stale,
             run=run,
+            keep_finished=keep_finished,
         )
 
         def register(function: F) -> F:
@@ -165,6 +168,7 @@ class Registry(ScheduleDecorators):
         retry: PolicyLike | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
+        keep_finished: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answers_other_words(KEYWORDS)
     def task(
@@ -180,6 +184,7 @@ class Registry(ScheduleDecorators):
         retry: PolicyLike | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
+        keep_finished: Duration | None = None,
     ) -> Any:
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
@@ -191,7 +196,7 @@ class Registry(ScheduleDecorators):
         if topic is not None:
             names.check_name(topic, "topic")
         slots = None if concurrency is None else check_slots(concurrency)
-        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             made = Task(self, function, topic, name, options, slots or _usual_slots(handlers.is_async(function), run))

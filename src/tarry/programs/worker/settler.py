@@ -24,12 +24,23 @@ from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.results import NO_RESULT, encode_result
 
 if TYPE_CHECKING:
     from tarry.programs.worker.unknown_tasks import UnknownTasks
 
 Job = BaseJob[Any]
 T = TypeVar("T")
+
+
+async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: list[bytes] | None) -> None:
+    """Finishes jobs. ``results``: as ``encode_result`` returns them, one for each job."""
+    if results is None:
+        return await topic.finish_many(jobs)
+    await topic.engine.run(topic.verbs.finish(jobs, results))
+    for job in jobs:
+        job.settled = True
+    return None
 
 
 class Settler:
@@ -48,6 +59,8 @@ class Settler:
         self.overruns: dict[Job, float] = {}
         """Jobs whose plain function has taken longer than its timeout and still runs, and when that was noticed (monotonic)."""
         self.done: list[Job] = []
+        self.results: dict[Job, bytes] = {}
+        """The results of done jobs that will be kept."""
         self.unknown: UnknownTasks | None = None
         """The tasks of this topic that this worker does not know."""
         self.background: set[asyncio.Task[None]] = set()
@@ -62,11 +75,17 @@ class Settler:
         """Finishes the done jobs, in the background."""
         if self.done:
             jobs, self.done = self.done, []
-            self.spawn(self._finish(jobs))
+            results = [self.results.pop(job, NO_RESULT) for job in jobs] if self.results else None
+            self.spawn(self._finish(jobs, results))
 
-    async def _finish(self, jobs: list[Job]) -> None:
+    def note_result(self, job: Job, target: Target, result: Any) -> None:
+        """Notes the result of a handler, if the topic or the handler keeps finished jobs."""
+        if target.keep_finished is not None or (result is not None and self.topic.keeps_finished):
+            self.results[job] = encode_result(result, target.keep_finished)
+
+    async def _finish(self, jobs: list[Job], results: list[bytes] | None) -> None:
         try:
-            await self._until_answered(len(jobs), lambda: self.topic.finish_many(jobs))
+            await self._until_answered(len(jobs), lambda: finish_with_results(self.topic, jobs, results))
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
             self.tally.lost += len(fault.ids)

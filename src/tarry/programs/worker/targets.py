@@ -20,6 +20,7 @@ from tarry.errors import BadInput
 from tarry.programs.worker.handlers import Function, Handler
 from tarry.programs.worker.process_functions import ProcessFunction
 from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
+from tarry.values.durations import Duration
 from tarry.verbs.jobs.models import BaseJob
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
@@ -43,6 +44,8 @@ class Target:
     middleware: tuple[Middleware, ...] = ()
     process: ProcessFunction | None = None
     """The function that a child process calls instead of ``call``, with ``run="process"``."""
+    keep_finished: Duration | None = None
+    """How long its finished jobs are kept; ``None``: the topic decides."""
     settles: bool = False
     """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
 

@@ -41,6 +41,10 @@ class TaskJob(Added, frozen=True, dict=True):
         """The job as it is now, or ``None`` if it is gone."""
         return self._topic.get(self.id)
 
+    def result(self, *, wait: Duration | None = 0) -> Any:
+        """The result of the function; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result(id)`` does."""
+        return self._topic.result(self.id, wait=wait)
+
 
 class AsyncTaskJob(Added, frozen=True, dict=True):
     """A job that ``task.add_async`` added: a ``TaskJob`` whose methods are awaited."""
@@ -66,6 +70,10 @@ class AsyncTaskJob(Added, frozen=True, dict=True):
     async def get(self) -> JobInfo[Any] | None:
         """The job as it is now, or ``None`` if it is gone."""
         return await self._topic.get(self.id)
+
+    async def result(self, *, wait: Duration | None = 0) -> Any:
+        """The result of the function; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result_async(id)`` does."""
+        return await self._topic.result(self.id, wait=wait)
 
 
 def task_job(kind: type[H], topic: Topic[Any] | AsyncTopic[Any], added: Added) -> H:

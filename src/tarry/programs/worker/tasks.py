@@ -38,6 +38,7 @@ from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_word
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.models import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.settings import keep_finished_arg
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
@@ -69,6 +70,7 @@ class RunOptions:
     max_lateness: timedelta | None = None
     on_stale: Callable[[Any], Any] | None = None
     run: Run = "thread"
+    keep_finished: Duration | None = None
 
     @staticmethod
     def of(
@@ -79,8 +81,10 @@ class RunOptions:
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
         run: Run = "thread",
+        keep_finished: Duration | None = None,
     ) -> RunOptions:
         """Checks the options. Raises ``BadInput``."""
+        keep_finished_arg(keep_finished)
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
@@ -95,6 +99,7 @@ class RunOptions:
             max_lateness=lateness,
             on_stale=on_stale,
             run=check_run(run),
+            keep_finished=keep_finished,
         )
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
@@ -110,6 +115,7 @@ class RunOptions:
             retry=self.retry,
             max_attempts=self.max_attempts,
             cancel_when_lost=self.cancel_when_lost,
+            keep_finished=self.keep_finished,
         )
 
 
@@ -214,6 +220,28 @@ class Task(Generic[P, R]):
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
         return await self._async_in_any_topic(id, lambda topic: topic.get(id))
+
+    def result(self, id: str, *, wait: Duration | None = 0) -> Any:
+        """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
+
+        Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
+        is dead or unknown, or its result was not kept.
+        """
+        return self._topic().result(id, wait=wait, type=self._result_type)
+
+    async def result_async(self, id: str, *, wait: Duration | None = 0) -> Any:
+        """The same as ``result``, awaited."""
+        return await self._async_topic().result(id, wait=wait, type=self._result_type)
+
+    @property
+    def _result_type(self) -> Any:
+        """The annotation of what the function returns, if a result can be decoded as that."""
+        kind = self._signature.return_annotation
+        try:
+            msgspec.json.Decoder(kind)
+        except Exception:  # noqa: BLE001  # any annotation: then it is what the JSON is
+            return Any
+        return Any if kind in (inspect.Signature.empty, None) else kind
 
     def _topic(self) -> Topic[Any]:
         """The topic of its jobs, by the worker's blocking client."""

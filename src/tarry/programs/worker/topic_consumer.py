@@ -171,13 +171,15 @@ class TopicConsumer:
 
     async def _handle(self, job: BaseJob[Any], target: Target) -> None:
         try:
-            await target.call(job)
+            result = await target.call(job)
         except BaseException as fault:  # the verdict decides what follows
             self._failed(job, target, fault)
             if isinstance(fault, KeyboardInterrupt):
                 raise
         else:
             if not job.settled:
+                if result is not None or target.keep_finished is not None:
+                    self.settler.note_result(job, target, result)
                 self.settler.done.append(job)
         finally:
             self._job_ended(job)
@@ -189,10 +191,23 @@ class TopicConsumer:
             del self.running[job]
             job = as_blocking_job(job, self.blocking)
         self.running[job] = self._threads
-        self._threads.run(job, target.call, len(self.running))
+        self._threads.run(job, self._noting_result(target), len(self.running))
         if target.timeout_s is not None and target.process is None:
             loop = asyncio.get_running_loop()
             self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
+
+    def _noting_result(self, target: Target) -> Callable[[Job[Any]], Any]:
+        """The target's function for a thread; where finished jobs are kept, its result is noted before the job ends."""
+        if target.keep_finished is None and not self.topic.keeps_finished:
+            return target.call
+
+        def call(job: Job[Any]) -> Any:
+            result = target.call(job)
+            if not hasattr(result, "__await__"):  # that is refused
+                self.settler.note_result(job, target, result)
+            return result
+
+        return call
 
     def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
         if job not in self.running:
@@ -219,6 +234,7 @@ class TopicConsumer:
     def _failed(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
         self._started_at.pop(job, None)
+        self.settler.results.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
         if job.lost or (target.settles and job.settled):
             return

@@ -29,7 +29,7 @@ MOST_JOBS = 1000
 """One script hands out no more jobs; a larger ``pop_many`` is refused, for it would block the server."""
 NOBODY = b""
 _FIELDS = 5
-ASK_AGAIN, FIRE = 1, 2
+ASK_AGAIN, FIRE, KEEPS = 1, 2, 4
 
 RawJob = PoppedFields
 """id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
@@ -48,6 +48,8 @@ class PopReply:
     unfinished: int
     """The next action if no jobs came: 0 nothing, ``ASK_AGAIN`` or ``FIRE``."""
     jobs: list[RawJob]
+    keeps_finished: bool = False
+    """Whether the topic keeps finished jobs."""
 
     @property
     def ask_again(self) -> bool:
@@ -57,7 +59,8 @@ class PopReply:
 
 def _parse_reply(reply: Reply) -> PopReply:
     now, receipt, wait, seat, todo, flat = reply
-    return PopReply(now, receipt, wait, seat, todo, list(zip(*[iter(flat)] * _FIELDS, strict=True)))
+    jobs = list(zip(*[iter(flat)] * _FIELDS, strict=True))
+    return PopReply(now, receipt, wait, seat, todo % KEEPS, jobs, todo >= KEEPS)
 
 
 def pop_step(

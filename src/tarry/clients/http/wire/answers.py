@@ -157,6 +157,8 @@ class Popped(NamedTuple):
 
     now: int
     receipt: int
+    keeps_finished: bool = False
+    """A service does not answer it: it takes any result."""
 
 
 def popped_parts(job: PoppedJob) -> tuple[Popped, list[PoppedFields]]:
