@@ -11,7 +11,7 @@ import typer
 
 from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
-from tarry.programs.cli.commands import Ids, TopicName, verb
+from tarry.programs.cli.commands import Id, Ids, TopicName, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.jobs import At, Delay
 from tarry.programs.cli.selection import (
@@ -26,7 +26,7 @@ from tarry.programs.cli.selection import (
     list_jobs,
     topic_for,
 )
-from tarry.programs.cli.session import CommandSession, dumps
+from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo, StateFilter
@@ -133,6 +133,20 @@ def get(session: CommandSession, topic: TopicName, ids: Ids) -> None:
             session.print_answer(data, "\n".join(f"{name:<14} {_shown(value)}" for name, value in data.items()))
     if None in found:
         raise typer.Exit(1)
+
+
+@verb()
+def result(
+    session: CommandSession,
+    topic: TopicName,
+    id: Id,
+    wait: Annotated[str, typer.Option(help="How long to wait until the job is finished, or: forever.")] = "0",
+) -> None:
+    """Shows the result of a finished job as JSON; its topic or task keeps finished jobs. Exits with 1 if there is none."""
+    if wait != "0":
+        session.usual_patience = WAITING
+    found = session.topic(topic).result(id, wait=arguments.parse_wait(wait))
+    session.print_answer({"id": id, "result": found}, dumps(found))
 
 
 def _shown(value: object) -> str:

@@ -26,7 +26,7 @@ from tarry.programs.cli.session import CommandSession
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended, by convention of the shells."""
 SECTIONS = {
-    "Jobs": "add pop finish touch release bury get list dead delete kick reschedule release-holder",
+    "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
     "Topics": "stats histogram top check purge pause resume configure limit migrate",
     "Programs": "worker workers serve demo doctor token",
     "Schedules": "schedule",
@@ -35,7 +35,7 @@ SECTIONS = {
 """The commands as ``--help`` groups them. A command of another package, such as ``celery-relay``, is below Others."""
 MODULES = {
     "jobs": "add pop finish touch release bury",
-    "by_id": "get list delete kick reschedule release-holder",
+    "by_id": "get list result delete kick reschedule release-holder",
     "dead": "dead",
     "topics": "stats check purge pause resume configure limit",
     "doctor": "doctor",

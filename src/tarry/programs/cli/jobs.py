@@ -134,9 +134,18 @@ def _settle(
 
 
 @verb()
-def finish(session: CommandSession, topic: TopicName, id: Id, receipt: Receipt) -> None:
+def finish(
+    session: CommandSession,
+    topic: TopicName,
+    id: Id,
+    receipt: Receipt,
+    result: Annotated[
+        str | None, typer.Option(help="JSON, kept with the job if the topic keeps finished jobs.", show_default=False)
+    ] = None,
+) -> None:
     """Finishes a job: the work is done, and the job is deleted."""
-    _settle(session, topic, id, receipt, "finished", lambda handle, job: handle.finish(job))
+    given = None if result is None else arguments.parse_body(result, raw=False, what="result")
+    _settle(session, topic, id, receipt, "finished", lambda handle, job: handle.finish(job, result=given))
 
 
 @verb()

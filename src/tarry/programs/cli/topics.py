@@ -138,10 +138,16 @@ def configure(
     burst: Burst = None,
     concurrency: Concurrency = None,
     max_lateness: MaxLateness = None,
+    keep_finished: Annotated[
+        str | None,
+        typer.Option(
+            help="How long finished jobs and their results are kept, such as 1d; none: not at all.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Sets the defaults and the limits of a topic, for all workers and at once; without options it shows them."""
     given = _settings(ttr=ttr, max_attempts=max_attempts, keep=keep, rate=rate, max_lateness=max_lateness)
-    given |= _settings(burst=burst, concurrency=concurrency)
+    given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
     data = output.defaults_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 
@@ -159,6 +165,8 @@ def _settings_text(data: dict[str, Any]) -> str:
     """``ttr 1m  max attempts 20  keep 30d  no limits``"""
     attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_ms"]
     kept = "for ever" if keep is None else as_text(keep * MILLISECOND)
+    if (history := data["keep_finished_ms"]) is not None:
+        kept += f"  keep finished {as_text(history * MILLISECOND)}"
     return f"ttr {as_text(data['ttr_ms'] * MILLISECOND)}  max attempts {attempts}  keep {kept}  {_limits_text(data)}"
 
 
