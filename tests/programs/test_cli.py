@@ -113,7 +113,14 @@ def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> No
 
 def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: Answers, cli: Cli) -> None:
     limits = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
-    usual = {"topic": "orders", "ttr_ms": 60_000, "max_attempts": 20, "keep_ms": 2_592_000_000, **limits}
+    usual = {
+        "topic": "orders",
+        "ttr_ms": 60_000,
+        "max_attempts": 20,
+        "keep_ms": 2_592_000_000,
+        "keep_finished_ms": None,
+        **limits,
+    }
     assert answers("configure", "orders") == [usual]
     words = "--ttr 30s --max-attempts 3 --keep 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
     [now] = answers("configure", "orders", *words.split())
