@@ -114,6 +114,16 @@ def test_middleware_gets_the_result_if_it_can_be_pickled(
     assert sorted(seen) == [("lambda", None), ("result", {"n": 0})]
 
 
+def test_the_result_of_a_child_is_kept_if_it_can_be_pickled(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    topic = client.topic("orders")
+    topic.configure(keep_finished="1h")
+    worked(worker, client, diary, "result", "lambda")
+    assert topic.result("result") == {"n": 0}
+    assert topic.result("lambda") is None
+
+
 def test_children_are_reused(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     orders = client.topic("orders", type=Order)
     many = 2_000
