@@ -29,6 +29,7 @@ async def topics(world: Environment) -> None:
     await several_topics_are_one(world, topic)  # type: ignore[arg-type]
     await holders(world)
     await jobs_settle_themselves(world)
+    await results(world)
 
 
 async def holders(world: Environment) -> None:
@@ -39,6 +40,18 @@ async def holders(world: Environment) -> None:
     assert await topic.touch_holder(holder, "10m") == 5
     assert await topic.release_holder(holder) == 5
     assert await topic.purge() == 5
+    assert (await topic.check()).ok
+
+
+async def results(world: Environment) -> None:
+    topic = world.topic("kept")
+    await topic.configure(keep_finished="1d")
+    job = await topic.add(1)
+    [taken] = await topic.pop_many(1, wait=WAIT_S)
+    await topic.finish(taken, result={"sum": 3})
+    assert await topic.result(job.id, wait=WAIT_S) == {"sum": 3}
+    assert [info.id for info in await topic.list("finished")] == [job.id]
+    assert await topic.purge("finished") == 1
     assert (await topic.check()).ok
 
 

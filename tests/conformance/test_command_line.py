@@ -24,7 +24,10 @@ def jobs_by_hand(cli: Cli) -> None:
     cli("add", "orders", "--file", "-", stdin='{"body": 1, "id": "a"}\n{"body": 2, "id": "b"}\n')
     [first, second] = cli("pop", "orders", "-n", "2", "--wait", "10s")
     cli("touch", "orders", "a", str(first["receipt"]))
-    cli("finish", "orders", "a", str(first["receipt"]))
+    cli("configure", "orders", "--keep-finished", "1d")
+    cli("finish", "orders", "a", str(first["receipt"]), "--result", '{"sum": 3}')
+    assert cli("result", "orders", "a") == [{"id": "a", "result": {"sum": 3}}]
+    cli("configure", "orders", "--keep-finished", "none")
     cli("release", "orders", "b", str(second["receipt"]))
     [again] = cli("pop", "orders", "--wait", "10s")
     [shown] = cli("get", "orders", "b")

@@ -95,7 +95,7 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert header.split() == ["ID", "STATE", "WHEN", "ATTEMPTS", "TASK", "ERROR", "BODY"]
     by_id = {line.split()[0]: line for line in lines}
     due = shop.get("task-7").due.astimezone()  # type: ignore[union-attr]
-    assert re.search(rf"delayed  in (30 m|29 m \d+ s), {due:%H:%M:%S}", by_id["task-7"])
+    assert re.search(rf"delayed  in (30 m|29 m \d+ s), ({due:%H:%M:%S}|{due:%Y-%m-%d %H:%M})", by_id["task-7"])
     assert "close_order" in by_id["task-7"]
     assert '{"order":7}' in by_id["task-7"]
     assert "ConnectionError: refused (attempts exhausted)" in by_id["dead-1"]
