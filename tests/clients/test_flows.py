@@ -93,7 +93,7 @@ def test_a_flow_may_handle_its_error() -> None:
 def test_an_intercepted_flow_behaves_the_same() -> None:
     seen: list[Any] = []
 
-    def hear(asked: Any, answers: Any) -> Any:
+    def take_answers(asked: Any, answers: Any) -> Any:
         seen.append((names_of(Batch(asked)), list(answers)))
         return [answer if isinstance(answer, Exception) else answer.lower() for answer in answers]
 
@@ -104,7 +104,7 @@ def test_an_intercepted_flow_behaves_the_same() -> None:
             return ["borne"]
 
     gone = Unavailable("gone")
-    flow = intercept(gather([walk("a1", "a2"), bearing()]), lambda one: word(names_of(one)[0] + "!"), hear)
+    flow = intercept(gather([walk("a1", "a2"), bearing()]), lambda one: word(names_of(one)[0] + "!"), take_answers)
     assert performed(flow, {"c1!": gone}) == ([["a1!", "a2!"], ["borne"]], [["a1!", "c1!"], ["a2!"]])
     assert seen == [(["a1!", "c1!"], ["A1!", gone]), (["a2!"], ["A2!"])]
 

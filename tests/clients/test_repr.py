@@ -31,10 +31,10 @@ def handles(client: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("made", "before"), [(tarry.Client, ""), (tarry.AsyncClient, "Async")])
 def test_a_repr_names_the_handle_and_its_server(made: Callable[..., Any], before: str) -> None:
-    async def look() -> list[str]:
+    async def representations() -> list[str]:
         return [repr(one) for one in handles(made(AT, namespace="shop"))]
 
-    assert asyncio.run(look()) == [
+    assert asyncio.run(representations()) == [
         f"<{before}Client of shop at {SHOWN}>",
         f"<{before}Topic 'orders' of shop at {SHOWN}>",
         f"<{before}Schedules of shop at {SHOWN}>",
@@ -71,7 +71,7 @@ def test_reprs_of_listeners_name_their_source(valkey_url: str) -> None:
         with client.blocking_queue("q-told").subscribe(print) as subscription:
             assert repr(subscription) == "<Subscription to 'q-told'>"
 
-    async def look() -> list[str]:
+    async def representations() -> list[str]:
         async with (
             tarry.AsyncClient(valkey_url) as client,
             await client.map_cache("m", policy=None).listen(print) as listener,
@@ -79,7 +79,7 @@ def test_reprs_of_listeners_name_their_source(valkey_url: str) -> None:
         ):
             return [repr(listener), repr(subscription)]
 
-    assert asyncio.run(look()) == ["<AsyncMapListener to 'm'>", "<AsyncSubscription to 'q-told'>"]
+    assert asyncio.run(representations()) == ["<AsyncMapListener to 'm'>", "<AsyncSubscription to 'q-told'>"]
 
 
 def test_the_repr_of_a_grant_shows_its_state(valkey_url: str) -> None:

@@ -147,7 +147,7 @@ class Environment:
             while not await is_so():  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.01)
 
-    async def tell(self, story: Any) -> None:
+    async def run_story(self, story: Any) -> None:
         try:
             await story(self)
         finally:

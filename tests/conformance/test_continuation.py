@@ -185,7 +185,7 @@ def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[
         namespace = f"goes-on-{client_kind}-{number}"
         world = Environment(client_kind, url, namespace, patience="60s")
         try:
-            asyncio.run(world.tell(lambda world: everything_goes_on(world, Names(goes, namespace), changed)))
+            asyncio.run(world.run_story(lambda world: everything_goes_on(world, Names(goes, namespace), changed)))
         except BaseException as fault:  # noqa: BLE001  # the test is told
             faults.append(fault)
             before.abort()
@@ -299,4 +299,4 @@ def test_a_client_that_finds_a_replica_looks_for_the_master(
         assert not await mastered()
         await world.until(mastered)
 
-    asyncio.run(Environment(client_kind, made.url, name).tell(story))
+    asyncio.run(Environment(client_kind, made.url, name).run_story(story))

@@ -39,7 +39,7 @@ SHARED: dict[str, Callable[[Environment, str], Any]] = {
 
 
 def run_story(client_kind: str, url: str, story: Any) -> None:
-    perform(Environment(client_kind, url, f"braces-{next(_numbers)}").tell(story))
+    perform(Environment(client_kind, url, f"braces-{next(_numbers)}").run_story(story))
 
 
 @pytest.mark.parametrize("client_kind", FACES)

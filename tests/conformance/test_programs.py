@@ -117,7 +117,7 @@ def test_every_verb_of_a_topic_works_over_http(served: Any, url: str, namespace:
         world = Environment(client_kind, url, namespace)
         kind: Any = tarry.HTTPClient if client_kind == "sync" else tarry.AsyncHTTPClient
         world.through(kind(served.url, namespace=namespace))
-        perform(world.tell(jobs.topics))
+        perform(world.run_story(jobs.topics))
     finally:
         served.run(served.app.clients.drop(namespace))
 

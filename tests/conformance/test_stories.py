@@ -55,7 +55,7 @@ _numbers = itertools.count()
 def test_every_verb_of_every_feature_works(place: str, feature: str, client_kind: str, url: str) -> None:
     story, handles = TABLE[feature]
     world = Environment(client_kind, url, f"everywhere-{next(_numbers)}")
-    perform(world.tell(story))
+    perform(world.run_story(story))
     if feature == "native maps":
         assert ("clear" in world.said["MapCache"]) == (not place.endswith("redis7")), "told all, or refused at once"
     if place == ALONE:

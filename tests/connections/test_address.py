@@ -195,11 +195,11 @@ def asked(client: Any) -> None:
             client.topic("a").add("tea")
         return
 
-    async def ask() -> None:
+    async def ping_twice() -> None:
         async with client:
             await client.topic("a").add("tea")
 
-    asyncio.run(ask())
+    asyncio.run(ping_twice())
 
 
 def test_the_first_use_without_a_url_is_logged_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
 
-    def at(id: str, button: str, *, sure: str = "") -> None:
+    def press(id: str, button: str, *, sure: str = "") -> None:
         page.goto(f"{site.at}/job?topic=orders&id={id}")
         page.get_by_role("button", name=button, exact=True).click()
         if sure:
@@ -25,20 +25,20 @@ def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
         expect(page.locator(".said")).to_be_visible()
 
     topic.add(0, id="now", delay="1h")
-    at("now", "Run now")
+    press("now", "Run now")
     assert topic.get("now").state == "ready"  # type: ignore[union-attr]
-    at("now", "Delete", sure="Delete 1 job")
+    press("now", "Delete", sure="Delete 1 job")
     assert topic.get("now") is None
 
     topic.add(0, id="held")
     job = topic.pop()
-    at("held", "Bury", sure="Bury 1 job")
+    press("held", "Bury", sure="Bury 1 job")
     held = topic.get("held")
     assert held is not None
     assert (held.state, held.reason) == ("dead", "buried from the dashboard")
     with pytest.raises(tarry.StaleReceipt):
         topic.finish(job)  # type: ignore[arg-type]
-    at("held", "Kick")
+    press("held", "Kick")
     assert topic.get("held").state == "ready"  # type: ignore[union-attr]
 
     page.fill("input[name=delay]", "3h")

@@ -23,7 +23,7 @@ Story = Callable[[Any, Clock], Awaitable[None]]
 def explain(url: str, story: Story, *, samples: bool = False) -> tuple[str, tuple[str, str], list[str]]:
     """What is said of the job ``x`` after a story: why, the topic's verdict, and its life."""
 
-    async def tell() -> tuple[str, tuple[str, str], list[str]]:
+    async def explain_both() -> tuple[str, tuple[str, str], list[str]]:
         clock = Clock()
         async with TestAsyncClient(url, clock, namespace=f"why-{os.getpid()}-{next(numbers)}") as client:
             dashboard = Dashboard(client)
@@ -39,7 +39,7 @@ def explain(url: str, story: Story, *, samples: bool = False) -> tuple[str, tupl
             about = await topic_part.view(Visit(dashboard, "", asked, "viewer"))
             return " ".join(seen["why"]), about["verdict"], [event.what for event in seen["life"]]
 
-    return asyncio.run(tell())
+    return asyncio.run(explain_both())
 
 
 async def delayed(topic: Any, clock: Clock) -> None:

@@ -48,7 +48,7 @@ class SimulatedMover:
             elif kind == b"message":
                 self.keeper.on_message(channel, message)
 
-    def look(self) -> None:
+    def move(self) -> None:
         now = self.world.clock.seconds
         looks = self.keeper.due(now())
         answers = self.world.client.engine.runner.send_batch([kept.request for kept in looks])
@@ -99,7 +99,7 @@ class QueueSimulation:
                 process.listen()
             ready = [process for process in awake if process.keeper.next_due() <= now]
             if ready:
-                self.rng.choice(ready).look()
+                self.rng.choice(ready).move()
                 self._see()
                 continue
             moments = [process.keeper.next_due() for process in awake]

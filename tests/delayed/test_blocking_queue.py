@@ -145,31 +145,31 @@ async def test_the_list_is_consistent_after_every_transfer(
 async def test_the_next_caller_after_a_missed_deadline_becomes_the_mover(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
-    async def look(me: bytes, stays: bool = True) -> transfer.TransferResult:
+    async def transfer_as(me: bytes, stays: bool = True) -> transfer.TransferResult:
         done = queues.client.engine.run(transfer.transfer(keys, mover_id=me, keeps_seat=stays))
         return done if isinstance(done, transfer.TransferResult) else await done
 
-    assert (await look(b"one")).seat == transfer.MOVER
-    assert (await look(b"two")).seat == transfer.DEPUTY
-    assert (await look(b"three")).seat == 0
+    assert (await transfer_as(b"one")).seat == transfer.MOVER
+    assert (await transfer_as(b"two")).seat == transfer.DEPUTY
+    assert (await transfer_as(b"three")).seat == 0
     clock.advance("800ms")
-    assert (await look(b"two")).seat == transfer.DEPUTY  # the mover is late, but not by more than is allowed
+    assert (await transfer_as(b"two")).seat == transfer.DEPUTY  # the mover is late, but not by more than is allowed
     clock.advance("1ms")
-    assert (await look(b"two")).seat == transfer.MOVER
-    assert (await look(b"one")).seat == transfer.DEPUTY
-    assert (await look(b"two", stays=False)).seat == 0
-    assert (await look(b"three")).seat == transfer.MOVER
+    assert (await transfer_as(b"two")).seat == transfer.MOVER
+    assert (await transfer_as(b"one")).seat == transfer.DEPUTY
+    assert (await transfer_as(b"two", stays=False)).seat == 0
+    assert (await transfer_as(b"three")).seat == transfer.MOVER
 
 
 async def test_a_deputy_without_a_mover_becomes_the_mover(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
-    async def look(me: bytes) -> transfer.TransferResult:
+    async def transfer_as(me: bytes) -> transfer.TransferResult:
         done = queues.client.engine.run(transfer.transfer(keys, mover_id=me, keeps_seat=True))
         return done if isinstance(done, transfer.TransferResult) else await done
 
-    await look(b"one")
-    deputy = await look(b"two")
+    await transfer_as(b"one")
+    deputy = await transfer_as(b"two")
     clock.advance(deputy.wait / 1_000_000)
-    assert (await look(b"two")).seat == transfer.MOVER
+    assert (await transfer_as(b"two")).seat == transfer.MOVER
     assert deputy.wait <= 801_000

@@ -13,7 +13,7 @@ from tarry.connections import connection_limit
 WAIT = 60
 
 
-def say(what: object) -> None:
+def report(what: object) -> None:
     print(what, flush=True)
 
 
@@ -25,17 +25,17 @@ def blocking(url: str) -> None:
             job = client.pop(topic, wait=WAIT)
             assert job is not None
             with job:
-                say(f"{topic} {job.body}")
+                report(f"{topic} {job.body}")
 
         threads = [
             threading.Thread(target=pop, args=(waits, "blocked")),
             threading.Thread(target=pop, args=(hears, "heard")),
         ]
-        threads.append(threading.Thread(target=lambda: say(f"taken {waits.blocking_queue('elements').take()}")))
+        threads.append(threading.Thread(target=lambda: report(f"taken {waits.blocking_queue('elements').take()}")))
         for thread in threads:
             thread.start()
-        with waits.map_cache("things").listen(lambda event: say(f"told {event.key}"), "created"):
-            say("ready")
+        with waits.map_cache("things").listen(lambda event: report(f"told {event.key}"), "created"):
+            report("ready")
             sys.stdin.read()
         for thread in threads:
             thread.join()
@@ -49,14 +49,14 @@ async def awaiting(url: str) -> None:
             job = await client.pop(topic, wait=WAIT)
             assert job is not None
             async with job:
-                say(f"{topic} {job.body}")
+                report(f"{topic} {job.body}")
 
         async def take() -> None:
-            say(f"taken {await waits.blocking_queue('elements').take()}")
+            report(f"taken {await waits.blocking_queue('elements').take()}")
 
         tasks = [asyncio.create_task(one) for one in (pop(waits, "blocked"), pop(hears, "heard"), take())]
-        async with await waits.map_cache("things").listen(lambda event: say(f"told {event.key}"), "created"):
-            say("ready")
+        async with await waits.map_cache("things").listen(lambda event: report(f"told {event.key}"), "created"):
+            report("ready")
             await asyncio.to_thread(sys.stdin.read)
         await asyncio.gather(*tasks)
 

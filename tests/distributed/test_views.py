@@ -89,7 +89,7 @@ def cluster() -> Iterator[BigCluster]:
         yield made
 
 
-def look(client: tarry.Client) -> list[Any]:
+def all_views(client: tarry.Client) -> list[Any]:
     topic = client.topic("orders")
     ids = [job.id for job in topic.list()]
     return [
@@ -109,9 +109,9 @@ def test_behind_sentinels_views_read_only_the_replica(sentinel_group: Sentinels)
         client.topic("orders").add_many(range(9), delay="1h")
         client.delayed_queue("told").offer("x", "1h")
         sentinel_group.until_replicated()
-        expected = look(plain)
+        expected = all_views(plain)
         reset(master, replica)
-        assert look(client) == expected
+        assert all_views(client) == expected
         assert (calls(master, *ASKED, "evalsha", "eval"), calls(replica, *ASKED) >= 5) == (0, True)
 
         async def awaited() -> None:
@@ -139,13 +139,13 @@ def test_on_a_cluster_views_read_only_the_replicas(cluster: BigCluster) -> None:
         client.delayed_queue("told").offer("x", "1h")
         for master in cluster.nodes[:3]:
             until("all replicated", lambda master=master: master.ask("WAIT", "1", "1000") == 1)  # type: ignore[misc]
-        expected = look(plain)
+        expected = all_views(plain)
         reset(*cluster.nodes)
-        assert look(client) == expected
+        assert all_views(client) == expected
         assert [calls(node, *ASKED, "evalsha", "eval") for node in cluster.nodes[:3]] == [0, 0, 0]
         assert all(calls(node, *ASKED) for node in cluster.nodes[3:])
         cluster.nodes[3].kill()
-        assert look(client) == expected
+        assert all_views(client) == expected
         assert sum(calls(node, "evalsha", "eval") for node in cluster.nodes[:3]) > 0
 
 

@@ -25,7 +25,7 @@ class Scenario:
     clock: Clock
     cut: str
 
-    def say(self, verb: str, *given: Any, **named: Any) -> Any:
+    def perform(self, verb: str, *given: Any, **named: Any) -> Any:
         return self.any_client.call(self.topic, verb, *given, **named)
 
     def run(self, verb: str, *given: Any) -> Any:
@@ -56,5 +56,5 @@ def counts(scenario: Scenario) -> tuple[int, int, int, int]:
 
 def held(scenario: Scenario, n: int = 1) -> list[Any]:
     scenario.at.add_many([f"job {i}" for i in range(n)])
-    jobs: list[Any] = scenario.say("pop_many", n, ttr=TTR)
+    jobs: list[Any] = scenario.perform("pop_many", n, ttr=TTR)
     return jobs

@@ -14,7 +14,7 @@ def kick(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     scenario.at.bury(job)
     yield
-    assert scenario.say("kick", job.id) == ("ready" if scenario.done else "dead")
+    assert scenario.perform("kick", job.id) == ("ready" if scenario.done else "dead")
     assert counts(scenario) == (0, 1, 0, 0)
 
 
@@ -23,7 +23,7 @@ def kick_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     scenario.at.bury_many(jobs)
     yield
-    assert len(scenario.say("kick_many", [job.id for job in jobs])) == 3
+    assert len(scenario.perform("kick_many", [job.id for job in jobs])) == 3
     assert (counts(scenario), scenario.at.stats().kicked) == ((0, 3, 0, 0), 3)
 
 
@@ -31,7 +31,7 @@ def kick_many(scenario: Scenario) -> Iterator[None]:
 def delete(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a")
     yield
-    assert scenario.say("delete", "a") == (None if scenario.done else "ready")
+    assert scenario.perform("delete", "a") == (None if scenario.done else "ready")
     assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)
 
 
@@ -39,7 +39,7 @@ def delete(scenario: Scenario) -> Iterator[None]:
 def delete_many(scenario: Scenario) -> Iterator[None]:
     ids = [added.id for added in scenario.at.add_many([1, 2, 3])]
     yield
-    scenario.say("delete_many", ids)
+    scenario.perform("delete_many", ids)
     assert counts(scenario) == (0, 0, 0, 0)
 
 
@@ -47,7 +47,7 @@ def delete_many(scenario: Scenario) -> Iterator[None]:
 def reschedule(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a")
     yield
-    assert scenario.say("reschedule", "a", delay="1h") == ("delayed" if scenario.done else "ready")
+    assert scenario.perform("reschedule", "a", delay="1h") == ("delayed" if scenario.done else "ready")
     assert counts(scenario) == (1, 0, 0, 0)
 
 
@@ -55,7 +55,7 @@ def reschedule(scenario: Scenario) -> Iterator[None]:
 def reschedule_many(scenario: Scenario) -> Iterator[None]:
     ids = [added.id for added in scenario.at.add_many([1, 2, 3], delay="1h")]
     yield
-    assert scenario.say("reschedule_many", ids, delay=0) == (["ready"] * 3 if scenario.done else ["delayed"] * 3)
+    assert scenario.perform("reschedule_many", ids, delay=0) == (["ready"] * 3 if scenario.done else ["delayed"] * 3)
     assert counts(scenario) == (0, 3, 0, 0)
 
 
@@ -88,49 +88,49 @@ def delete_exactly(scenario: Scenario) -> Iterator[None]:
 def get(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a")
     yield
-    assert scenario.say("get", "a").body == "tea"
+    assert scenario.perform("get", "a").body == "tea"
 
 
 @verb
 def get_many(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a")
     yield
-    assert [info and info.body for info in scenario.say("get_many", ["a", "b"])] == ["tea", None]
+    assert [info and info.body for info in scenario.perform("get_many", ["a", "b"])] == ["tea", None]
 
 
 @verb
 def list_(scenario: Scenario) -> Iterator[None]:
     scenario.at.add_many([1, 2, 3], delay="1h")
     yield
-    assert [info.body for info in scenario.say("list")] == [1, 2, 3]
+    assert [info.body for info in scenario.perform("list")] == [1, 2, 3]
 
 
 @verb
 def stats(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield
-    assert scenario.say("stats").ready == 1
+    assert scenario.perform("stats").ready == 1
 
 
 @verb
 def histogram(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", delay="1m")
     yield
-    assert sum(scenario.say("histogram").counts) == 1
+    assert sum(scenario.perform("histogram").counts) == 1
 
 
 @verb
 def check(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield
-    assert scenario.say("check").ok
+    assert scenario.perform("check").ok
 
 
 @verb
 def pause(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield
-    scenario.say("pause", "1h")
+    scenario.perform("pause", "1h")
     assert scenario.at.pop() is None
 
 
@@ -139,21 +139,21 @@ def resume(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     scenario.at.pause()
     yield
-    scenario.say("resume")
+    scenario.perform("resume")
     assert scenario.at.pop().body == "tea"
 
 
 @verb
 def configure(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scenario.say("configure", max_attempts=3).max_attempts == 3
+    assert scenario.perform("configure", max_attempts=3).max_attempts == 3
 
 
 @verb
 def purge(scenario: Scenario) -> Iterator[None]:
     scenario.at.add_many([1, 2, 3])
     yield
-    assert scenario.say("purge") == (0 if scenario.done else 3)
+    assert scenario.perform("purge") == (0 if scenario.done else 3)
     assert counts(scenario) == (0, 0, 0, 0)
 
 
@@ -162,5 +162,5 @@ def purge_of_a_state(scenario: Scenario) -> Iterator[None]:
     scenario.at.add_many([1, 2, 3])
     scenario.at.add("tea", delay="1h")
     yield
-    scenario.say("purge", "ready")
+    scenario.perform("purge", "ready")
     assert counts(scenario) == (1, 0, 0, 0)

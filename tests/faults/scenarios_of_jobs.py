@@ -13,7 +13,7 @@ from tarry import NewJob
 @verb
 def add(scenario: Scenario) -> Iterator[None]:
     yield
-    added = scenario.say("add", "tea")
+    added = scenario.perform("add", "tea")
     assert (added.created, added.state, counts(scenario)) == (True, "ready", (0, 1, 0, 0))
     assert scenario.at.pop().id == added.id
 
@@ -21,7 +21,7 @@ def add(scenario: Scenario) -> Iterator[None]:
 @verb
 def add_late(scenario: Scenario) -> Iterator[None]:
     yield
-    added = scenario.say("add", "tea", delay="1h", id="a", headers={"x": "y"})
+    added = scenario.perform("add", "tea", delay="1h", id="a", headers={"x": "y"})
     assert (added.id, added.created, added.state, counts(scenario)) == ("a", True, "delayed", (1, 0, 0, 0))
     assert scenario.at.get("a").due == added.due
 
@@ -29,14 +29,14 @@ def add_late(scenario: Scenario) -> Iterator[None]:
 @verb
 def add_with_an_id(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scenario.say("add", "tea", id="a", if_exists="error").created
+    assert scenario.perform("add", "tea", id="a", if_exists="error").created
     assert counts(scenario) == (0, 1, 0, 0)
 
 
 @verb
 def add_keep(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scenario.say("add", "tea", id="a", if_exists="keep").created
+    assert scenario.perform("add", "tea", id="a", if_exists="keep").created
     assert counts(scenario) == (0, 1, 0, 0)
 
 
@@ -44,7 +44,7 @@ def add_keep(scenario: Scenario) -> Iterator[None]:
 def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a")
     yield
-    assert not scenario.say("add", "new", id="a", if_exists="keep").created
+    assert not scenario.perform("add", "new", id="a", if_exists="keep").created
     assert scenario.at.get("a").body == "old"
 
 
@@ -52,7 +52,7 @@ def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
 def add_replace(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a", delay="1h")
     yield
-    assert scenario.say("add", "new", id="a", if_exists="replace").created
+    assert scenario.perform("add", "new", id="a", if_exists="replace").created
     assert (scenario.at.get("a").body, counts(scenario)) == ("new", (0, 1, 0, 0))
 
 
@@ -61,7 +61,7 @@ def add_many(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a")
     yield
     jobs = ["tea", NewJob("milk", id="b", delay="1h"), NewJob("new", id="a")]
-    added = scenario.say("add_many", jobs, if_exists="replace")
+    added = scenario.perform("add_many", jobs, if_exists="replace")
     assert [a.created for a in added] == [True, True, True]
     assert counts(scenario) == (1, 2, 0, 0)
 
@@ -73,31 +73,31 @@ def add_many(scenario: Scenario) -> Iterator[None]:
 def pop(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield
-    job = scenario.say("pop", ttr=TTR)
+    job = scenario.perform("pop", ttr=TTR)
     if scenario.done:
         assert job is None
         scenario.clock.advance("61s")
-        job = scenario.say("pop")
+        job = scenario.perform("pop")
     assert (job.body, job.attempt) == ("tea", 2 if scenario.done else 1)
-    scenario.say("finish", job)
+    scenario.perform("finish", job)
 
 
 @verb
 def pop_many(scenario: Scenario) -> Iterator[None]:
     scenario.at.add_many(list(range(7)))
     yield
-    jobs = scenario.say("pop_many", 4, ttr=TTR)
+    jobs = scenario.perform("pop_many", 4, ttr=TTR)
     assert [job.body for job in jobs] == ([4, 5, 6] if scenario.done else [0, 1, 2, 3])
-    scenario.say("finish_many", jobs)
+    scenario.perform("finish_many", jobs)
     scenario.clock.advance("61s")
-    assert sorted(job.body for job in scenario.say("pop_many", 9)) == ([0, 1, 2, 3] if scenario.done else [4, 5, 6])
+    assert sorted(job.body for job in scenario.perform("pop_many", 9)) == ([0, 1, 2, 3] if scenario.done else [4, 5, 6])
 
 
 @verb
 def pop_that_waits(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", delay="5s", ttr="10s")
     yield
-    job = scenario.say("pop", wait="1m")
+    job = scenario.perform("pop", wait="1m")
     assert (job.body, job.attempt, job.lateness.total_seconds()) == ("tea", 1, 0)
 
 
@@ -108,7 +108,7 @@ def pop_that_waits(scenario: Scenario) -> Iterator[None]:
 def finish(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.say("finish", job)
+    scenario.perform("finish", job)
     assert (counts(scenario), scenario.at.stats().stale) == ((0, 0, 0, 0), 0)
 
 
@@ -116,7 +116,7 @@ def finish(scenario: Scenario) -> Iterator[None]:
 def finish_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.say("finish_many", jobs)
+    scenario.perform("finish_many", jobs)
     assert (counts(scenario), scenario.at.stats().finished) == ((0, 0, 0, 0), 3)
 
 
@@ -125,7 +125,7 @@ def touch(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     scenario.clock.advance("50s")
     yield
-    scenario.say("touch", job)
+    scenario.perform("touch", job)
     scenario.clock.advance("50s")
     assert counts(scenario) == (0, 0, 1, 0)
 
@@ -134,7 +134,7 @@ def touch(scenario: Scenario) -> Iterator[None]:
 def touch_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.say("touch_many", jobs, "5m")
+    scenario.perform("touch_many", jobs, "5m")
     scenario.clock.advance("4m")
     assert counts(scenario) == (0, 0, 3, 0)
 
@@ -152,7 +152,7 @@ def set_headers(scenario: Scenario) -> Iterator[None]:
 def release(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.say("release", job, "10s")
+    scenario.perform("release", job, "10s")
     assert (counts(scenario), scenario.at.stats().stale) == ((1, 0, 0, 0), 0)
     assert scenario.at.get(job.id).attempts == 1
 
@@ -161,16 +161,16 @@ def release(scenario: Scenario) -> Iterator[None]:
 def release_uncounted(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.say("release", job, count=False)
+    scenario.perform("release", job, count=False)
     assert (counts(scenario), scenario.at.get(job.id).attempts) == ((0, 1, 0, 0), 0)
 
 
 @verb
 def release_of_the_last_attempt(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", max_attempts=1)
-    job = scenario.say("pop")
+    job = scenario.perform("pop")
     yield
-    scenario.say("release", job)
+    scenario.perform("release", job)
     assert counts(scenario) == (0, 0, 0, 1)
 
 
@@ -178,7 +178,7 @@ def release_of_the_last_attempt(scenario: Scenario) -> Iterator[None]:
 def release_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.say("release_many", jobs, 0)
+    scenario.perform("release_many", jobs, 0)
     scenario.clock.advance("1ms")  # one after the other, a microsecond apart
     assert counts(scenario) == (0, 3, 0, 0)
 
@@ -187,7 +187,7 @@ def release_many(scenario: Scenario) -> Iterator[None]:
 def bury(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.say("bury", job, "cold")
+    scenario.perform("bury", job, "cold")
     assert (counts(scenario), scenario.at.get(job.id).reason) == ((0, 0, 0, 1), "cold")
 
 
@@ -195,7 +195,7 @@ def bury(scenario: Scenario) -> Iterator[None]:
 def bury_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.say("bury_many", jobs, "cold")
+    scenario.perform("bury_many", jobs, "cold")
     assert (counts(scenario), scenario.at.stats().died) == ((0, 0, 0, 3), 3)
 
 
@@ -203,5 +203,5 @@ def bury_many(scenario: Scenario) -> Iterator[None]:
 def a_failed_block(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.say("release", job, None)
+    scenario.perform("release", job, None)
     assert counts(scenario) == (1, 0, 0, 0)

@@ -53,7 +53,7 @@ class WatchSimulation:
         self.trace: list[str] = []
         self.crew = [Consumer(Watch(b"c%d" % i)) for i in range(consumers)]
         for consumer in self.crew:
-            self.wish(consumer)
+            self.ask_for_job(consumer)
 
     @property
     def now(self) -> float:
@@ -68,7 +68,7 @@ class WatchSimulation:
 
     # ── consumers ──
 
-    def wish(self, consumer: Consumer) -> None:
+    def ask_for_job(self, consumer: Consumer) -> None:
         caller = Caller(self.want, FOREVER, lambda: None)
         consumer.callers.append(caller)
         consumer.watch.enter(caller, [self.topic.verbs._single.wait_queue_key("1h")])
@@ -142,7 +142,7 @@ class WatchSimulation:
                 for raw in caller.result[2]:
                     self.handed(raw[0].decode())
                 consumer.callers.remove(caller)
-                self.wish(consumer)
+                self.ask_for_job(consumer)
 
     def handed(self, id: str) -> None:
         assert id not in self.out, "handed out twice"

@@ -25,7 +25,7 @@ from tarry.verbs import numbers
 
 
 def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, proxy: Proxy) -> None:
-    scenario.say("stats")  # the connection is open
+    scenario.perform("stats")  # the connection is open
     steps = story(scenario)
     next(steps)
     struck = proxy.struck

@@ -18,9 +18,9 @@ class HolderProcess:
         self.process = subprocess.Popen(
             [sys.executable, str(HOLDER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.token = int(self.hear().split()[1])
+        self.token = int(self.read_line().split()[1])
 
-    def hear(self) -> str:
+    def read_line(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
@@ -28,7 +28,7 @@ class HolderProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
-        return self.hear()
+        return self.read_line()
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)

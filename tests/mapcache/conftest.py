@@ -133,7 +133,7 @@ def published(server: Any, name: str) -> Iterator[Callable[[], list[tuple[str, b
         for _ in range(5):
             listener.get_message(timeout=5)
 
-        def look() -> list[tuple[str, bytes]]:
+        def new_messages() -> list[tuple[str, bytes]]:
             server.publish(f"end:{name}", "end")
             found: list[tuple[str, bytes]] = []
             while True:
@@ -142,4 +142,4 @@ def published(server: Any, name: str) -> Iterator[Callable[[], list[tuple[str, b
                     return found
                 found.append((message["channel"].decode().split(":")[0].rpartition("_")[2], message["data"]))
 
-        yield look
+        yield new_messages

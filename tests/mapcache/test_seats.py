@@ -70,7 +70,7 @@ def test_an_entry_that_expires_sooner_wakes_the_evictor_once(valkey_url: str, na
     assert said == [b"due%d" % (now + 3000), b"due%d" % (now + 2000), b"end"]
 
 
-def look(client: TestClient, keeper: DutyList) -> int:
+def run_duty(client: TestClient, keeper: DutyList) -> int:
     """Looks at the maps that are due; answers how many."""
     due = keeper.due(client.clock.seconds())
     for kept in due:
@@ -83,11 +83,11 @@ def test_idle_maps_end_up_sharing_one_round_trip(valkey_url: str, name: str) -> 
         keeper, rounds = DutyList(), list[int]()
         for number in range(5):
             keeper.add(EvictedMap(client.map_cache(f"{name}-{number}", policy=None)._verbs.context, b"me"))
-            look(client, keeper)
+            run_duty(client, keeper)
             client.clock.advance(1)
         for _ in range(6):
             client.clock.pass_until(keeper.next_due())
-            rounds.append(look(client, keeper))
+            rounds.append(run_duty(client, keeper))
         assert rounds[-3:] != [1, 1, 1]
         assert 5 in rounds or sum(rounds[-2:]) == 5, rounds
 
@@ -97,7 +97,7 @@ def test_foreign_messages_do_not_change_the_next_wake_up(valkey_url: str) -> Non
         context = client.map_cache("words", policy=None)._verbs.context
         keeper, kept = DutyList(), EvictedMap(context, b"me")
         keeper.add(kept)
-        look(client, keeper)
+        run_duty(client, keeper)
         before = kept.alarm
         assert before is not None
         for word in (b"due", b"duesoon", b"due-5", b"key", b"\xff" * 9):
@@ -115,11 +115,11 @@ def test_a_hint_during_an_eviction_of_several_steps_is_not_lost(valkey_url: str,
         client.clock.advance(1)
         keeper, kept = DutyList(), EvictedMap(cache._verbs.context, b"me")
         keeper.add(kept)
-        look(client, keeper)
+        run_duty(client, keeper)
         assert kept.flow is not None
         keeper.on_message(cache._verbs.keys.hints, b"due5")
         while kept.flow is not None:
-            look(client, keeper)
+            run_duty(client, keeper)
         assert keeper.next_due() == 0.0
 
 

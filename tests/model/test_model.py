@@ -298,7 +298,7 @@ class Game(RuleBasedStateMachine):
         assert sorted(job.id for job in self.topic.list("delayed", limit=1000) if job.retrying) == retrying
 
 
-def play(url: str, games: int, steps: int, **more: Any) -> None:
+def run_games(url: str, games: int, steps: int, **more: Any) -> None:
     """``more``: whether the games are new ones."""
     game = type("Game", (Game,), {"url": url})
     run_state_machine_as_test(
@@ -315,9 +315,9 @@ def play(url: str, games: int, steps: int, **more: Any) -> None:
 
 
 def test_a_topic_behaves_like_the_model(valkey_url: str) -> None:
-    play(valkey_url, 100, 40, derandomize=True, database=None)
+    run_games(valkey_url, 100, 40, derandomize=True, database=None)
 
 
 @pytest.mark.long
 def test_a_topic_behaves_like_the_model_in_random_runs(valkey_url: str) -> None:
-    play(valkey_url, PLENTY, 50)
+    run_games(valkey_url, PLENTY, 50)

@@ -230,10 +230,10 @@ def main() -> None:
 
         with ThreadPoolExecutor(given.jobs) as pool, suppress(KeyboardInterrupt):
             list(pool.map(judge, wanted))
-    tell(results, faults)
+    report(results, faults)
 
 
-def tell(results: dict[str, Any], faults: dict[str, Any]) -> None:
+def report(results: dict[str, Any], faults: dict[str, Any]) -> None:
     for column in sorted({column for row in results.values() for column in row}):
         verdicts = {name: row[column] for name, row in results.items() if column in row and name in faults}
         noticed = sum(bool(verdict["by"]) for verdict in verdicts.values())

@@ -25,7 +25,7 @@ LONGEST_S = 60
 def offered(valkey_url: str, namespace: str, tarry_command: WarmTarry) -> Offered:
     """The words offered for the last one of a line."""
 
-    def ask(line: str, url: str = valkey_url) -> list[str]:
+    def complete_line(line: str, url: str = valkey_url) -> list[str]:
         here = {
             "TARRY_URL": url,
             "TARRY_NAMESPACE": namespace,
@@ -44,7 +44,7 @@ def offered(valkey_url: str, namespace: str, tarry_command: WarmTarry) -> Offere
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()
 
-    return ask
+    return complete_line
 
 
 def test_topic_names_are_completed(client: tarry.Client, offered: Offered, valkey_url: str, namespace: str) -> None:

@@ -42,7 +42,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
         loop.close()
 
 
-def told(caplog: pytest.LogCaptureFixture, words: str) -> bool:
+def was_logged(caplog: pytest.LogCaptureFixture, words: str) -> bool:
     return any(words in line.getMessage() for line in caplog.records)
 
 
@@ -72,7 +72,10 @@ def test_an_async_task_is_cancelled(
     assert client.topic("tasks").get(added.id) is None, "gone at once"
     assert added.cancel(running=True) is None, "as a call whose answer was lost and that is repeated"
     until(lambda: seen == ["begun", "cancelled, lost True"], "it was cancelled")
-    until(lambda: told(caplog, f"■ tasks/{added.id} attempt 1 was cancelled: its handler is cancelled"), "it says so")
+    until(
+        lambda: was_logged(caplog, f"■ tasks/{added.id} attempt 1 was cancelled: its handler is cancelled"),
+        "it says so",
+    )
     stats = client.topic("tasks").stats()
     assert (stats.finished, stats.deleted, stats.reserved, stats.dead) == (0, 1, 0, 0)
     assert client.topic("tasks").check().ok
@@ -96,7 +99,9 @@ def test_a_function_in_a_thread_is_told(
     until(lambda: seen == ["begun"], "it runs")
     assert client.topic("n").delete("7", running=True) == "reserved"
     until(lambda: seen == ["begun", "told"], "it was told")
-    until(lambda: told(caplog, "was cancelled: its thread cannot be stopped, job.lost is true"), "the log says so")
+    until(
+        lambda: was_logged(caplog, "was cancelled: its thread cannot be stopped, job.lost is true"), "the log says so"
+    )
 
 
 def test_the_process_of_a_function_is_killed(
@@ -119,7 +124,7 @@ def test_the_process_of_a_function_is_killed(
     assert orders.delete_many(["0", "1", "2", "3"], running=True).count("reserved") >= 2
     for pid in pids:
         until(lambda pid=pid: not alive(pid), "its process is gone")  # type: ignore[misc]
-    until(lambda: told(caplog, "was cancelled: its process is killed"), "the log says so")
+    until(lambda: was_logged(caplog, "was cancelled: its process is killed"), "the log says so")
     orders.add({"diary": str(diary)}, id="after")
     until(lambda: orders.stats().finished == 1, "the worker goes on")
     assert len(begun()) == 3
@@ -152,7 +157,7 @@ def test_a_plain_delete_lets_the_run_go_on(
     until(lambda: seen == ["begun"], "it runs")
     assert client.topic("n").delete("7") == "reserved"
     until(lambda: seen == ["begun", "ended"], "it went on to its end")
-    assert not told(caplog, "was cancelled")
+    assert not was_logged(caplog, "was cancelled")
 
 
 def test_the_next_job_of_the_id_is_not_cancelled(client: tarry.Client, started: StartWorker) -> None:

@@ -113,7 +113,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
         if job.id == "7":
             enough.wait(60)
 
-    def look() -> None:
+    def sample() -> None:
         until(lambda: any(info.overrun for info in client.workers()), "the report")
         [info] = client.workers()
         seen.append((info.topics[0].overrun, [(job.id, job.overrun) for job in info.jobs]))
@@ -131,7 +131,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
 
     async def work() -> None:
         async with worker:
-            await asyncio.to_thread(look)
+            await asyncio.to_thread(sample)
 
     client.topic("n").add_many([tarry.NewJob("x", id="7"), tarry.NewJob("y", id="8")])
     with caplog.at_level(logging.INFO, "tarry.worker"):

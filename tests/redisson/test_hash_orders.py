@@ -127,14 +127,14 @@ def java() -> Any:
     if shutil.which("javac") is None:
         pytest.skip("needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
 
-    def ask(lines: list[str]) -> list[str]:
+    def ask_java(lines: list[str]) -> list[str]:
         words = ["java", str(HERE / "java" / "Orders.java")]
         told = subprocess.run(
             words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=120
         )
         return told.stdout.splitlines()
 
-    return ask
+    return ask_java
 
 
 def recorded() -> list[tuple[str, str]]:

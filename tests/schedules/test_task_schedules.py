@@ -30,22 +30,22 @@ def client(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Ite
         yield made
 
 
-def runs(client: TestClient, *say: Callable[[tarry.Worker, list[str]], None]) -> list[str]:
+def runs(client: TestClient, *declare_schedules: Callable[[tarry.Worker, list[str]], None]) -> list[str]:
     """A worker with this code runs until there is nothing more to do; answers what its tasks wrote."""
     worker, seen = tarry.Worker(client), list[str]()
-    for part in say:
+    for part in declare_schedules:
         part(worker, seen)
     asyncio.run(worker.run_until_idle())
     return seen
 
 
 def tidy(period: Any, **named: Any) -> Callable[[tarry.Worker, list[str]], None]:
-    def say(worker: tarry.Worker, seen: list[str]) -> None:
+    def declare_schedules(worker: tarry.Worker, seen: list[str]) -> None:
         @worker.every(period, **named)
         async def tidy() -> None:
             seen.append(tarry.current_job().id)
 
-    return say
+    return declare_schedules
 
 
 def other(worker: tarry.Worker, seen: list[str]) -> None:
@@ -96,17 +96,17 @@ def test_a_schedule_shows_its_last_occurrence(client: TestClient, clock: Clock, 
 
 
 def test_a_task_may_have_several_schedules(client: TestClient, clock: Clock) -> None:
-    def say(worker: tarry.Worker, seen: list[str]) -> None:
+    def declare_schedules(worker: tarry.Worker, seen: list[str]) -> None:
         @worker.every("1h", id="small", args={"size": 1})
         @worker.every("1d", id="large", args={"size": 10}, missed="all")
         @worker.task(topic="chores")
         async def clean(size: int) -> None:
             seen.append(str(size))
 
-    runs(client, say)
+    runs(client, declare_schedules)
     assert [one.id for one in client.schedules.list("chores")] == ["small", "large"]
     clock.advance("2d")
-    assert sorted(runs(client, say)) == ["1", "10", "10"]
+    assert sorted(runs(client, declare_schedules)) == ["1", "10", "10"]
 
 
 def test_a_deploy_updates_stored_schedules(client: TestClient, clock: Clock) -> None:

@@ -29,7 +29,7 @@ def pile_up(server: Any, topic: Any, place: str, n: int, at: int) -> None:
         pipe.execute()
 
 
-def look(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
+def pop_some(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
     return client.engine.run(pop.pop_step(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
 
 
@@ -39,7 +39,7 @@ def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: A
     keys = topic.verbs.keys
     assert topic.stats().ready == 100_000
     for step in range(1, 4):
-        assert len(look(client, topic).jobs) == 1
+        assert len(pop_some(client, topic).jobs) == 1
         assert server.zcard(keys.due) == step * (BACK - 1)
         assert server.zcard(keys.reserved) == 100_000 - step * BACK + step
     assert topic.stats().timed_out == 3 * BACK
@@ -49,7 +49,7 @@ def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: An
     pile_up(server, topic, "dead", 50_000, clock.us)
     clock.advance(timedelta(days=31))
     for step in range(1, 4):
-        look(client, topic)
+        pop_some(client, topic)
         assert topic.stats().dead == 50_000 - step * SWEEP
     assert (topic.stats().swept, server.hlen(topic.verbs.keys.jobs)) == (3 * SWEEP, 50_000 - 3 * SWEEP)
 
@@ -60,10 +60,10 @@ def test_many_jobs_dying_at_once_make_pop_ask_again(client: TestClient, topic: A
     topic.pop_many(600, ttr=1)
     clock.advance(10)
     topic.add("alive")
-    first = look(client, topic)
+    first = pop_some(client, topic)
     assert first.jobs or first.ask_again
     assert (first.jobs or [topic.pop()]) != [None]
-    while look(client, topic).ask_again:
+    while pop_some(client, topic).ask_again:
         pass
     assert topic.stats().dead == 600
 

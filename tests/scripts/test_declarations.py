@@ -38,9 +38,9 @@ def test_every_script_has_a_verb() -> None:
     ("name", "args", "item", "what"),
     [
         ("topic/touch", (), ("id", "receipt"), "arguments"),
-        ("topic/touch", ("replay", "more"), ("id", "receipt"), "arguments"),
-        ("topic/touch", ("replay",), ("receipt", "id"), "items"),
-        ("topic/touch", ("replay",), (), "items"),
+        ("topic/touch", ("is_replay", "more"), ("id", "receipt"), "arguments"),
+        ("topic/touch", ("is_replay",), ("receipt", "id"), "items"),
+        ("topic/touch", ("is_replay",), (), "items"),
         ("topic/get", ("history",), (), "items"),
         ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
     ],

@@ -22,7 +22,7 @@ PUSH = {"topic": "order", "id": "15702398321", "delay": 3600, "ttr": 120, "body"
 def go(send: Speaks) -> Callable[[str, Any], Any]:
     """JSON in, always 200, ``code``, ``message``, ``data`` out."""
 
-    def ask(path: str, said: Any) -> Any:
+    def post(path: str, said: Any) -> Any:
         content = said if isinstance(said, bytes) else json.dumps(said).encode()
         answer = send("POST", path, content=content)
         assert answer.status_code == 200
@@ -30,7 +30,7 @@ def go(send: Speaks) -> Callable[[str, Any], Any]:
         assert list(found) == ["code", "message", "data"]
         return found
 
-    return ask
+    return post
 
 
 def test_go_a_job_goes_through_the_readmes_example(go: Any, clock: Clock) -> None:

@@ -48,14 +48,14 @@ class Process:
             self.child = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
     @property
     def url(self) -> str:
-        until(lambda: re.search(r"service at (\S+)\n", self.said) or self.child.poll() is not None)
-        found = re.search(r"service at (\S+)\n", self.said)
-        assert found, self.said
+        until(lambda: re.search(r"service at (\S+)\n", self.output) or self.child.poll() is not None)
+        found = re.search(r"service at (\S+)\n", self.output)
+        assert found, self.output
         return found[1]
 
     def ended(self) -> int:
@@ -114,8 +114,8 @@ def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> 
     assert httpx.get(f"{base}/readyz").status_code == 503
     assert httpx.get(f"{base}/healthz").status_code == 200
     assert running.ended() == 0
-    assert "draining" in running.said
-    assert SECRET not in running.said
+    assert "draining" in running.output
+    assert SECRET not in running.output
     http.close()
 
 
@@ -140,7 +140,7 @@ def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, v
     with ExitStack() as stack:
         one, other = (stack.enter_context(httpx.Client(base_url=at.url)) for at in (running, open_to_all))
         assert [one.get(page).status_code for page in pages] == [200, 200, 200, 200]
-        assert "not required until the first one is created" in running.said
+        assert "not required until the first one is created" in running.output
         client = stack.enter_context(tarry.Client(valkey_url))
         text, id, record = tokens.create_token(os.urandom, ("view",))
         client.engine.run(tokens.store_token("process-asking", id, record))
@@ -149,7 +149,7 @@ def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, v
         assert [one.get(page).status_code for page in pages] == [401, 401, 200, 303]
         assert one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 200
         assert [other.get(page).status_code for page in pages] == [200, 200, 200, 200]
-        assert "The first token was created" in running.said
+        assert "The first token was created" in running.output
         client.engine.run(tokens.delete_token("process-asking", id))
         until(lambda: one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 401)
         assert one.get("/v1/topics").status_code == 401
@@ -171,7 +171,7 @@ def test_a_service_runs_under_the_documented_acl_rules(
         running.child.terminate()
         assert running.ended() == 0
     assert queues is ("shop-messages" in served)
-    assert "permission" not in running.said
+    assert "permission" not in running.output
 
 
 def test_a_forbidden_queue_removes_no_other_metric(
@@ -180,7 +180,7 @@ def test_a_forbidden_queue_removes_no_other_metric(
     with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=DIALECTS)) as url:
         running = start("--namespace", "shop-others", "--queue", "shop-mine", url=url)
         with httpx.Client(base_url=running.url) as http:
-            until(lambda: "DelayMessage could not be moved" in running.said)
+            until(lambda: "DelayMessage could not be moved" in running.output)
             for _ in range(3):
                 answer = http.get("/metrics")
                 assert answer.status_code == 200
@@ -188,11 +188,11 @@ def test_a_forbidden_queue_removes_no_other_metric(
                 assert 'queue="shop-mine"' in answer.text
                 assert "DelayMessage" not in answer.text
             time.sleep(0.5)  # longer than the first repeats
-        assert running.said.count("DelayMessage could not be moved") == 1
+        assert running.output.count("DelayMessage could not be moved") == 1
         resp.call_once(valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels")
-        until(lambda: "DelayMessage is moved again" in running.said)
-        assert running.said.count("DelayMessage could not be moved") == 1
-        assert running.said.count("The queue DelayMessage is left out of the metrics: ") == 1
+        until(lambda: "DelayMessage is moved again" in running.output)
+        assert running.output.count("DelayMessage could not be moved") == 1
+        assert running.output.count("The queue DelayMessage is left out of the metrics: ") == 1
 
 
 def test_a_service_serves_tls(start: Start, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_second_signal_ends_the_service_at_once(start: Start) -> None:
     running = start("--drain", "60s")
     assert httpx.get(f"{running.url}/readyz").status_code == 200
     running.child.send_signal(signal.SIGINT)
-    until(lambda: "draining" in running.said)
+    until(lambda: "draining" in running.output)
     running.child.send_signal(signal.SIGINT)
     assert running.ended() == 0
 
@@ -242,12 +242,12 @@ def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> 
     ],
 )
 def test_invalid_options_are_reported_and_nothing_is_served(
-    tarry_command: WarmTarry, valkey_url: str, tmp_path: Path, words: Any, code: int, said: str
+    tarry_command: WarmTarry, valkey_url: str, tmp_path: Path, words: Any, code: int, output: str
 ) -> None:
     done = tarry_command.run(["serve", "--port", "0", *words], None, {"TARRY_URL": valkey_url}, tmp_path)
     shown = done.stdout + done.stderr
     assert done.returncode == code, shown
-    assert said in shown
+    assert output in shown
     assert "Traceback" not in shown
     assert "service at" not in shown
 
@@ -256,14 +256,14 @@ def test_a_port_in_use_is_reported(start: Start) -> None:
     port = start().url.rpartition(":")[2]
     other = start("--port", port)
     assert other.ended() == 2
-    assert "cannot be opened" in other.said
+    assert "cannot be opened" in other.output
 
 
 @pytest.mark.slow
 def test_a_missing_server_is_reported(start: Start) -> None:
     running = start(url="redis://127.0.0.1:1?socket_timeout=0.2")
     assert running.ended() == 3
-    assert "did not answer" in running.said
+    assert "did not answer" in running.output
 
 
 def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path) -> None:

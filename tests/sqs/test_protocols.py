@@ -113,15 +113,15 @@ def test_every_operation_answers_in_the_models_shape(wire: Wire) -> None:
 
 
 def test_the_query_protocol_answers_in_xml(queue: str, served: Served) -> None:
-    def ask(action: str, **given: str) -> ET.Element:
+    def send_query(action: str, **given: str) -> ET.Element:
         form = {"Action": action, "Version": "2012-11-05", **given}
         answer = httpx.post(queue, data=form, timeout=30)  # older clients send to the queue's URL
         assert answer.headers["content-type"] == "text/xml"
         return ET.fromstring(answer.content.replace(b' xmlns="http://queue.amazonaws.com/doc/2012-11-05/"', b""))
 
     value = {"MessageAttribute.1.Value.DataType": "String", "MessageAttribute.1.Value.StringValue": "b"}
-    sent = ask("SendMessage", MessageBody="<&>\r\n", **{"MessageAttribute.1.Name": "a", **value})
-    received = ask("ReceiveMessage", **{"AttributeName.1": "All", "MessageAttributeName.1": "All"})
+    sent = send_query("SendMessage", MessageBody="<&>\r\n", **{"MessageAttribute.1.Name": "a", **value})
+    received = send_query("ReceiveMessage", **{"AttributeName.1": "All", "MessageAttributeName.1": "All"})
     message = received.find("ReceiveMessageResult/Message")
     assert message is not None
     assert message.findtext("Body") == "<&>\r\n"
@@ -132,11 +132,11 @@ def test_the_query_protocol_answers_in_xml(queue: str, served: Served) -> None:
     entry = "DeleteMessageBatchRequestEntry"
     handle = message.findtext("ReceiptHandle") or ""
     entries = {f"{entry}.1.Id": "a", f"{entry}.1.ReceiptHandle": handle, f"{entry}.2.Id": "b"}
-    deleted = ask("DeleteMessageBatch", **entries)
+    deleted = send_query("DeleteMessageBatch", **entries)
     assert deleted.findtext(".//DeleteMessageBatchResultEntry/Id") == "a"
     assert deleted.findtext(".//BatchResultErrorEntry/Code") == "MissingParameter"
     assert deleted.findtext("ResponseMetadata/RequestId")
-    refused = ask("GetQueueUrl", QueueName="missing")
+    refused = send_query("GetQueueUrl", QueueName="missing")
     assert refused.findtext("Error/Code") == "AWS.SimpleQueueService.NonExistentQueue"
 
 

@@ -76,14 +76,14 @@ async def test_jobs_are_listed_by_a_window_of_due_times(adapter: Adapter, topic:
     began = now(clock)
     await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n)) for n in range(10)])
 
-    def at(n: int) -> Any:
+    def second(n: int) -> Any:
         return began + timedelta(seconds=n)
 
-    assert await pages(topic, None, due_after=at(3), due_before=at(6)) == ["3", "4", "5"]
-    assert await pages(topic, None, due_after=at(8), limit=1) == ["8", "9"]
-    assert await pages(topic, "delayed", due_before=at(3), limit=1) == ["1", "2"]
-    assert await pages(topic, "ready", due_before=at(3)) == ["0"]
-    assert await pages(topic, "delayed", due_after=at(20)) == []
+    assert await pages(topic, None, due_after=second(3), due_before=second(6)) == ["3", "4", "5"]
+    assert await pages(topic, None, due_after=second(8), limit=1) == ["8", "9"]
+    assert await pages(topic, "delayed", due_before=second(3), limit=1) == ["1", "2"]
+    assert await pages(topic, "ready", due_before=second(3)) == ["0"]
+    assert await pages(topic, "delayed", due_after=second(20)) == []
 
 
 async def test_paging_continues_correctly_while_jobs_come_and_go(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -34,13 +34,13 @@ def start(binary: Path) -> Iterator[Any]:
     """Starts a server whose data lie in a folder."""
     with ExitStack() as stack:
 
-        def at(folder: Path, *words: str, port: int = 0, **options: str) -> ServerProcess:
+        def server_in(folder: Path, *words: str, port: int = 0, **options: str) -> ServerProcess:
             folder.mkdir(exist_ok=True)
             named = [word for name, value in options.items() for word in (f"--{name}", value)]
             options_ = ("--dir", str(folder), *words, *named)
             return stack.enter_context(servers.server(binary, port=port, options=options_))
 
-        yield at
+        yield server_in
 
 
 class Filled:

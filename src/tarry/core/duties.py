@@ -44,11 +44,11 @@ class Duty(ABC):
         self.outdated = False  #: whether a message came meanwhile, which may be newer than the answer
 
     @abstractmethod
-    def look(self) -> Flow[Any]:
+    def check(self) -> Flow[Any]:
         """The requests of a look, one at a time."""
 
     @abstractmethod
-    def looked(self, result: Any, sent: float, now: float) -> None:
+    def checked(self, result: Any, sent: float, now: float) -> None:
         """Sets the next alarm after a look, whose last request was ``sent`` then."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class DutyList:
             and now < duty.alarm <= now + duty.may_look_early_s
         ]
         for duty in due:
-            duty.flow, duty.sent = duty.look(), now
+            duty.flow, duty.sent = duty.check(), now
             duty.request = cast("Request", next(duty.flow))  # a look sends one request at a time
         return [duty for duty in self if duty.flow is not None]
 
@@ -168,7 +168,7 @@ class DutyList:
                 duty.flow = flow
                 return
         except StopIteration as end:
-            duty.looked(end.value, sent, now)
+            duty.checked(end.value, sent, now)
             duty.alarm = None if duty.outdated else duty.alarm
         duty.outdated = False
         if duty.ended:

@@ -26,7 +26,7 @@ Reply = Any
 """The driver's form of a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
 FIRST_TIME, REPLAY = b"0", b"1"
-"""The last argument of a script that must tell a repeated call from a first one: ``replay``."""
+"""The last argument of a script that must tell a repeated call from a first one: ``is_replay``."""
 
 
 class AnyRequest(Generic[T]):

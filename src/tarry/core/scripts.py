@@ -2,7 +2,7 @@
 
     lua/topic/finish.lua
         local due, reserved, … = unpack(KEYS)          names of the keys: code and declaration at once
-        local clock, replay = unpack(ARGV)              names of the arguments, the clock first
+        local clock, is_replay = unpack(ARGV)           names of the arguments, the clock first
         -- each: id, receipt = unpack(ARGV, i, i + 1)  names of each item's arguments, in a script over many items
         -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, inserted here in this order
 
@@ -57,7 +57,7 @@ class Script:
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
         self.read_only = read_only
-        self.detects_replays = args[-1:] == ("replay",)
+        self.detects_replays = args[-1:] == ("is_replay",)
         #: the index of the argument that limits how many records it goes through
         self.limit_index = args.index("limit") if "limit" in args else None
 

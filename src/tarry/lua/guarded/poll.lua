@@ -1,5 +1,5 @@
 local items, fence, polled, channel = unpack(KEYS)
-local clock, unit, count, bound, who, nonce, replay = unpack(ARGV)
+local clock, unit, count, bound, who, nonce, is_replay = unpack(ARGV)
 --
 -- Takes up to `count` due items, the first due first; the last batch of each caller is kept for a minute, in case its answer is
 -- lost. `bound`, if not empty: if the first is later than so many µs, nothing is taken.
@@ -9,7 +9,7 @@ local clock, unit, count, bound, who, nonce, replay = unpack(ARGV)
 
 local MOST_BYTES, KEPT_S = 4000000, 60
 unit = tonumber(unit)
-if replay == '1' then
+if is_replay == '1' then
   local kept = redis.call('HGET', polled, who)
   if kept and string.sub(kept, 1, #nonce) == nonce then return cmsgpack.unpack(string.sub(kept, #nonce + 1)) end
 end

@@ -1,5 +1,5 @@
 local items, fence, polled, channel = unpack(KEYS)
-local clock, unit, replay = unpack(ARGV)
+local clock, unit, is_replay = unpack(ARGV)
 -- each: member, delay = unpack(ARGV, i, i + 1)
 --
 -- Adds items, due in `delay` µs, in units of `unit` µs, rounded up; without a delay just before now. In microseconds the items
@@ -21,7 +21,7 @@ local answers, mine = {}, {}
 for i = FIRST, #ARGV, STRIDE do
   local member, delay = unpack(ARGV, i, i + 1)
   local due = due_of(delay, #answers)
-  local before = replay == '1' and unit == 1 and redis.call('ZSCORE', items, member)
+  local before = is_replay == '1' and unit == 1 and redis.call('ZSCORE', items, member)
   if before then
     due = tonumber(before)
   else

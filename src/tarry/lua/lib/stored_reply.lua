@@ -8,7 +8,7 @@ local function remember(answers)
   return answers
 end
 
-if replay == '1' then
+if is_replay == '1' then
   local stored = redis.call('GET', memo)
   if stored then return cmsgpack.unpack(stored) end
 end

@@ -1,5 +1,5 @@
 local lock, token, channel = unpack(KEYS)
-local clock, holder, depth, lease, replay = unpack(ARGV)
+local clock, holder, depth, lease, is_replay = unpack(ARGV)
 --
 -- Acquires the lock, as RLock.lock does: the hash `lock` has one field, its holder, whose value is how many times it holds the
 -- lock. `depth` is set, not incremented: a repeated call changes nothing. `depth` 1 acquires a free lock; a higher one acquires

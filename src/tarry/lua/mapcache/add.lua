@@ -1,5 +1,5 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo, lease = unpack(KEYS)
-local clock, sharded, key, delta, replay = unpack(ARGV)
+local clock, sharded, key, delta, is_replay = unpack(ARGV)
 --
 -- Adds to a number that is stored as text; a missing or expired entry is created as the delta. Answers the sum. Integers stay
 -- integers, of 64 bits.

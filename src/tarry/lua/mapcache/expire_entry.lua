@@ -1,5 +1,5 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, ttl, idle, if_not_set, replay = unpack(ARGV)
+local clock, sharded, ttl, idle, if_not_set, is_replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Sets new deadlines of living entries: `ttl` µs and `idle` ms from now, 0 for none; or only of those that have none. Answers 1

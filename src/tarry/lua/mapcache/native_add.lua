@@ -1,5 +1,5 @@
 local entries, hints, memo, lease = unpack(KEYS)
-local clock, sharded, key, delta, replay = unpack(ARGV)
+local clock, sharded, key, delta, is_replay = unpack(ARGV)
 --
 -- As add.lua, for a map whose fields expire by themselves; a field keeps its expiry.
 -- include clock event stored_reply

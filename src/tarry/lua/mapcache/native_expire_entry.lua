@@ -1,5 +1,5 @@
 local entries, memo = unpack(KEYS)
-local clock, ttl, if_not_set, replay = unpack(ARGV)
+local clock, ttl, if_not_set, is_replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Sets a new expiry of fields, `ttl` ms from now, 0 for none; or only of those that have none. Answers 1 or 0 for each.

@@ -1,5 +1,5 @@
 local entries, hints, memo = unpack(KEYS)
-local clock, sharded, ttl, keep, condition, expected, with_old, replay = unpack(ARGV)
+local clock, sharded, ttl, keep, condition, expected, with_old, is_replay = unpack(ARGV)
 -- each: key, value = unpack(ARGV, i, i + 1)
 --
 -- As put.lua, for a map whose fields expire by themselves; `ttl` in ms, 0 for none.

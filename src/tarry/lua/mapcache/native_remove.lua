@@ -1,5 +1,5 @@
 local entries, hints, memo = unpack(KEYS)
-local clock, sharded, condition, expected, with_old, replay = unpack(ARGV)
+local clock, sharded, condition, expected, with_old, is_replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- As remove.lua, for a map whose fields expire by themselves.

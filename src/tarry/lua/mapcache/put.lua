@@ -1,5 +1,5 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, ttl, idle, keep, condition, expected, with_old, replay = unpack(ARGV)
+local clock, sharded, ttl, idle, keep, condition, expected, with_old, is_replay = unpack(ARGV)
 -- each: key, value = unpack(ARGV, i, i + 1)
 --
 -- Writes entries: `always`, or only if the key is `absent`, `present`, `equal` to the expected value, or `leased` by the

@@ -1,5 +1,5 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, condition, expected, with_old, replay = unpack(ARGV)
+local clock, sharded, condition, expected, with_old, is_replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Removes living entries: `any`, or only those `equal` to the expected value. The leases' keys follow, one for each. Expired

@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
-local clock, mode, replay = unpack(ARGV)
+local clock, mode, is_replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
 -- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
@@ -91,7 +91,7 @@ for index = 0, n - 1 do
   local at, answer = due_of(index, mark_and_due, now)
   if at > LAST_MOMENT then
     answer = '9999'
-  elseif replay == '0' and string.byte(mark_and_due) == NEW then  -- certainly new: written with the others, below
+  elseif is_replay == '0' and string.byte(mark_and_due) == NEW then  -- certainly new: written with the others, below
     values[#values + 1] = id
     values[#values + 1] = stamp .. value
     answer = put(id, at)

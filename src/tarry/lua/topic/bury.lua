@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
-local clock, replay = unpack(ARGV)
+local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.

@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale, finished, results = unpack(KEYS)
-local clock, replay = unpack(ARGV)
+local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, result = unpack(ARGV, i, i + 2)
 --
 -- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored.

@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
-local clock, replay = unpack(ARGV)
+local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.

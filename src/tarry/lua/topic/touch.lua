@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, replay = unpack(ARGV)
+local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, ttr = unpack(ARGV, i, i + 2)
 --
 -- Renews reservations: each ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.

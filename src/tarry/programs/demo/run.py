@@ -38,4 +38,4 @@ async def _play(
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the workers are stopped, too
     async with AsyncClient(url, namespace=story.namespace()) as client:
-        return await story.Story(client, chosen, seconds).play(url, show)
+        return await story.Story(client, chosen, seconds).run(url, show)

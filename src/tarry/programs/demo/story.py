@@ -59,7 +59,7 @@ class Story:
     def closed(self) -> int:
         return len({line.order for worker in self.workers for line in worker.work_log.lines if line.what == "closed"})
 
-    async def play(self, url: str | None, show: Callable[[Story], None]) -> Summary:
+    async def run(self, url: str | None, show: Callable[[Story], None]) -> Summary:
         """Runs it from beginning to end; ``show`` is called ten times a second."""
         with tempfile.TemporaryDirectory(prefix="tarry-demo-") as folder:
             await self._topic.stats()  # starts the server before the workers connect

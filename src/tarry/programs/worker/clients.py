@@ -42,7 +42,7 @@ class WorkerClients:
         client = self._blocking or self.awaited
         return make_awaited(client), make_blocking(client)
 
-    def at(self, url: str | None, namespace: str | None) -> WorkerClients:
+    def for_server(self, url: str | None, namespace: str | None) -> WorkerClients:
         """Clients of another URL or namespace; ``None`` keeps the present one."""
         client = self.blocking if self._awaited is None else self._awaited
         return WorkerClients(url or client.engine.config.address.full_url, namespace or client.namespace)

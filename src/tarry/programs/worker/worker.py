@@ -143,7 +143,7 @@ class Worker(Registry):
         if max_jobs_per_child is not None:
             self.max_jobs_per_child = _check_jobs(max_jobs_per_child)
         if url is not None or namespace is not None:
-            self._clients = self._clients.at(url, namespace)
+            self._clients = self._clients.for_server(url, namespace)
 
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics that it consumes."""

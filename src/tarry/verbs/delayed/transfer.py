@@ -265,10 +265,10 @@ class MovedQueue(SeatedDuty):
         super().__init__(keys.channel, keys.ready.decode(), "moved", mover_id)
         self.keys = keys
 
-    def look(self) -> Flow[TransferResult]:
+    def check(self) -> Flow[TransferResult]:
         return transfer_all(self.keys, mover_id=self.client_id, keeps_seat=True)
 
-    def looked(self, result: TransferResult, sent: float, now: float) -> None:
+    def checked(self, result: TransferResult, sent: float, now: float) -> None:
         self._seated(result.seat, result.now, result.wait, sent, now, more=bool(result.left))
 
     def channels(self) -> tuple[bytes, ...]:

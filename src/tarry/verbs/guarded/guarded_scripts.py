@@ -10,8 +10,8 @@ from tarry.errors import Unavailable
 from tarry.values.keys import GUARDED_PARTS
 from tarry.verbs.guarded.context import GuardedContext, PollReply, chunks
 
-PUSH = Script("guarded/push", args=("unit", "replay"), item=("member", "delay"), keys=GUARDED_PARTS)
-POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "replay"), keys=GUARDED_PARTS)
+PUSH = Script("guarded/push", args=("unit", "is_replay"), item=("member", "delay"), keys=GUARDED_PARTS)
+POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "is_replay"), keys=GUARDED_PARTS)
 NONCE_BYTES = 8
 
 

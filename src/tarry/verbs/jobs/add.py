@@ -19,7 +19,7 @@ from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions,
 
 T = TypeVar("T")
 
-ADD = Script("topic/add", args=("mode", "replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
+ADD = Script("topic/add", args=("mode", "is_replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """The limits of one script: it must not block the server for long."""

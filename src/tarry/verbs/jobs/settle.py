@@ -20,16 +20,16 @@ from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
 from tarry.verbs.jobs.results import NO_RESULT
 
-FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS)
-TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
+FINISH = Script("topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS)
+TOUCH = Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr"))
 RELEASE = Script(
     "topic/release",
-    args=("replay",),
+    args=("is_replay",),
     item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
     keys=RETRYING_PARTS,
 )
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
-BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
+BURY = Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
 _UNLIMITED = b"0"
 """No handler's limit."""
 _REASONS = {

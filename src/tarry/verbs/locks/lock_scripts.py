@@ -19,8 +19,8 @@ from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.redisson import names
 
-ACQUIRE = Script("locks/acquire", args=("holder", "depth", "lease", "replay"), keys=LOCK_PARTS)
-RELEASE = Script("locks/release", args=("holder", "depth", "sharded", "replay"), keys=LOCK_PARTS)
+ACQUIRE = Script("locks/acquire", args=("holder", "depth", "lease", "is_replay"), keys=LOCK_PARTS)
+RELEASE = Script("locks/release", args=("holder", "depth", "sharded", "is_replay"), keys=LOCK_PARTS)
 RENEW = Script("locks/renew", args=("holder", "lease"), keys=LOCK_PARTS)
 READ = Script("locks/read", keys=LOCK_PARTS)
 FORCE_RELEASE = Script("locks/force_release", args=("sharded",), keys=LOCK_PARTS)

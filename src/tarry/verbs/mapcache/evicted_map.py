@@ -32,10 +32,10 @@ class EvictedMap(SeatedDuty):
         super().__init__(context.keys.hints, f"The map {context.name}", "cleared of expired entries", evictor_id)
         self.context = context
 
-    def look(self) -> Flow[tuple[int, EvictReply]]:
+    def check(self) -> Flow[tuple[int, EvictReply]]:
         return evict(self.context, evictor_id=self.client_id, keeps_seat=True)
 
-    def looked(self, result: tuple[int, EvictReply], sent: float, now: float) -> None:
+    def checked(self, result: tuple[int, EvictReply], sent: float, now: float) -> None:
         last = result[1]
         self._seated(last.seat, last.now, last.wait, sent, now, more=bool(last.more))
 
@@ -61,10 +61,10 @@ class SweptMap(Duty):
         self._pace = policy.begin()
         self.alarm = now + self._pace.delay_s
 
-    def look(self) -> Flow[SweepReply]:
+    def check(self) -> Flow[SweepReply]:
         return ask(sweep(self._context, self._policy, self._pace))
 
-    def looked(self, result: SweepReply, sent: float, now: float) -> None:  # noqa: ARG002  # no seat to be in time for
+    def checked(self, result: SweepReply, sent: float, now: float) -> None:  # noqa: ARG002  # no seat to be in time for
         self._pace = next_pace(self._policy, self._pace, result.found)
         self.alarm = now + self._pace.delay_s
         self.ended = self._policy.remove_empty and result.size == 0

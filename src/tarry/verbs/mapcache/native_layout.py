@@ -27,21 +27,21 @@ from tarry.verbs.mapcache.redisson_layout import (
 
 PUT = Script(
     "mapcache/native_put",
-    args=("sharded", "ttl", "keep", "condition", "expected", "with_old", "replay"),
+    args=("sharded", "ttl", "keep", "condition", "expected", "with_old", "is_replay"),
     item=("key", "value"),
     keys=("entries", "hints", "memo"),
 )
 REMOVE = Script(
     "mapcache/native_remove",
-    args=("sharded", "condition", "expected", "with_old", "replay"),
+    args=("sharded", "condition", "expected", "with_old", "is_replay"),
     item=("key",),
     keys=("entries", "hints", "memo"),
 )
 EXPIRE_ENTRY = Script(
-    "mapcache/native_expire_entry", args=("ttl", "if_not_set", "replay"), item=("key",), keys=("entries", "memo")
+    "mapcache/native_expire_entry", args=("ttl", "if_not_set", "is_replay"), item=("key",), keys=("entries", "memo")
 )
 ADD = Script(
-    "mapcache/native_add", args=("sharded", "key", "delta", "replay"), keys=("entries", "hints", "memo", "lease")
+    "mapcache/native_add", args=("sharded", "key", "delta", "is_replay"), keys=("entries", "hints", "memo", "lease")
 )
 LEASE = Script("mapcache/native_lease", args=("token", "lasts", "key"), keys=("entries", "lease"))
 

@@ -31,25 +31,25 @@ READ = MAP_PARTS[:5]
 
 PUT = Script(
     "mapcache/put",
-    args=("sharded", "ttl", "idle", "keep", "condition", "expected", "with_old", "replay"),
+    args=("sharded", "ttl", "idle", "keep", "condition", "expected", "with_old", "is_replay"),
     item=("key", "value"),
     keys=(*MAP_PARTS, "memo"),
 )
 GET = Script("mapcache/get", args=("how",), item=("key",), keys=READ)
 REMOVE = Script(
     "mapcache/remove",
-    args=("sharded", "condition", "expected", "with_old", "replay"),
+    args=("sharded", "condition", "expected", "with_old", "is_replay"),
     item=("key",),
     keys=(*MAP_PARTS, "memo"),
 )
 EXPIRE_ENTRY = Script(
     "mapcache/expire_entry",
-    args=("sharded", "ttl", "idle", "if_not_set", "replay"),
+    args=("sharded", "ttl", "idle", "if_not_set", "is_replay"),
     item=("key",),
     keys=(*MAP_PARTS, "memo"),
 )
 TTL = Script("mapcache/ttl", item=("key",), keys=MAP_PARTS[:3])
-ADD = Script("mapcache/add", args=("sharded", "key", "delta", "replay"), keys=(*MAP_PARTS, "memo", "lease"))
+ADD = Script("mapcache/add", args=("sharded", "key", "delta", "is_replay"), keys=(*MAP_PARTS, "memo", "lease"))
 SCAN = Script("mapcache/scan", args=("cursor", "limit"), keys=MAP_PARTS[:3])
 STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"), read_only=True)
 LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("options",))

@@ -81,10 +81,10 @@ async def health(visit: Visit) -> ServersHealth:
     engine = visit.client.engine
     cluster = engine.config.address.kind == "cluster"
 
-    async def look(server: Server) -> NodeHealth:
+    async def read_health(server: Server) -> NodeHealth:
         return await _read_node(server, cluster=cluster)
 
-    return ServersHealth(dict(sorted((await engine.runner.ask_all(look)).items())))
+    return ServersHealth(dict(sorted((await engine.runner.ask_all(read_health)).items())))
 
 
 async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
