@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from service.running_service import Served
+    from service.running_service import RunningService
 
 
 @pytest.fixture(scope="session")
-def served(valkey_url: str) -> Iterator[Served]:
+def running_service(valkey_url: str) -> Iterator[RunningService]:
     """By the server's own time, where nothing else is said."""
     from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from beanstalk.beans import Bean, beanstalkd
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkServer, BeanstalkSettings
@@ -20,11 +20,11 @@ from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 class Beanstalk:
     """A service, and its port for beanstalkd's clients."""
 
-    def __init__(self, served: Served, url: str, namespace: str) -> None:
-        self.served = served
+    def __init__(self, running_service: RunningService, url: str, namespace: str) -> None:
+        self.running = running_service
         self.url = url
         self.namespace = namespace
-        self.server: BeanstalkServer = served.app.parts[BeanstalkServer]
+        self.server: BeanstalkServer = running_service.app.parts[BeanstalkServer]
         listening = self.server._listening
         assert listening is not None
         found: socket.socket = listening.sockets[0]
@@ -48,9 +48,9 @@ def namespace(request: pytest.FixtureRequest) -> str:
 def speaking(url: str, namespace: str, settings: BeanstalkSettings | None = None) -> Iterator[Beanstalk]:
     """A service of its own."""
     chosen = ServiceSettings(namespaces=(namespace,), dialects=NO_DIALECTS, dashboard=False)
-    with serve(lambda name: AsyncClient(url, namespace=name), chosen) as served:
-        served.run(beanstalk.start(served.app, settings or BeanstalkSettings(port=0)))
-        made = Beanstalk(served, url, namespace)
+    with serve(lambda name: AsyncClient(url, namespace=name), chosen) as running_service:
+        running_service.run(beanstalk.start(running_service.app, settings or BeanstalkSettings(port=0)))
+        made = Beanstalk(running_service, url, namespace)
         try:
             yield made
         finally:

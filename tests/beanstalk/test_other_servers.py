@@ -60,7 +60,7 @@ def test_many_tubes_are_watched_elsewhere(there: Beanstalk) -> None:
 
 def test_a_tube_may_have_partitions(constellation: Callable[[str], Any], namespace: str) -> None:
     with speaking(constellation("cluster of valkey").url, namespace) as made:
-        made.served.run(_partition(made, "mails"))
+        made.running.run(_partition(made, "mails"))
         client = made.connect()
         client(b"use mails")
         client(b"watch mails")
@@ -82,5 +82,5 @@ def test_a_tube_may_have_partitions(constellation: Callable[[str], Any], namespa
 
 
 async def _partition(made: Beanstalk, name: str) -> None:
-    topic = made.served.app.clients.partitioned(made.namespace, name, 4)
+    topic = made.running.app.clients.partitioned(made.namespace, name, 4)
     await topic.stats()

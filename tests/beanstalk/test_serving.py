@@ -30,15 +30,15 @@ Connect = Callable[[], Bean]
 
 def new_token(service: Beanstalk, *scopes: str, **limits: Any) -> str:
     text, id, record = tokens.create_token(os.urandom, scopes, **limits)
-    engine = service.served.app.clients[service.namespace].engine
-    service.served.run(engine.run(tokens.store_token(service.namespace, id, record)))
+    engine = service.running.app.clients[service.namespace].engine
+    service.running.run(engine.run(tokens.store_token(service.namespace, id, record)))
     return text
 
 
 @pytest.fixture
 def guarded(service: Beanstalk) -> Beanstalk:
     """One that requires tokens."""
-    service.served.app.require_tokens(True)
+    service.running.app.require_tokens(True)
     return service
 
 
@@ -75,10 +75,10 @@ def test_a_revoked_token_permits_nothing_more(guarded: Beanstalk, connect: Conne
     authorize(client, token)
     client.send(b"reserve\r\n")
     until(lambda: any(one.waiting for one in guarded.server.sessions))
-    engine = guarded.served.app.clients[guarded.namespace].engine
+    engine = guarded.running.app.clients[guarded.namespace].engine
     split = tokens.split_token(token)
     assert split is not None
-    guarded.served.run(engine.run(tokens.delete_token(guarded.namespace, split[0])))
+    guarded.running.run(engine.run(tokens.delete_token(guarded.namespace, split[0])))
     other = connect()
     authorize(other, new_token(guarded, "consume", "produce"))
     until(lambda: other(b"list-tubes").startswith(b"OK") and not known(guarded, token))
@@ -91,12 +91,12 @@ def test_a_revoked_token_permits_nothing_more(guarded: Beanstalk, connect: Conne
 def known(service: Beanstalk, token: str) -> bool:
     async def found() -> bool:
         try:
-            await service.served.app.authorizer.authenticate(token)
+            await service.running.app.authorizer.authenticate(token)
         except Exception:  # noqa: BLE001
             return False
         return True
 
-    return bool(service.served.run(found()))
+    return bool(service.running.run(found()))
 
 
 def test_a_token_s_limit_makes_the_connection_wait(guarded: Beanstalk, connect: Connect) -> None:
@@ -109,21 +109,21 @@ def test_a_token_s_limit_makes_the_connection_wait(guarded: Beanstalk, connect: 
 def test_clients_without_tokens_work_in_the_namespace_that_is_theirs(valkey_url: str, namespace: str) -> None:
     settings = BeanstalkSettings(port=0, namespace=namespace)
     with speaking(valkey_url, namespace, settings) as service:
-        service.served.app.require_tokens(True)
+        service.running.app.require_tokens(True)
         assert service.connect().put(b"tea")
 
 
 def test_the_first_token_closes_the_door(service: Beanstalk, connect: Connect) -> None:
     client = connect()
     assert client.put(b"tea")
-    service.served.app.require_tokens(False, later=True)
+    service.running.app.require_tokens(False, later=True)
     new_token(service, "admin")
     until(lambda: client(b"peek-ready") == b"UNAUTHORIZED")
 
 
 def test_an_open_address_needs_tokens(service: Beanstalk) -> None:
     with pytest.raises(ServerUnfit, match="no token exists"):
-        service.served.run(beanstalk.start(service.served.app, BeanstalkSettings(host="0.0.0.0", port=0)))
+        service.running.run(beanstalk.start(service.running.app, BeanstalkSettings(host="0.0.0.0", port=0)))
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.0.0.1:x", ":1", "127.0.0.1:70000"])
@@ -148,7 +148,7 @@ def test_a_service_that_drains_takes_nothing_new(service: Beanstalk, connect: Co
     idle.send(b"reserve\r\n")
     timed.send(b"reserve-with-timeout 60\r\n")
     until(lambda: sum(one.waiting for one in service.server.sessions) == 2)
-    service.served.call(service.served.app.drain)
+    service.running.call(service.running.app.drain)
     assert idle.reply() == b""
     assert timed.reply() == b"TIMED_OUT\r\n"
     assert worker(b"put 0 0 60 3", b"tea") == b"DRAINING"
@@ -178,7 +178,7 @@ def test_metrics_count_commands_and_connections(service: Beanstalk, connect: Con
     client.put(b"tea")
     client(b"reserve")
     client(b"reserve-with-timeout 0")
-    text = httpx.get(f"{service.served.url}/metrics").text
+    text = httpx.get(f"{service.running.url}/metrics").text
     for line in (
         'tarry_beanstalk_commands_total{command="put",reply="INSERTED"} 1.0',
         'tarry_beanstalk_commands_total{command="reserve-with-timeout",reply="TIMED_OUT"} 1.0',

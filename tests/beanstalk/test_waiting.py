@@ -175,10 +175,10 @@ def test_many_consumers_share_many_jobs(service: Beanstalk, connect: Connect) ->
 
 def test_a_job_of_another_program_has_a_number(service: Beanstalk, connect: Connect) -> None:
     async def add(**options: Any) -> None:
-        await service.served.app.clients[service.namespace].topic("default").add({"order": 7}, id="order/7", **options)
+        await service.running.app.clients[service.namespace].topic("default").add({"order": 7}, id="order/7", **options)
 
     client = connect()
-    service.served.run(add())
+    service.running.run(add())
     word, number, _ = client(b"peek-ready").split(None, 2)
     assert word == b"FOUND"
     assert client(b"reserve") == b'RESERVED %s 11\r\n{"order":7}' % number
@@ -194,8 +194,8 @@ def test_a_number_that_is_taken_is_not_given_again(service: Beanstalk, connect: 
     client = connect()
     first = client.put(b"tea")
     key = numbers_key(service.namespace)
-    engine = service.served.app.clients[service.namespace].engine
-    service.served.run(engine.run(Command((b"SET", key, b"0"), bool)))  # as after a fail-over that lost the last step
+    engine = service.running.app.clients[service.namespace].engine
+    service.running.run(engine.run(Command((b"SET", key, b"0"), bool)))  # as after a fail-over that lost the last step
     with speaking(service.url, service.namespace) as second:
         later = second.connect()
         assert later.put(b"coffee") != first

@@ -10,17 +10,17 @@ from collections.abc import Callable
 import pytest
 
 import tarry
-from service.running_service import Served
+from service.running_service import RunningService
 
 CLOSED = "client: it is closed"
 Make = Callable[[], tarry.Client]
 
 
 @pytest.fixture(params=["redis", "http"])
-def make(request: pytest.FixtureRequest, valkey_url: str, served: Served) -> Make:
+def make(request: pytest.FixtureRequest, valkey_url: str, running_service: RunningService) -> Make:
     namespace = f"closed-{os.getpid()}"
     if request.param == "http":
-        return lambda: tarry.HTTPClient(served.url)  # type: ignore[return-value]  # the same verbs
+        return lambda: tarry.HTTPClient(running_service.url)  # type: ignore[return-value]  # the same verbs
     return lambda: tarry.Client(valkey_url, namespace=namespace)
 
 
@@ -52,9 +52,9 @@ def test_an_unused_client_can_be_closed(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["redis", "http"])
-def test_an_async_verb_after_close_is_refused(kind: str, valkey_url: str, served: Served) -> None:
+def test_an_async_verb_after_close_is_refused(kind: str, valkey_url: str, running_service: RunningService) -> None:
     async def main() -> None:
-        client = tarry.AsyncHTTPClient(served.url) if kind == "http" else tarry.AsyncClient(valkey_url)
+        client = tarry.AsyncHTTPClient(running_service.url) if kind == "http" else tarry.AsyncClient(valkey_url)
         orders = client.topic("closed")
         await orders.add(1, delay="1h")
         await client.close()

@@ -241,21 +241,21 @@ def _whole(line: socket.socket) -> bytes:
 
 
 @pytest.fixture
-def lossy(served: Any) -> Iterator[Lossy]:
-    made = Lossy(served.port)
+def lossy(running_service: Any) -> Iterator[Lossy]:
+    made = Lossy(running_service.port)
     yield made
     made.close()
 
 
-def test_a_repeated_request_is_not_done_twice(lossy: Lossy, served: Any, valkey_url: str) -> None:
+def test_a_repeated_request_is_not_done_twice(lossy: Lossy, running_service: Any, valkey_url: str) -> None:
     """Each verb is sent twice here: the service is told, and its scripts know."""
-    served.call(served.app.clients.put, "lossy", tarry.AsyncClient(valkey_url, namespace="lossy"))
+    running_service.call(running_service.app.clients.put, "lossy", tarry.AsyncClient(valkey_url, namespace="lossy"))
     try:
         with tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}", namespace="lossy") as client:
             topic = client.topic("orders")
             assert topic.add({"order": 7}, id="7").created
             assert len(topic.add_many(["a", "b"])) == 2
-            with tarry.HTTPClient(served.url, namespace="lossy") as direct:
+            with tarry.HTTPClient(running_service.url, namespace="lossy") as direct:
                 job = direct.topic("orders").pop()
             assert job is not None
             topic.finish(job)
@@ -264,14 +264,14 @@ def test_a_repeated_request_is_not_done_twice(lossy: Lossy, served: Any, valkey_
         assert stats.repeated >= 2
         assert lossy.lost >= 3
     finally:
-        served.run(served.app.clients.drop("lossy"))
+        running_service.run(running_service.app.clients.drop("lossy"))
 
 
-def test_a_repeated_offer_or_push_is_stored_once(lossy: Lossy, served: Any) -> None:
+def test_a_repeated_offer_or_push_is_stored_once(lossy: Lossy, running_service: Any) -> None:
     """Each request arrives twice here: the service makes the marks of its key, and the second finds the first."""
     with (
         tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}") as client,
-        tarry.HTTPClient(served.url) as direct,
+        tarry.HTTPClient(running_service.url) as direct,
     ):
         client.delayed_queue("lossy", codec="string").offer("tea", "1h")
         client.delayed_queue("lossy", codec="string").offer_many(["milk", "milk"], "1h")

@@ -111,15 +111,17 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
-def test_every_verb_of_a_topic_works_over_http(served: Any, url: str, namespace: str, client_kind: str) -> None:
-    served.call(served.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
+def test_every_verb_of_a_topic_works_over_http(
+    running_service: Any, url: str, namespace: str, client_kind: str
+) -> None:
+    running_service.call(running_service.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
     try:
         world = Environment(client_kind, url, namespace)
         kind: Any = tarry.HTTPClient if client_kind == "sync" else tarry.AsyncHTTPClient
-        world.through(kind(served.url, namespace=namespace))
+        world.through(kind(running_service.url, namespace=namespace))
         perform(world.run_story(jobs.topics))
     finally:
-        served.run(served.app.clients.drop(namespace))
+        running_service.run(running_service.app.clients.drop(namespace))
 
 
 @pytest.mark.otherserver

@@ -104,9 +104,9 @@ HTTP = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("http", "async h
 @pytest.fixture(params=["sync", "async", *HTTP])
 def queues(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Iterator[Queues]:
     if "http" in request.param:
-        served = request.getfixturevalue("served")
-        with served.instead("default", TestAsyncClient(valkey_url, clock)):
-            yield from _closed(_over_http(request.param, served.url))
+        running_service = request.getfixturevalue("running_service")
+        with running_service.instead("default", TestAsyncClient(valkey_url, clock)):
+            yield from _closed(_over_http(request.param, running_service.url))
     elif request.param == "sync":
         yield from _closed(SyncQueues(TestClient(valkey_url, clock)))
     else:

@@ -47,7 +47,7 @@ def without_faults(client: TestClient, data: Any) -> None:
     world = WatchSimulation(client, consumers, want=data.draw(st.integers(1, 2), "want"))
     moves = RandomMoves(world, data)
     began = world.now
-    turns = st.tuples(DELAYS, PAUSES, st.integers(0, 6), st.sampled_from(["", "", "stop", "wish"]))
+    turns = st.tuples(DELAYS, PAUSES, st.integers(0, 6), st.sampled_from(["", "", "stop", "wait"]))
     for delay, pause, steps, what in data.draw(st.lists(turns, max_size=6), "jobs"):
         moves.steps(steps)
         world.add(delay)
@@ -55,8 +55,8 @@ def without_faults(client: TestClient, data: Any) -> None:
         for consumer in world.crew[1:]:  # the first one always wants jobs
             if what == "stop":
                 world.stop(consumer)
-            elif what == "wish" and not consumer.callers:
-                world.wish(consumer)
+            elif what == "wait" and not consumer.callers:
+                world.ask_for_job(consumer)
         world.events += consumers if what else 0
         moves.pass_time(pause)
     moves.until_all_are_out()

@@ -66,7 +66,7 @@ def _over_http(item: Any) -> bool:
 def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
     client_kind, _, over = request.param.partition(" over ")
     if over:
-        url = request.getfixturevalue("served").url
+        url = request.getfixturevalue("running_service").url
 
         def make(client_kind: str, **options: Any) -> Any:
             return (tarry.HTTPClient if client_kind == "sync" else tarry.AsyncHTTPClient)(url, **options)

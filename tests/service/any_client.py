@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from service.running_service import Served
+from service.running_service import RunningService
 
 
 class AnyClient:
     """A client of the service, whose verbs answer at once; and one of its server."""
 
-    def __init__(self, kind: str, served: Served, valkey_url: str) -> None:
+    def __init__(self, kind: str, running_service: RunningService, valkey_url: str) -> None:
         self.kind = kind
         self.near = tarry.Client(valkey_url)
         self._loop = asyncio.Runner()
-        self.far: Any = (tarry.HTTPClient if kind == "http" else tarry.AsyncHTTPClient)(served.url)
+        self.far: Any = (tarry.HTTPClient if kind == "http" else tarry.AsyncHTTPClient)(running_service.url)
 
     def call(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
         async def awaited() -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from service.any_client import AnyClient
 from service.dialect_clients import Speaks
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.service.settings import Dialects, ServiceSettings
@@ -27,28 +27,30 @@ def namespace(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def api(served: Served, valkey_url: str, namespace: str, clock: Clock) -> Iterator[Api]:
+def api(running_service: RunningService, valkey_url: str, namespace: str, clock: Clock) -> Iterator[Api]:
     """A namespace by an imaginary clock."""
-    served.call(served.app.clients.put, namespace, TestAsyncClient(valkey_url, clock, namespace=namespace))
-    made = Api(served.url, namespace)
+    running_service.call(
+        running_service.app.clients.put, namespace, TestAsyncClient(valkey_url, clock, namespace=namespace)
+    )
+    made = Api(running_service.url, namespace)
     yield made
     made.http.close()
-    served.run(served.app.clients.drop(namespace))
+    running_service.run(running_service.app.clients.drop(namespace))
 
 
 @pytest.fixture
-def real(served: Served, valkey_url: str, namespace: str) -> Iterator[Api]:
+def real(running_service: RunningService, valkey_url: str, namespace: str) -> Iterator[Api]:
     """A namespace by the server's own time."""
-    served.call(served.app.clients.put, namespace, AsyncClient(valkey_url, namespace=namespace))
-    made = Api(served.url, namespace)
+    running_service.call(running_service.app.clients.put, namespace, AsyncClient(valkey_url, namespace=namespace))
+    made = Api(running_service.url, namespace)
     yield made
     made.http.close()
-    served.run(served.app.clients.drop(namespace))
+    running_service.run(running_service.app.clients.drop(namespace))
 
 
 @pytest.fixture(params=["http", "async http"])
-def any_client(request: pytest.FixtureRequest, served: Served, valkey_url: str) -> Iterator[AnyClient]:
-    made = AnyClient(request.param, served, valkey_url)
+def any_client(request: pytest.FixtureRequest, running_service: RunningService, valkey_url: str) -> Iterator[AnyClient]:
+    made = AnyClient(request.param, running_service, valkey_url)
     yield made
     made.close()
 
@@ -59,7 +61,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
+def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[RunningService]:
     """A service by an imaginary clock; the dialects keep their jobs in namespaces of this test."""
     dialects = Dialects(f"{namespace}-a", f"{namespace}-b", f"Delay{namespace}")
     settings = ServiceSettings(namespaces=(namespace,), dialects=dialects)
@@ -68,6 +70,6 @@ def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[S
 
 
 @pytest.fixture
-def send(dialect_service: Served) -> Iterator[Speaks]:
+def send(dialect_service: RunningService) -> Iterator[Speaks]:
     with httpx.Client(base_url=dialect_service.url, timeout=20) as http:
         yield http.request

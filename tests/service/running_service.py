@@ -19,7 +19,7 @@ from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import ServiceSettings
 
 
-class Served:
+class RunningService:
     """A service that runs."""
 
     def __init__(self, app: ServiceApp, loop: asyncio.AbstractEventLoop, port: int) -> None:
@@ -51,9 +51,9 @@ class Served:
 
 
 @contextmanager
-def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None) -> Iterator[Served]:
+def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None) -> Iterator[RunningService]:
     """A service, for as long as the block lasts."""
-    started: list[Served] = []
+    started: list[RunningService] = []
     ready, stopped = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
@@ -62,7 +62,7 @@ def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None
         with http_server.open_listener("127.0.0.1", 0) as listener:
             server = http_server.make_server(app)
             running = asyncio.ensure_future(server.serve([listener]))
-            started.append(Served(app, asyncio.get_running_loop(), listener.getsockname()[1]))
+            started.append(RunningService(app, asyncio.get_running_loop(), listener.getsockname()[1]))
             ready.set()
             await asyncio.to_thread(stopped.wait)
             app.drain()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import visit
@@ -76,14 +76,14 @@ def test_trailer_fields_are_not_headers(real: Api, field: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(valkey_url: str) -> Iterator[Served]:
+def guarded(valkey_url: str) -> Iterator[RunningService]:
     settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
         running.call(running.app.show_dashboard)
         yield running
 
 
-def test_a_token_in_a_trailer_is_ignored(guarded: Served, make: Make) -> None:  # noqa: F811
+def test_a_token_in_a_trailer_is_ignored(guarded: RunningService, make: Make) -> None:  # noqa: F811
     api = Api(guarded.url, "guarded")
     good = b"authorization: Bearer " + make("produce").encode() + b"\r\n"
     until(lambda: asked(api.url, chunked(api, head=good)).status == 201)
@@ -207,7 +207,9 @@ def test_an_idle_connection_is_closed_after_keep_alive(valkey_url: str, short_ti
         assert rest_of(line) == b""
 
 
-def test_a_waiting_pop_has_no_request_timeout(served: Served, real: Api, short_timeouts: Callable[..., None]) -> None:
+def test_a_waiting_pop_has_no_request_timeout(
+    running_service: RunningService, real: Api, short_timeouts: Callable[..., None]
+) -> None:
     """Also when the next request has begun meanwhile."""
     short_timeouts(HEAD_TIMEOUT_S=0.1, UNREAD_BODY_S=0.1)
     body = b'{"wait": 30}'
@@ -216,7 +218,7 @@ def test_a_waiting_pop_has_no_request_timeout(served: Served, real: Api, short_t
         stream.sendall(f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert b"200" in stream.recv(65536)
         line.sendall(f"{place}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"GET /heal")
-        until(lambda: served.app.held_requests >= 2)
+        until(lambda: running_service.app.held_requests >= 2)
         assert rest_of(connect_to(real.url)) == b""  # as long as a head has
         assert rest_of(connect_to(real.url)) == b""
         real.post(JOBS, {"body": "tea"}, 201)
@@ -257,14 +259,14 @@ FORM = (
 )
 
 
-def test_a_slow_form_times_out(guarded: Served, short_timeouts: Callable[..., None]) -> None:
+def test_a_slow_form_times_out(guarded: RunningService, short_timeouts: Callable[..., None]) -> None:
     short_timeouts(FORM_TIMEOUT_S=0.4)
     line = connect_to(guarded.url)
     line.sendall(FORM + b"Content-Length: 1000\r\n\r\n")
     assert drip(line, b"x").status == 408
 
 
-def test_a_sign_in_form_is_short_and_not_encoded(guarded: Served) -> None:
+def test_a_sign_in_form_is_short_and_not_encoded(guarded: RunningService) -> None:
     long = b"token=" + b"x" * 5000
     assert asked(guarded.url, FORM + b"Content-Length: %d\r\n\r\n" % len(long) + long).status == 413
     coded = b"Content-Encoding: gzip\r\nContent-Length: 7\r\n\r\ntoken=x"
@@ -273,7 +275,7 @@ def test_a_sign_in_form_is_short_and_not_encoded(guarded: Served) -> None:
 
 
 def test_a_client_that_disconnects_within_a_form_leaves_no_trace(
-    guarded: Served, caplog: pytest.LogCaptureFixture
+    guarded: RunningService, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(5):
         line = connect_to(guarded.url)
@@ -284,11 +286,11 @@ def test_a_client_that_disconnects_within_a_form_leaves_no_trace(
     assert caplog.records == []
 
 
-def requests(served: Served) -> int:
+def requests(running_service: RunningService) -> int:
     """How many requests are being answered."""
     import asyncio
 
-    return sum("run_asgi" in repr(task) for task in asyncio.all_tasks(served.loop))
+    return sum("run_asgi" in repr(task) for task in asyncio.all_tasks(running_service.loop))
 
 
 # ── how many there are ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -312,5 +314,5 @@ def test_too_many_connections_get_503_and_health_still_answers(start: Start) -> 
             while line.recv(65536):
                 pass
     assert asked(url, GET + b"Connection: close\r\n\r\n").status == 200
-    assert "Traceback" not in running.said
-    assert "Too many open files" not in running.said
+    assert "Traceback" not in running.output
+    assert "Too many open files" not in running.output

@@ -14,7 +14,7 @@ import pytest
 import tarry
 from service.any_client import AnyClient
 from service.dialect_clients import Speaks, client_of
-from service.running_service import Api, Served
+from service.running_service import Api, RunningService
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
 from warm import WarmTarry
@@ -129,7 +129,9 @@ def test_an_invalid_content_type_is_not_sent(real: Api, client: tarry.Client) ->
     notes.purge()
 
 
-def test_dialects_hand_out_jobs_with_damaged_headers(dialect_service: Served, send: Speaks, clock: Clock) -> None:
+def test_dialects_hand_out_jobs_with_damaged_headers(
+    dialect_service: RunningService, send: Speaks, clock: Clock
+) -> None:
     add = {"id": 3, "topic": "test", "delayTime": 10, "ttrTime": 9000, "message": "tea"}
     assert send("POST", "/delay/add", data=add).status_code == 200
     send("POST", "/push", json={"topic": "order", "id": "7", "delay": 10, "ttr": 120, "body": "{}"})
@@ -186,8 +188,8 @@ def test_a_worker_processes_all_readable_jobs(client: tarry.Client, valkey_url: 
     assert [job.id for job in client.topic("orders").list()] == ["d"]
 
 
-def test_the_dashboard_shows_damaged_jobs(served: Served, real: Api, client: tarry.Client) -> None:
-    served.call(served.app.show_dashboard)
+def test_the_dashboard_shows_damaged_jobs(running_service: RunningService, real: Api, client: tarry.Client) -> None:
+    running_service.call(running_service.app.show_dashboard)
     try:
         place = f"/ns/{real.namespace}"
         page = real("GET", f"{place}/jobs?topic=orders", params={"topic": "orders"})
@@ -196,11 +198,11 @@ def test_the_dashboard_shows_damaged_jobs(served: Served, real: Api, client: tar
         for id in "abcde":
             assert real("GET", f"{place}/job", params={"topic": "orders", "id": id}).status_code == 200
     finally:
-        served.call(hide, served)
+        running_service.call(hide, running_service)
 
 
-def hide(served: Served) -> None:
-    for part in served.app.parts.values():
+def hide(running_service: RunningService) -> None:
+    for part in running_service.app.parts.values():
         part.stop()
-    served.app.parts.clear()
-    served.app.dashboard = None
+    running_service.app.parts.clear()
+    running_service.app.dashboard = None

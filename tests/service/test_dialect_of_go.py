@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.dialect_clients import START_S, Speaks, client_of
-from service.running_service import Served
+from service.running_service import RunningService
 from tarry.clients.testing import Clock
 from tarry.programs.service.dialects import delay_queue
 from tarry.verbs import tokens
@@ -55,7 +55,7 @@ def test_go_pop_waits_178_seconds_and_a_job_returns_after_its_ttr(go: Any, clock
     assert clock.elapsed_us - before == 178_000_000
 
 
-def test_go_pushing_a_known_id_replaces_it_in_any_topic(go: Any, clock: Clock, dialect_service: Served) -> None:
+def test_go_pushing_a_known_id_replaces_it_in_any_topic(go: Any, clock: Clock, dialect_service: RunningService) -> None:
     go("/push", PUSH)
     go("/push", {**PUSH, "topic": "another", "delay": 5, "body": "new"})
     client = client_of(dialect_service, "delay_queue")
@@ -95,7 +95,7 @@ def test_go_ids_and_topics_are_trimmed_and_names_come_in_any_case(go: Any, clock
     ],
 )
 def test_go_bad_requests_are_refused(
-    go: Any, dialect_service: Served, path: str, said: Any, message: str | None
+    go: Any, dialect_service: RunningService, path: str, said: Any, message: str | None
 ) -> None:
     found = go(path, said)
     assert (found["code"], found["data"]) == (1, None)
@@ -114,7 +114,7 @@ def test_go_any_method_is_accepted(send: Speaks, method: str) -> None:
 
 
 def test_go_every_refusal_has_status_200(
-    send: Speaks, dialect_service: Served, monkeypatch: pytest.MonkeyPatch
+    send: Speaks, dialect_service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(**more: Any) -> tuple[Any, str, Any]:
         answer = send("POST", "/push", **({"content": json.dumps(PUSH)} | more))

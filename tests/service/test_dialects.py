@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from service.dialect_clients import START_MS, Speaks, client_of
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from tarry.clients.testing import Clock
 from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import Dialects, ServiceSettings
@@ -56,7 +56,7 @@ def test_delay_controller_ids_are_shared_by_all_topics(send: Speaks, clock: Cloc
 
 
 def test_delay_controller_a_late_finish_ends_another_reservation(
-    send: Speaks, clock: Clock, dialect_service: Served
+    send: Speaks, clock: Clock, dialect_service: RunningService
 ) -> None:
     """It shows no receipt: this is what the page on dialects warns of."""
     send("POST", "/delay/add", params=TEA)
@@ -94,7 +94,7 @@ def test_delay_controller_defaults_and_unicode_topics_work(send: Speaks, clock: 
     ],
 )
 def test_delay_controller_bad_requests_are_refused(
-    send: Speaks, dialect_service: Served, method: str, path: str, params: Any
+    send: Speaks, dialect_service: RunningService, method: str, path: str, params: Any
 ) -> None:
     answer = send(method, path, params=params)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
@@ -124,7 +124,7 @@ def test_delay_controller_json_is_read_as_jackson_reads_it(send: Speaks, said: s
     "said", ['{"message": {"a": 1}}', '{"message": [1]}', '{"delayTime": "x"}', "", "[]", '{"topic']
 )
 def test_delay_controller_json_that_jackson_refuses_is_refused(
-    send: Speaks, dialect_service: Served, said: str
+    send: Speaks, dialect_service: RunningService, said: str
 ) -> None:
     answer = send("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
@@ -158,7 +158,9 @@ def test_delay_controller_a_multipart_form_is_accepted(send: Speaks) -> None:
         {"content": b"id=\xff&topic=t", "headers": {"content-type": "application/x-www-form-urlencoded"}},
     ],
 )
-def test_delay_controller_an_unreadable_form_is_refused(send: Speaks, dialect_service: Served, sent: Any) -> None:
+def test_delay_controller_an_unreadable_form_is_refused(
+    send: Speaks, dialect_service: RunningService, sent: Any
+) -> None:
     answer = send("POST", "/delay/add", **sent)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert dialect_service.run(client_of(dialect_service, "delay_controller").topics()) == []
@@ -185,7 +187,7 @@ def test_delay_controller_an_unreadable_form_is_refused(send: Speaks, dialect_se
     ],
 )
 def test_delay_controller_only_canonical_numbers_are_returned_as_numbers(
-    send: Speaks, dialect_service: Served, id: str | int
+    send: Speaks, dialect_service: RunningService, id: str | int
 ) -> None:
     """Jobs of another origin may have any id; a number would be asked for under another one."""
     dialect_service.run(client_of(dialect_service, "delay_controller").topic("t").add("tea", id=str(id)))
@@ -203,7 +205,7 @@ def test_delay_controller_other_methods_and_media_types_are_refused(send: Speaks
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "form", "parts"])
 def test_delayed_message_a_message_moves_to_the_blocking_queue(
-    send: Speaks, dialect_service: Served, clock: Clock, valkey_url: str, method: str
+    send: Speaks, dialect_service: RunningService, clock: Clock, valkey_url: str, method: str
 ) -> None:
     name = dialect_service.app.settings.dialects.delayed_message
     assert name is not None

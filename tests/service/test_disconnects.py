@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from until import until
 
@@ -26,12 +26,12 @@ def asking(api: Api, path: str, said: Any) -> socket.socket:
     return line
 
 
-def test_a_client_that_disconnects_while_waiting_gets_no_job(served: Served, real: Api) -> None:
+def test_a_client_that_disconnects_while_waiting_gets_no_job(running_service: RunningService, real: Api) -> None:
     lines = [asking(real, "/v1/topics/orders/pop", {"wait": 60}) for _ in range(5)]
-    until(lambda: served.app.held_requests == 5)
+    until(lambda: running_service.app.held_requests == 5)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held_requests)
+    until(lambda: not running_service.app.held_requests)
     real.post("/v1/topics/orders/jobs", {"body": "tea"}, 201)
     job = real.post("/v1/topics/orders/pop", {"wait": 10})
     assert (job["body"], job["attempt"]) == ("tea", 1)
@@ -39,17 +39,17 @@ def test_a_client_that_disconnects_while_waiting_gets_no_job(served: Served, rea
 
 
 @pytest.mark.slow
-def test_disconnecting_as_a_job_arrives_loses_no_job(served: Served, real: Api) -> None:
+def test_disconnecting_as_a_job_arrives_loses_no_job(running_service: RunningService, real: Api) -> None:
     """Whichever comes first, the job or the end of the connection: the next one gets it, as if nothing had been."""
     for number in range(40):
         line = asking(real, "/v1/topics/orders/pop", {"wait": 60, "ttr": "10m"})
-        until(lambda: served.app.held_requests == 1)
+        until(lambda: running_service.app.held_requests == 1)
         adding = asking(real, "/v1/topics/orders/jobs", {"body": number})
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, as of a killed process
         line.close()
         adding.recv(4096)
         adding.close()
-        until(lambda: not served.app.held_requests)
+        until(lambda: not running_service.app.held_requests)
         answer = real("POST", "/v1/topics/orders/pop", {"wait": 1})
         if answer.status_code == 204:  # it was written before the end was heard: only the TTR can tell
             assert real.get("/v1/topics/orders/stats")["reserved"] == 1
@@ -60,32 +60,32 @@ def test_disconnecting_as_a_job_arrives_loses_no_job(served: Served, real: Api) 
         real.post(f"/v1/topics/orders/jobs/{job['id']}/finish", {"receipt": job["receipt"]}, 204)
 
 
-def test_a_pop_without_a_wait_notices_a_disconnect_too(served: Served, api: Api) -> None:
+def test_a_pop_without_a_wait_notices_a_disconnect_too(running_service: RunningService, api: Api) -> None:
     """The end of the connection was heard while the server answered: nothing is sent, the job lies where it lay."""
     api.post("/v1/topics/orders/jobs", {"body": "tea", "id": "7"}, 201)
     before = api.get("/v1/topics/orders/jobs/7")
     for path in ("/v1/topics/orders/pop", "/v1/topics/orders/many/pop"):
-        assert not served.run(_called_by_nobody(served, api.namespace, path, {}))
+        assert not running_service.run(_called_by_nobody(running_service, api.namespace, path, {}))
         now = api.get("/v1/topics/orders/jobs/7")
         assert {name: now[name] for name in before} == before
     assert api.post("/v1/topics/orders/pop", {})["attempt"] == 1
 
 
-def test_undelivered_jobs_return_to_their_own_partitions(served: Served, real: Api) -> None:
+def test_undelivered_jobs_return_to_their_own_partitions(running_service: RunningService, real: Api) -> None:
     path = "/v1/topics/orders"
     assert real("PUT", path + "/partitions", {"number": 8}).json() == {"partitions": 8}
     real.post(path + "/many/add", {"jobs": [{"body": k, "id": f"j{k}"} for k in range(12)]})
     for pop in (path + "/many/pop", "/v1/pop"):
         said: dict[str, Any] = {"n": 12} | ({"topics": ["orders"]} if pop == "/v1/pop" else {})
-        assert not served.run(_called_by_nobody(served, real.namespace, pop, said))
+        assert not running_service.run(_called_by_nobody(running_service, real.namespace, pop, said))
         assert real.get(path + "/stats")["ready"] == 12
     jobs = real.post(path + "/many/pop", {"n": 12})["jobs"]
     assert [job["attempt"] for job in jobs] == [1] * 12
     assert len({job["receipt"] for job in jobs}) > 1
 
 
-def test_an_incomplete_request_ends_with_its_connection(served: Served, real: Api) -> None:
-    line = socket.create_connection(("127.0.0.1", served.port))
+def test_an_incomplete_request_ends_with_its_connection(running_service: RunningService, real: Api) -> None:
+    line = socket.create_connection(("127.0.0.1", running_service.port))
     line.sendall(b"POST /v1/topics/orders/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
     line.close()
     assert real.get("/v1/topics") == {"topics": []}
@@ -113,39 +113,45 @@ QUEUE, GUARDED = "/v1/queues/{}", "/v1/guarded/{}"
 
 
 @pytest.fixture
-def shared(served: Served, namespace: str) -> Iterator[tuple[Api, str]]:
+def shared(running_service: RunningService, namespace: str) -> Iterator[tuple[Api, str]]:
     """The service's first namespace, where shared queues are, and a name of one's own."""
-    made = Api(served.url, served.app.settings.namespaces[0])
+    made = Api(running_service.url, running_service.app.settings.namespaces[0])
     yield made, namespace
     made.http.close()
 
 
-def test_disconnecting_while_waiting_for_an_element_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+def test_disconnecting_while_waiting_for_an_element_loses_none(
+    running_service: RunningService, shared: tuple[Api, str]
+) -> None:
     api, name = shared
     path = QUEUE.format(name)
     lines = [asking(api, path + "/take", {"wait": 60, "codec": "string"}) for _ in range(4)]
     lines.append(asking(api, "/v1/take", {"queues": [name], "wait": 60, "codec": "string"}))
-    until(lambda: served.app.held_requests == 5)
+    until(lambda: running_service.app.held_requests == 5)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held_requests)
+    until(lambda: not running_service.app.held_requests)
     api.post(path + "/put", {"values": ["tea"], "codec": "string"}, 204)
     assert api.post(path + "/take", {"wait": 10, "codec": "string"})["values"] == ["tea"]
 
 
-def test_disconnecting_while_waiting_for_an_item_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+def test_disconnecting_while_waiting_for_an_item_loses_none(
+    running_service: RunningService, shared: tuple[Api, str]
+) -> None:
     api, name = shared
     path = GUARDED.format(name)
     lines = [asking(api, path + "/poll", {"wait": 60}) for _ in range(3)]
-    until(lambda: served.app.held_requests == 3)
+    until(lambda: running_service.app.held_requests == 3)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held_requests)
+    until(lambda: not running_service.app.held_requests)
     api.post(path + "/push", {"items": [{"body": "tea"}]})
     assert [item["body"] for item in api.post(path + "/poll", {"wait": 10})["items"]] == ["tea"]
 
 
-def test_elements_taken_for_a_lost_client_return_to_their_place(served: Served, shared: tuple[Api, str]) -> None:
+def test_elements_taken_for_a_lost_client_return_to_their_place(
+    running_service: RunningService, shared: tuple[Api, str]
+) -> None:
     """The end of the connection was heard while the service took: nothing is sent, and the order is as before."""
     api, name = shared
     api.post(QUEUE.format(name) + "/put", {"values": ["a", "b", "c"], "codec": "string"}, 204)
@@ -156,7 +162,7 @@ def test_elements_taken_for_a_lost_client_return_to_their_place(served: Served, 
         ("/v1/take", {**said, "queues": [name]}),
         (GUARDED.format(name) + "/poll", {"count": 2}),
     ):
-        assert not served.run(_called_by_nobody(served, api.namespace, path, body))
+        assert not running_service.run(_called_by_nobody(running_service, api.namespace, path, body))
     assert api.post(QUEUE.format(name) + "/take", {"n": 3, "codec": "string"})["values"] == ["a", "b", "c"]
     items = api.post(GUARDED.format(name) + "/poll", {"count": 3})["items"]
     assert [(item["body"], item["due"]) for item in items] == list(enumerate(due))
@@ -178,7 +184,7 @@ def test_waiting_requests_are_answered_when_the_service_drains(valkey_url: str, 
         api.http.close()
 
 
-async def _called_by_nobody(served: Served, namespace: str, path: str, said: Any) -> list[Any]:
+async def _called_by_nobody(running_service: RunningService, namespace: str, path: str, said: Any) -> list[Any]:
     """What is sent to a client whose connection ends right behind its request."""
     heard, sent = [{"type": "http.request", "body": json.dumps(said).encode()}], list[Any]()
 
@@ -192,5 +198,5 @@ async def _called_by_nobody(served: Served, namespace: str, path: str, said: Any
         "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": [],
         "query_string": f"namespace={namespace}".encode(),
     }  # fmt: skip
-    await served.app(scope, receive, send)
+    await running_service.app(scope, receive, send)
     return sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from service.running_service import Api, Served
+from service.running_service import Api, RunningService
 from tarry.clients.testing import Clock
 from until import until
 
@@ -22,7 +22,7 @@ def events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
             yield kind, json.loads(line.removeprefix("data: "))
 
 
-def test_an_event_stream_sends_the_current_stats_and_every_change(served: Served, real: Api) -> None:
+def test_an_event_stream_sends_the_current_stats_and_every_change(running_service: RunningService, real: Api) -> None:
     jobs = "/v1/topics/orders/jobs"
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         assert answer.headers["content-type"] == "text/event-stream"
@@ -33,7 +33,7 @@ def test_an_event_stream_sends_the_current_stats_and_every_change(served: Served
         real.post("/v1/topics/other/jobs", {"body": 1, "delay": 60}, 201)
         _, stats = next(heard)
         assert (stats["topic"], stats["delayed"]) == ("orders", 1)
-    until(lambda: served.app.held_requests == 0)
+    until(lambda: running_service.app.held_requests == 0)
 
 
 def test_an_event_stream_covers_all_topics_of_a_namespace(real: Api) -> None:
@@ -44,19 +44,19 @@ def test_an_event_stream_covers_all_topics_of_a_namespace(real: Api) -> None:
         assert {next(heard)[1]["topic"], next(heard)[1]["topic"]} == {"a", "b"}
 
 
-def test_stats_are_not_polled_without_subscribers(served: Served, real: Api) -> None:
+def test_stats_are_not_polled_without_subscribers(running_service: RunningService, real: Api) -> None:
     from tarry.programs.service.routes.events import StatsPoller
 
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         next(events(answer))
-    poller = served.app.shared_part(StatsPoller)
+    poller = running_service.app.shared_part(StatsPoller)
     until(lambda: poller._task is None or poller._task.done())
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_queue_elements_are_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
+def test_queue_elements_are_counted_listed_and_moved(running_service: RunningService, valkey_url: str) -> None:
     from service.running_service import serve
     from tarry.clients.testing import TestAsyncClient
     from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings

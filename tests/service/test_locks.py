@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import ServiceSettings
 
 
 @pytest.fixture
-def default(served: Served) -> Iterator[Api]:
-    made = Api(served.url, "default")
+def default(running_service: RunningService) -> Iterator[Api]:
+    made = Api(running_service.url, "default")
     yield made
     made.http.close()
 
@@ -117,7 +117,7 @@ def test_metrics_cover_the_configured_locks(valkey_url: str, client: tarry.Clien
     name, other = f"lock-{namespace}", f"map-{namespace}"
     client.map_cache(other, codec="string", policy=None).put("tea", "green")
     settings = ServiceSettings(locks=(name, other))
-    with serve(lambda served: AsyncClient(valkey_url, namespace=served), settings) as running:
+    with serve(lambda running_service: AsyncClient(valkey_url, namespace=running_service), settings) as running:
         with client.lock(name, wait=0):
             held = httpx.get(f"{running.url}/metrics").text
         free = httpx.get(f"{running.url}/metrics").text

@@ -7,13 +7,15 @@ import time
 import httpx
 
 import tarry
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import ServiceSettings
 
 
-def test_a_map_is_shown_without_counting_as_use(served: Served, valkey_url: str, namespace: str) -> None:
-    api = Api(served.url, "default")
+def test_a_map_is_shown_without_counting_as_use(
+    running_service: RunningService, valkey_url: str, namespace: str
+) -> None:
+    api = Api(running_service.url, "default")
     name = f"map-{namespace}"
     with tarry.Client(valkey_url) as client:
         cache = client.map_cache(name, codec="string", policy=None)
@@ -29,8 +31,10 @@ def test_a_map_is_shown_without_counting_as_use(served: Served, valkey_url: str,
     api.http.close()
 
 
-def test_entries_are_shown_decoded_by_their_codecs(served: Served, valkey_url: str, namespace: str) -> None:
-    api, name = Api(served.url, "default"), f"map-{namespace}"
+def test_entries_are_shown_decoded_by_their_codecs(
+    running_service: RunningService, valkey_url: str, namespace: str
+) -> None:
+    api, name = Api(running_service.url, "default"), f"map-{namespace}"
     path = f"/v1/map-caches/{name}"
     with tarry.Client(valkey_url) as client:
         cache = client.map_cache(name, codec="kryo5", key_codec="string", policy=None)
@@ -57,8 +61,8 @@ def test_entries_are_shown_decoded_by_their_codecs(served: Served, valkey_url: s
     api.http.close()
 
 
-def test_internal_keys_of_a_map_are_refused(served: Served, api: Api) -> None:
-    default = Api(served.url, "default")
+def test_internal_keys_of_a_map_are_refused(running_service: RunningService, api: Api) -> None:
+    default = Api(running_service.url, "default")
     assert default.refused("GET", "/v1/map-caches/redisson__idle__set:x") == (400, "bad_input")
     assert api.refused("GET", "/v1/map-caches/prices")[0] == 403, "maps have no namespace"
     default.http.close()
@@ -69,7 +73,7 @@ def test_metrics_cover_the_configured_maps(valkey_url: str, namespace: str) -> N
     with tarry.Client(valkey_url) as client:
         client.map_cache(name, codec="string", policy=None).put("tea", "green", ttl="1h")
     settings = ServiceSettings(map_caches=(name,))
-    with serve(lambda served: AsyncClient(valkey_url, namespace=served), settings) as running:
+    with serve(lambda running_service: AsyncClient(valkey_url, namespace=running_service), settings) as running:
         text = httpx.get(f"{running.url}/metrics").text
     assert f'tarry_map_cache_entries{{map="{name}",state="live"}} 1.0' in text
     assert f'tarry_map_cache_keepers{{map="{name}"}} 0.0' in text

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
@@ -22,8 +22,8 @@ DASHBOARD = ROOT / "examples" / "grafana-dashboard.json"
 RULES = ROOT / "examples" / "deploy" / "prometheus-rules.yml"
 
 
-def scraped(served: Served) -> dict[str, Any]:
-    answer = httpx.get(f"{served.url}/metrics")
+def scraped(running_service: RunningService) -> dict[str, Any]:
+    answer = httpx.get(f"{running_service.url}/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
@@ -38,7 +38,7 @@ def value(family: Any, namespace: str, **labels: str) -> float:
     return float(found[0])
 
 
-def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: Clock) -> None:
+def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, api: Api, clock: Clock) -> None:
     jobs = "/v1/topics/orders/jobs"
     for delay in (0, 0, 50, 90):
         api.post(jobs, {"body": 1, "delay": delay}, 201)
@@ -47,7 +47,7 @@ def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: C
     api.post(f"{jobs}/{job['id']}/finish", {"receipt": job["receipt"]}, 204)
     api.refused("POST", f"{jobs}/{job['id']}/touch", {"receipt": 7, "ttr": 9})
     api.post("/v1/topics/orders/pause", {})
-    seen, name = scraped(served), api.namespace
+    seen, name = scraped(running_service), api.namespace
     states = {state: value(seen["tarry_jobs"], name, state=state) for state in ("delayed", "ready", "reserved", "dead")}
     assert states == {"delayed": 2, "ready": 1, "reserved": 0, "dead": 0}
     totals = ["added", "popped", "finished", "stale"]
@@ -64,10 +64,10 @@ def test_metrics_match_the_stats_of_the_topic(served: Served, api: Api, clock: C
     assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
 
 
-def test_requests_are_measured_by_route_and_status(served: Served, api: Api) -> None:
+def test_requests_are_measured_by_route_and_status(running_service: RunningService, api: Api) -> None:
     api.refused("GET", "/v1/topics/orders/jobs/7")
     api.refused("GET", "/nowhere")
-    seen = scraped(served)["tarry_http_request_seconds"]
+    seen = scraped(running_service)["tarry_http_request_seconds"]
     counted = {
         (sample.labels["route"], sample.labels["status"]): sample.value
         for sample in seen.samples
@@ -78,9 +78,11 @@ def test_requests_are_measured_by_route_and_status(served: Served, api: Api) -> 
     assert not [route for route, _ in counted if "/" in route or "7" in route], "a path would be a label without end"
 
 
-def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(served: Served, api: Api) -> None:
+def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(
+    running_service: RunningService, api: Api
+) -> None:
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
-    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    known = {sample.name for family in scraped(running_service).values() for sample in family.samples}
     expressions = [
         target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]
     ]
@@ -89,9 +91,11 @@ def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(served:
     assert len(expressions) >= 12
 
 
-def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_helps(served: Served, api: Api) -> None:
+def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_helps(
+    running_service: RunningService, api: Api
+) -> None:
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
-    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    known = {sample.name for family in scraped(running_service).values() for sample in family.samples}
     [group] = yaml.safe_load(RULES.read_text())["groups"]
     used = {name for rule in group["rules"] for name in re.findall(r"tarry_\w+", rule["expr"])}
     assert used <= known, used - known
@@ -144,18 +148,20 @@ def test_a_service_without_its_server_is_alive_but_not_ready(own_server: Any) ->
         assert httpx.get(f"{alone.url}/healthz").status_code == 200
 
 
-def test_health_readiness_and_version_are_answered(served: Served) -> None:
+def test_health_readiness_and_version_are_answered(running_service: RunningService) -> None:
     for path in ("/healthz", "/readyz"):
-        answer = httpx.get(served.url + path)
+        answer = httpx.get(running_service.url + path)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
     import tarry
 
-    assert httpx.get(f"{served.url}/version").json() == {"version": tarry.__version__}
+    assert httpx.get(f"{running_service.url}/version").json() == {"version": tarry.__version__}
 
 
-def test_overrunning_runs_are_exported_as_a_metric(served: Served, api: Api, clock: Clock, valkey_url: str) -> None:
+def test_overrunning_runs_are_exported_as_a_metric(
+    running_service: RunningService, api: Api, clock: Clock, valkey_url: str
+) -> None:
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 0}, 201)
     report = WorkerReport("ada", 7, "1", 5, 2, False, [WorkerTopic("orders", ("close",), 5, 2, 2)], [])
     with TestClient(valkey_url, clock, namespace=api.namespace) as client:
         client.engine.run(report_worker(api.namespace, b"ada", None, report))
-    assert value(scraped(served)["tarry_overrun_jobs"], api.namespace) == 2
+    assert value(scraped(running_service)["tarry_overrun_jobs"], api.namespace) == 2

@@ -16,7 +16,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import load_all_checks
 from schemathesis.generation import GenerationMode
 
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
 from tarry.programs.service.route_list import routes_of
@@ -59,7 +59,7 @@ def test_examples_fit_their_schemas() -> None:
 
 
 @pytest.fixture(scope="module")
-def fuzzed(valkey_url: str) -> Iterator[Served]:
+def fuzzed(valkey_url: str) -> Iterator[RunningService]:
     own = Dialects(delayed_message="FuzzedMessage")  # a queue whose format no other request says
     with serve(
         lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), ServiceSettings(dialects=own)
@@ -109,7 +109,9 @@ def name_of(operation: Any) -> str:
 @pytest.mark.parametrize("examples", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if name_of(one) not in STREAMS | LONG], ids=name_of)
-def test_every_operation_answers_as_documented(operation: Any, mode: Any, examples: int, fuzzed: Served) -> None:
+def test_every_operation_answers_as_documented(
+    operation: Any, mode: Any, examples: int, fuzzed: RunningService
+) -> None:
     """Good words are answered as the document says, bad ones refused."""
 
     @settings(

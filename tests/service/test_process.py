@@ -158,19 +158,19 @@ def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, v
 DIALECTS = Dialects().namespaces()
 
 
-@pytest.mark.parametrize("served", [("--no-dialects",), ("--delayed-message", "shop-messages")])
+@pytest.mark.parametrize("options", [("--no-dialects",), ("--delayed-message", "shop-messages")])
 def test_a_service_runs_under_the_documented_acl_rules(
-    start: Start, request: pytest.FixtureRequest, served: tuple[str, ...]
+    start: Start, request: pytest.FixtureRequest, options: tuple[str, ...]
 ) -> None:
     """As docs/how-to/secure-the-server.md says."""
     with user("valkey", request, "shop-serving", *rules("all", "shop-serving", "shop-", also=DIALECTS)) as url:
-        running = start("--namespace", "shop-serving", *served, url=url)
+        running = start("--namespace", "shop-serving", *options, url=url)
         with httpx.Client(base_url=running.url) as http:
             assert [http.get(page).status_code for page in ("/readyz", "/", "/metrics")] == [200, 200, 200]
             queues = 'tarry_queue_waiting{queue="shop-messages"' in http.get("/metrics").text
         running.child.terminate()
         assert running.ended() == 0
-    assert queues is ("shop-messages" in served)
+    assert queues is ("shop-messages" in options)
     assert "permission" not in running.output
 
 
@@ -229,7 +229,7 @@ def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "output"),
     [
         (("--host", "0.0.0.0"), 3, "no token exists in default"),
         (("--host", "no.such.host.invalid"), 2, "is not an address of this machine"),

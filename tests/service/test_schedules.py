@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from service.running_service import Api, Served
+from service.running_service import Api, RunningService
 from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import options
@@ -49,13 +49,13 @@ def test_a_schedule_shows_its_job_options_and_last_occurrence(api: Api, clock: C
     assert api.get(ONE)["last"] == made["next"]
 
 
-def test_a_declared_schedule_shows_its_version_and_time(served: Served, api: Api) -> None:
-    client = served.app.clients[api.namespace]
+def test_a_declared_schedule_shows_its_version_and_time(running_service: RunningService, api: Api) -> None:
+    client = running_service.app.clients[api.namespace]
     verbs = client.topic("letters").verbs
     said = schedule_verbs.schedule_definition(
         verbs.context, "tidy", None, schedule_verbs.Timing(every="5m"), options.DEFAULT_OPTIONS
     )
-    served.run(client.engine.run(schedule_verbs.declare_schedules(verbs, [said])))
+    running_service.run(client.engine.run(schedule_verbs.declare_schedules(verbs, [said])))
     shown = api.get(ALL + "/tidy")
     assert (shown["from_code"], shown["orphaned"], bool(shown["version"])) == (True, False, True)
     assert shown["declared"].startswith("2027-01-15T08:00:00")

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, Served, serve
+from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
@@ -29,7 +29,7 @@ Make = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def guarded(valkey_url: str) -> Iterator[Served]:
+def guarded(valkey_url: str) -> Iterator[RunningService]:
     """A service that asks for tokens."""
     settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True, dialects=NO_DIALECTS)
     with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
@@ -53,8 +53,8 @@ def make(valkey_url: str) -> Iterator[Make]:
             client.engine.run(tokens.delete_token(namespace, id))
 
 
-def asking(served: Served, token: str | None) -> Api:
-    return Api(served.url, "guarded", **({"authorization": f"Bearer {token}"} if token else {}))
+def asking(running_service: RunningService, token: str | None) -> Api:
+    return Api(running_service.url, "guarded", **({"authorization": f"Bearer {token}"} if token else {}))
 
 
 def known(api: Api) -> None:
@@ -63,7 +63,7 @@ def known(api: Api) -> None:
 
 
 @pytest.fixture
-def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
+def calls(guarded: RunningService, make: Make) -> Iterator[Callable[..., Api]]:
     opened: list[Api] = []
 
     def calling(*scopes: str, **more: Any) -> Api:
@@ -79,7 +79,7 @@ def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
 
 
 @pytest.mark.slow
-def test_without_a_token_only_health_is_answered(guarded: Served) -> None:
+def test_without_a_token_only_health_is_answered(guarded: RunningService) -> None:
     api = asking(guarded, None)
     for row in guarded.app.routes:
         path = row.path.replace("{", "").replace("}", "")
@@ -96,7 +96,7 @@ def test_without_a_token_only_health_is_answered(guarded: Served) -> None:
     ["", "Bearer", "Basic dXNlcjpwYXNz", "Bearer tarry_", "Bearer tarry__", "Bearer tarry_0000000000000000_x",
      "tarry_0000000000000000_x", "Bearer \xff"],
 )  # fmt: skip
-def test_an_invalid_token_is_refused(guarded: Served, header: str) -> None:
+def test_an_invalid_token_is_refused(guarded: RunningService, header: str) -> None:
     answer = httpx.get(f"{guarded.url}/v1/topics", headers={"authorization": header.encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 401
 
@@ -117,7 +117,7 @@ def test_a_token_allows_its_scope_in_its_namespace(calls: Callable[..., Api]) ->
     assert admin.refused("GET", "/v1/topics", **elsewhere) == (403, "not_allowed")
 
 
-def test_a_view_token_sees_everything_and_changes_nothing(guarded: Served, calls: Callable[..., Api]) -> None:
+def test_a_view_token_sees_everything_and_changes_nothing(guarded: RunningService, calls: Callable[..., Api]) -> None:
     viewer, admin = calls("view"), calls("admin")
     admin.post("/v1/topics/views/jobs", {"body": 1, "id": "seen"}, 201)
     assert viewer.get("/v1/topics/views/jobs/seen")["body"] == 1
@@ -133,13 +133,13 @@ def test_a_view_token_sees_everything_and_changes_nothing(guarded: Served, calls
     admin.post("/v1/topics/views/purge", {})
 
 
-def test_every_route_declares_its_scopes(guarded: Served) -> None:
+def test_every_route_declares_its_scopes(guarded: RunningService) -> None:
     """What changes something never takes any token at all."""
     for row in guarded.app.routes:
         assert row.method == "GET" or row.name == "many_get" or row.scopes not in (ANY_SCOPE, NO_TOKEN), row.path
 
 
-def test_a_token_selects_its_namespace(guarded: Served, make: Make) -> None:
+def test_a_token_selects_its_namespace(guarded: RunningService, make: Make) -> None:
     text = make("admin", namespace="other")
     headers = {"authorization": f"bearer {text}"}
     until(lambda: httpx.get(f"{guarded.url}/v1/topics", headers=headers).status_code == 200)
@@ -173,7 +173,7 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
             api.http.close()
 
 
-def test_an_idle_service_does_not_poll_tokens(guarded: Served, calls: Callable[..., Api]) -> None:
+def test_an_idle_service_does_not_poll_tokens(guarded: RunningService, calls: Callable[..., Api]) -> None:
     """The version is looked at when a request comes, and not again for half a second."""
     calls("consume")
     engine = guarded.app.clients["guarded"].engine
@@ -193,7 +193,7 @@ def test_an_idle_service_does_not_poll_tokens(guarded: Served, calls: Callable[.
 
 
 def test_tokens_are_stored_hashed_and_compared_in_constant_time(
-    valkey_url: str, make: Make, guarded: Served, monkeypatch: pytest.MonkeyPatch
+    valkey_url: str, make: Make, guarded: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import redis
 
@@ -257,8 +257,8 @@ def test_a_web_page_of_another_origin_is_refused(real: Api, headers: dict[str, s
     assert real.refused("POST", "/v1/topics/orders/pop", {}, headers=headers) == (403, "not_allowed")
 
 
-def test_a_web_page_of_the_same_origin_is_accepted(real: Api, served: Served) -> None:
-    headers = {"origin": f"http://127.0.0.1:{served.port}", "sec-fetch-site": "same-origin"}
+def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: RunningService) -> None:
+    headers = {"origin": f"http://127.0.0.1:{running_service.port}", "sec-fetch-site": "same-origin"}
     assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204
     assert real("POST", "/v1/topics/orders/pop", {}, headers={"host": "localhost"}).status_code == 204
 
@@ -279,19 +279,19 @@ def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str,
     assert parts is not None
 
     async def is_known() -> bool:
-        return await served.app.authorizer.find_credential(parts[0]) is not None
+        return await running_service.app.authorizer.find_credential(parts[0]) is not None
 
     with (
-        serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as served,
+        serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running_service,
         tarry.Client(valkey_url, namespace="guarded") as client,
         ThreadPoolExecutor() as pool,
     ):
-        api = asking(served, text)
+        api = asking(running_service, text)
         known(api)
         waiting = pool.submit(api.refused, "POST", "/v1/topics/revoked/pop", {"wait": 30})
-        until(lambda: served.app.held_requests)
+        until(lambda: running_service.app.held_requests)
         client.engine.run(tokens.delete_token("guarded", parts[0]))
-        until(lambda: not served.run(is_known()))
+        until(lambda: not running_service.run(is_known()))
         assert not waiting.done()
         client.topic("revoked").add("tea", id="tea")
         assert waiting.result(40) == (401, "not_allowed")
@@ -327,4 +327,4 @@ def test_tokens_are_created_listed_and_revoked_on_the_command_line(valkey_url: s
 def test_without_tokens_allows_another_address(start: Start) -> None:  # noqa: F811
     running = start("--host", "0.0.0.0", "--without-tokens")
     assert httpx.get(running.url.replace("0.0.0.0", "127.0.0.1") + "/v1/topics").status_code == 200
-    assert "not required" in running.said
+    assert "not required" in running.output

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 
@@ -22,7 +22,7 @@ def namespace(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def served(valkey_url: str, namespace: str) -> Iterator[Served]:
+def running_service(valkey_url: str, namespace: str) -> Iterator[RunningService]:
     settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
     with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
         yield running
@@ -40,8 +40,8 @@ def boto(url: str, key: str = "anybody", secret: str = "anything") -> Any:
 
 
 @pytest.fixture
-def sqs(served: Served) -> Iterator[Any]:
-    client = boto(served.url)
+def sqs(running_service: RunningService) -> Iterator[Any]:
+    client = boto(running_service.url)
     yield client
     client.close()
 
@@ -54,6 +54,6 @@ def queue(sqs: Any) -> str:
 
 
 @pytest.fixture
-def topic(served: Served, namespace: str) -> Callable[[str], Any]:
+def topic(running_service: RunningService, namespace: str) -> Callable[[str], Any]:
     """A topic of the service's own client, to look beneath the protocol."""
-    return lambda name: served.app.clients.topic(namespace, name)
+    return lambda name: running_service.app.clients.topic(namespace, name)

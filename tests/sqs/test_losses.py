@@ -15,7 +15,7 @@ import botocore.exceptions
 import pytest
 
 from server_groups import sentinels
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from service.test_process import Process, process
 from sqs.conftest import boto
 from sqs.test_operations import receive
@@ -116,8 +116,8 @@ def test_a_fail_over_loses_nothing_that_was_acknowledged(namespace: str) -> None
     settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
     with (
         sentinels(options=safe, replicas=1) as group,
-        serve(lambda name: AsyncClient(group.url, namespace=name), settings) as served,
-        traffic(boto(served.url).create_queue(QueueName="orders")["QueueUrl"]) as all_of_it,
+        serve(lambda name: AsyncClient(group.url, namespace=name), settings) as running_service,
+        traffic(boto(running_service.url).create_queue(QueueName="orders")["QueueUrl"]) as all_of_it,
     ):
         until(lambda: sum(all_of_it.received.values()) > 20, "the first messages")
         with group.switching():
@@ -128,14 +128,14 @@ def test_a_fail_over_loses_nothing_that_was_acknowledged(namespace: str) -> None
 
 @pytest.mark.slow
 def test_ten_thousand_that_are_due_at_once_are_received_once_each(
-    sqs: Any, queue: str, served: Served, topic: Callable[[str], Any]
+    sqs: Any, queue: str, running_service: RunningService, topic: Callable[[str], Any]
 ) -> None:
     bodies = [(b'"%d"' % number, JSON) for number in range(MANY)]
     for begin in range(0, MANY, 1000):
-        served.run(topic("orders").add_many(bodies[begin : begin + 1000], max_attempts=None))
+        running_service.run(topic("orders").add_many(bodies[begin : begin + 1000], max_attempts=None))
 
     def take_all(_: int) -> list[str]:
-        client, found = boto(served.url), list[str]()
+        client, found = boto(running_service.url), list[str]()
         while messages := receive(client, queue, MaxNumberOfMessages=10, VisibilityTimeout=3600):
             found += [one["Body"] for one in messages]
             entries = [{"Id": one["Body"], "ReceiptHandle": one["ReceiptHandle"]} for one in messages]
@@ -147,4 +147,4 @@ def test_ten_thousand_that_are_due_at_once_are_received_once_each(
         by_receiver = list(receivers.map(take_all, range(4)))
     assert Counter(body for found in by_receiver for body in found) == Counter(str(number) for number in range(MANY))
     assert all(by_receiver)
-    assert served.run(topic("orders").stats()).finished == MANY
+    assert running_service.run(topic("orders").stats()).finished == MANY

@@ -10,7 +10,7 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from sqs.conftest import boto
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.process import ServerProcess
@@ -34,8 +34,10 @@ def receive(sqs: Any, queue: str, **given: Any) -> list[dict[str, Any]]:
     return list(sqs.receive_message(QueueUrl=queue, **given).get("Messages", []))
 
 
-def test_a_message_is_sent_received_and_deleted(sqs: Any, queue: str, served: Served, namespace: str) -> None:
-    assert queue == f"{served.url}/sqs/{namespace}/orders"
+def test_a_message_is_sent_received_and_deleted(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str
+) -> None:
+    assert queue == f"{running_service.url}/sqs/{namespace}/orders"
     sent = sqs.send_message(QueueUrl=queue, MessageBody='{"order": "Köln"}')
     (message,) = receive(sqs, queue, AttributeNames=["All"], WaitTimeSeconds=5)
     assert (message["MessageId"], message["Body"]) == (sent["MessageId"], '{"order": "Köln"}')
@@ -48,9 +50,9 @@ def test_a_message_is_sent_received_and_deleted(sqs: Any, queue: str, served: Se
     assert [counts[name] for name in counts if name.startswith("ApproximateNumber")] == ["0", "0", "0"]
 
 
-def test_a_delay_of_a_year_is_kept(sqs: Any, queue: str, served: Served, topic: Any) -> None:
+def test_a_delay_of_a_year_is_kept(sqs: Any, queue: str, running_service: RunningService, topic: Any) -> None:
     sent = sqs.send_message(QueueUrl=queue, MessageBody="later", DelaySeconds=YEAR)
-    job = served.run(topic("orders").get(sent["MessageId"]))
+    job = running_service.run(topic("orders").get(sent["MessageId"]))
     assert job.state == "delayed"
     assert round((job.due - job.created).total_seconds()) == YEAR
     counts = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessagesDelayed"])
@@ -81,15 +83,15 @@ def test_queues_are_listed_page_by_page_and_no_more_is_read(
 ) -> None:
     server = own_server()
     settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
-    with serve(lambda name: AsyncClient(server.url, namespace=name), settings) as served:
-        sqs = boto(served.url)
+    with serve(lambda name: AsyncClient(server.url, namespace=name), settings) as running_service:
+        sqs = boto(running_service.url)
         names = ["a-", "a-0", "b", "b-", "b-0", "b-1", "b0", "c"]
         for name in names:
             sqs.create_queue(QueueName=name)
-        registry = served.app.clients.topic(namespace, REGISTRY)
+        registry = running_service.app.clients.topic(namespace, REGISTRY)
         many = [NewJob((b'{"attributes":{}}', JSON), id=f"z{number:04}", at=NEVER) for number in range(2500)]
         for begin in range(0, 2500, 1000):
-            served.run(registry.add_many(many[begin : begin + 1000]))
+            running_service.run(registry.add_many(many[begin : begin + 1000]))
         for prefix in ("a-", "b", "b-", "b-1", "c", "d", "-"):
             pages = sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix, PaginationConfig={"PageSize": 2})
             found = [url.rpartition("/")[2] for page in pages for url in page.get("QueueUrls", [])]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.running_service import Served, serve
+from service.running_service import RunningService, serve
 from sqs.test_operations import receive
 from sqs.test_redrive import bodies, redrive
 from tarry.clients.awaited.client import AsyncClient
@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
 
 @pytest.fixture(params=["cluster of valkey", "sentinels of valkey"])
-def served(request: pytest.FixtureRequest, constellation: Callable[[str], Any], namespace: str) -> Iterator[Served]:
+def running_service(
+    request: pytest.FixtureRequest, constellation: Callable[[str], Any], namespace: str
+) -> Iterator[RunningService]:
     url = constellation(request.param).url
     settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
     with serve(lambda name: AsyncClient(url, namespace=name), settings) as running:
@@ -44,11 +46,11 @@ def test_a_message_s_life_elsewhere(sqs: Any, queue: str) -> None:
     assert [url.rpartition("/")[2] for url in sqs.list_queues()["QueueUrls"]] == ["dead"]
 
 
-def test_a_queue_may_have_partitions(sqs: Any, served: Served, namespace: str) -> None:
+def test_a_queue_may_have_partitions(sqs: Any, running_service: RunningService, namespace: str) -> None:
     queue = sqs.create_queue(QueueName="wide")["QueueUrl"]
     dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
     redrive(sqs, queue, dead)
-    served.run(served.app.clients.partitioned(namespace, "wide", 4).stats())
+    running_service.run(running_service.app.clients.partitioned(namespace, "wide", 4).stats())
     sent = [sqs.send_message(QueueUrl=queue, MessageBody=str(n))["MessageId"] for n in range(10)]
     counts = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     assert counts["ApproximateNumberOfMessages"] == "10"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.running_service import Served
+from service.running_service import RunningService
 from until import until
 
 pytestmark = pytest.mark.long
@@ -34,24 +34,24 @@ def environment(where: Path, *packages: str) -> Path:
     return where / "bin"
 
 
-def test_a_boto3_that_speaks_the_query_protocol(served: Served, tmp_path: Path) -> None:
+def test_a_boto3_that_speaks_the_query_protocol(running_service: RunningService, tmp_path: Path) -> None:
     programs = environment(tmp_path / "peer", "boto3==1.26.165")
-    assert run(programs / "python", PEERS / "old_boto3.py", f"{served.url}/sqs") == "done\n"
+    assert run(programs / "python", PEERS / "old_boto3.py", f"{running_service.url}/sqs") == "done\n"
 
 
-def test_the_sdk_for_javascript(served: Served, tmp_path: Path) -> None:
+def test_the_sdk_for_javascript(running_service: RunningService, tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm")
     shutil.copy(PEERS / "javascript.mjs", tmp_path)
     run("npm", "install", "--silent", "--no-save", "--prefix", tmp_path, "@aws-sdk/client-sqs", cwd=tmp_path)
-    assert run("node", "javascript.mjs", f"{served.url}/sqs", cwd=tmp_path) == "done\n"
+    assert run("node", "javascript.mjs", f"{running_service.url}/sqs", cwd=tmp_path) == "done\n"
 
 
-def test_the_aws_command_line(served: Served, tmp_path: Path) -> None:
+def test_the_aws_command_line(running_service: RunningService, tmp_path: Path) -> None:
     programs = environment(tmp_path / "peer", "awscli")
 
     def aws(*words: str) -> dict[str, str]:
-        told = run(programs / "aws", "--endpoint-url", f"{served.url}/sqs", "--output", "json", "sqs", *words)
+        told = run(programs / "aws", "--endpoint-url", f"{running_service.url}/sqs", "--output", "json", "sqs", *words)
         return dict(json.loads(told or "{}"))
 
     queue = ("--queue-url", aws("create-queue", "--queue-name", "cli")["QueueUrl"])
@@ -68,11 +68,16 @@ def test_the_aws_command_line(served: Served, tmp_path: Path) -> None:
     aws("delete-queue", *queue)
 
 
-def test_celerys_own_transport(served: Served, tmp_path: Path) -> None:
+def test_celerys_own_transport(running_service: RunningService, tmp_path: Path) -> None:
     programs = environment(tmp_path / "peer", "celery[sqs]")
     shutil.copy(PEERS / "celery_app.py", tmp_path)
     done = tmp_path / "done"
-    surroundings = {**os.environ, **SIGNING, "BROKER": served.url.replace("http://", "sqs://a:b@"), "DONE": str(done)}
+    surroundings = {
+        **os.environ,
+        **SIGNING,
+        "BROKER": running_service.url.replace("http://", "sqs://a:b@"),
+        "DONE": str(done),
+    }
     line = [programs / "celery", "-A", "celery_app", "worker", "--pool", "solo", "--without-mingle", "--without-gossip"]
     with (tmp_path / "log").open("w") as log:
         worker = subprocess.Popen(line, cwd=tmp_path, env=surroundings, stdout=log, stderr=log)

@@ -14,7 +14,7 @@ import botocore.session
 import httpx
 import pytest
 
-from service.running_service import Served
+from service.running_service import RunningService
 from until import until
 
 MODEL = botocore.session.get_session().get_service_model("sqs")
@@ -65,8 +65,8 @@ def conforms(value: Any, shape: Any) -> None:
 
 
 @pytest.fixture
-def wire(served: Served) -> Iterator[Wire]:
-    made = Wire(served.url)
+def wire(running_service: RunningService) -> Iterator[Wire]:
+    made = Wire(running_service.url)
     yield made
     made.http.close()
 
@@ -112,7 +112,7 @@ def test_every_operation_answers_in_the_models_shape(wire: Wire) -> None:
     assert unsupported == prefix + "UnsupportedOperation"
 
 
-def test_the_query_protocol_answers_in_xml(queue: str, served: Served) -> None:
+def test_the_query_protocol_answers_in_xml(queue: str, running_service: RunningService) -> None:
     def send_query(action: str, **given: str) -> ET.Element:
         form = {"Action": action, "Version": "2012-11-05", **given}
         answer = httpx.post(queue, data=form, timeout=30)  # older clients send to the queue's URL
@@ -140,47 +140,51 @@ def test_the_query_protocol_answers_in_xml(queue: str, served: Served) -> None:
     assert refused.findtext("Error/Code") == "AWS.SimpleQueueService.NonExistentQueue"
 
 
-def test_a_receiver_that_waits_is_answered_when_a_message_is_due(sqs: Any, queue: str, served: Served) -> None:
+def test_a_receiver_that_waits_is_answered_when_a_message_is_due(
+    sqs: Any, queue: str, running_service: RunningService
+) -> None:
     found = list[Any]()
     held = {"QueueUrl": queue, "WaitTimeSeconds": 20, "MaxNumberOfMessages": 10}
     receiver = threading.Thread(target=lambda: found.append(sqs.receive_message(**held)))
     receiver.start()
-    until(lambda: served.app.held_requests == 1)
+    until(lambda: running_service.app.held_requests == 1)
     sqs.send_message(QueueUrl=queue, MessageBody="now")
     receiver.join(20)
     assert [one["Body"] for one in found[0]["Messages"]] == ["now"]
 
 
-def test_a_receiver_that_waits_is_answered_503_when_the_service_drains(queue: str, served: Served) -> None:
+def test_a_receiver_that_waits_is_answered_503_when_the_service_drains(
+    queue: str, running_service: RunningService
+) -> None:
     found = list[Any]()
     body = {"QueueUrl": queue, "WaitTimeSeconds": 20}
     headers = {**JSON, "x-amz-target": "AmazonSQS.ReceiveMessage"}
     receiver = threading.Thread(
-        target=lambda: found.append(httpx.post(f"{served.url}/sqs/", json=body, headers=headers, timeout=30))
+        target=lambda: found.append(httpx.post(f"{running_service.url}/sqs/", json=body, headers=headers, timeout=30))
     )
     receiver.start()
-    until(lambda: served.app.held_requests == 1)
-    served.call(served.app.drain)
+    until(lambda: running_service.app.held_requests == 1)
+    running_service.call(running_service.app.drain)
     receiver.join(20)
     assert found[0].status_code == 503
     assert found[0].json()["__type"] == "com.amazonaws.sqs#ServiceUnavailable"
 
 
-def test_a_send_that_an_sdk_repeats_adds_one_message(sqs: Any, queue: str, served: Served) -> None:
+def test_a_send_that_an_sdk_repeats_adds_one_message(sqs: Any, queue: str, running_service: RunningService) -> None:
     body = {"QueueUrl": queue, "MessageBody": "once"}
     headers = {**JSON, "x-amz-target": "AmazonSQS.SendMessage", "amz-sdk-invocation-id": "5f3c"}
-    first, second = (httpx.post(f"{served.url}/sqs/", json=body, headers=headers).json() for _ in range(2))
+    first, second = (httpx.post(f"{running_service.url}/sqs/", json=body, headers=headers).json() for _ in range(2))
     assert first == second
     found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
     assert [one["MessageId"] for one in found] == [first["MessageId"]]
 
 
-def test_a_receiver_that_has_gone_keeps_no_message(sqs: Any, queue: str, served: Served) -> None:
+def test_a_receiver_that_has_gone_keeps_no_message(sqs: Any, queue: str, running_service: RunningService) -> None:
     body = {"QueueUrl": queue, "WaitTimeSeconds": 20}
     headers = {**JSON, "x-amz-target": "AmazonSQS.ReceiveMessage"}
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{served.url}/sqs/", json=body, headers=headers, timeout=httpx.Timeout(20, read=0.2))
-    until(lambda: served.app.held_requests == 0)
+        httpx.post(f"{running_service.url}/sqs/", json=body, headers=headers, timeout=httpx.Timeout(20, read=0.2))
+    until(lambda: running_service.app.held_requests == 0)
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
     assert sqs.receive_message(QueueUrl=queue)["Messages"][0]["Body"] == "kept"
 
@@ -230,9 +234,11 @@ HOSTILE: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize(("operation", "body"), HOSTILE)
-def test_hostile_json_is_refused_in_awss_form(queue: str, served: Served, operation: str, body: bytes) -> None:
+def test_hostile_json_is_refused_in_awss_form(
+    queue: str, running_service: RunningService, operation: str, body: bytes
+) -> None:
     headers = {**JSON, "x-amz-target": f"AmazonSQS.{operation}"}
-    answer = httpx.post(f"{served.url}/sqs/", content=body.replace(b"QUEUE", queue.encode()), headers=headers)
+    answer = httpx.post(f"{running_service.url}/sqs/", content=body.replace(b"QUEUE", queue.encode()), headers=headers)
     assert answer.status_code == 400, answer.text
     assert answer.json()["__type"].startswith("com.amazonaws.sqs#")
     assert answer.json()["message"]
@@ -254,9 +260,9 @@ def test_hostile_json_is_refused_in_awss_form(queue: str, served: Served, operat
         b"Action=ReceiveMessage&QueueUrl=QUEUE&AttributeName.x=All&MaxNumberOfMessages=0",
     ],
 )
-def test_hostile_forms_are_refused_in_awss_form(queue: str, served: Served, body: bytes) -> None:
+def test_hostile_forms_are_refused_in_awss_form(queue: str, running_service: RunningService, body: bytes) -> None:
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    answer = httpx.post(f"{served.url}/sqs/", content=body.replace(b"QUEUE", queue.encode()), headers=headers)
+    answer = httpx.post(f"{running_service.url}/sqs/", content=body.replace(b"QUEUE", queue.encode()), headers=headers)
     assert answer.status_code == 400, answer.text
     parsed = botocore.parsers.create_parser("query").parse(
         {"body": answer.content, "headers": answer.headers, "status_code": 400}, None
@@ -265,6 +271,6 @@ def test_hostile_forms_are_refused_in_awss_form(queue: str, served: Served, body
     assert parsed["Error"]["Type"] == "Sender"
 
 
-def test_a_web_page_of_another_origin_is_refused(served: Served) -> None:
+def test_a_web_page_of_another_origin_is_refused(running_service: RunningService) -> None:
     headers = {**JSON, "x-amz-target": "AmazonSQS.ListQueues", "origin": "http://elsewhere.example"}
-    assert httpx.post(f"{served.url}/sqs/", content=b"{}", headers=headers).status_code == 403
+    assert httpx.post(f"{running_service.url}/sqs/", content=b"{}", headers=headers).status_code == 403

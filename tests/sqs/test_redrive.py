@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.running_service import Served
+from service.running_service import RunningService
 from sqs.test_operations import receive, refused
 from tarry.programs.service.dialects.sqs import operations
 
@@ -61,18 +61,23 @@ def test_two_queues_may_be_each_others_dead_letter_queues(sqs: Any, queue: str, 
 
 
 def test_a_job_under_an_id_that_the_dead_letter_queue_has_is_moved_too(
-    sqs: Any, queue: str, dead: str, served: Served, topic: Callable[[str], Any]
+    sqs: Any, queue: str, dead: str, running_service: RunningService, topic: Callable[[str], Any]
 ) -> None:
     other = sqs.create_queue(QueueName="invoices")["QueueUrl"]
     redrive(sqs, other, dead)
     for name, url in (("orders", queue), ("orders", queue), ("invoices", other)):
-        served.run(topic(name).add((b'"%s"' % name.encode(), operations.messages.JSON), id="order-7"))
+        running_service.run(topic(name).add((b'"%s"' % name.encode(), operations.messages.JSON), id="order-7"))
         fail(sqs, url)
     assert bodies(sqs, dead) == ["invoices", "orders", "orders"]
 
 
 def test_a_move_that_is_interrupted_is_repeated_under_the_same_id(
-    sqs: Any, queue: str, dead: str, topic: Callable[[str], Any], served: Served, monkeypatch: pytest.MonkeyPatch
+    sqs: Any,
+    queue: str,
+    dead: str,
+    topic: Callable[[str], Any],
+    running_service: RunningService,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def killed(*_: object) -> None:
         raise ConnectionError("as if the service were killed between add and finish")
@@ -86,14 +91,14 @@ def test_a_move_that_is_interrupted_is_repeated_under_the_same_id(
     monkeypatch.undo()
     assert receive(sqs, queue, WaitTimeSeconds=1) == [], "it is moved once more"
     assert [one["MessageId"] for one in receive(sqs, dead, MaxNumberOfMessages=10)] == [id]
-    assert served.run(topic("orders").stats()).reserved == 0
+    assert running_service.run(topic("orders").stats()).reserved == 0
 
 
 def test_headers_without_room_for_the_marks_are_kept(
-    sqs: Any, queue: str, dead: str, served: Served, topic: Callable[[str], Any]
+    sqs: Any, queue: str, dead: str, running_service: RunningService, topic: Callable[[str], Any]
 ) -> None:
     body = b'"poison"', operations.messages.JSON
-    served.run(topic("orders").add(body, id="full", headers={"x": "y" * 8_184}))
+    running_service.run(topic("orders").add(body, id="full", headers={"x": "y" * 8_184}))
     fail(sqs, queue)
     assert bodies(sqs, dead) == ["poison"]
 

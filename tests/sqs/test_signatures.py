@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.running_service import Served
+from service.running_service import RunningService
 from sqs.conftest import boto
 from sqs.test_operations import receive, refused
 from tarry.programs.service.dialects.sqs import signature
@@ -69,40 +69,42 @@ def test_the_operation_must_be_signed() -> None:
 
 
 def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
-    sqs: Any, queue: str, served: Served, namespace: str
+    sqs: Any, queue: str, running_service: RunningService, namespace: str
 ) -> None:
-    client = served.app.clients[namespace]
+    client = running_service.app.clients[namespace]
     _, id, record = tokens.create_token(os.urandom, ("consume",))
-    served.run(client.engine.run(tokens.store_token(namespace, id, record)))
-    served.call(served.app.require_tokens, True)
-    revoked = boto(served.url, id, record.hash)
-    until(lambda: not served.app.held_requests, "the end of earlier requests")
+    running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+    running_service.call(running_service.app.require_tokens, True)
+    revoked = boto(running_service.url, id, record.hash)
+    until(lambda: not running_service.app.held_requests, "the end of earlier requests")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(receive, revoked, queue, WaitTimeSeconds=20)
-        until(lambda: served.app.held_requests)
-        served.run(client.engine.run(tokens.delete_token(namespace, id)))
+        until(lambda: running_service.app.held_requests)
+        running_service.run(client.engine.run(tokens.delete_token(namespace, id)))
 
         async def known() -> bool:
-            return await served.app.authorizer.find_credential(id) is not None
+            return await running_service.app.authorizer.find_credential(id) is not None
 
-        until(lambda: not served.run(known()))
+        until(lambda: not running_service.run(known()))
         assert not waiting.done()
-        topic = served.app.clients.topic(namespace, "orders")
-        served.run(topic.add((b'"tea"', JSON), id="tea"))
+        topic = running_service.app.clients.topic(namespace, "orders")
+        running_service.run(topic.add((b'"tea"', JSON), id="tea"))
         with pytest.raises(revoked.exceptions.ClientError, match="InvalidClientTokenId"):
             waiting.result(30)
-    job = served.run(topic.get("tea"))
+    job = running_service.run(topic.get("tea"))
     assert (job.state, job.attempts) == ("ready", 0)
     revoked.close()
 
 
-def test_a_tokens_id_and_hash_sign_requests(sqs: Any, queue: str, served: Served, namespace: str) -> None:
-    client, keys = served.app.clients[namespace], {}
+def test_a_tokens_id_and_hash_sign_requests(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str
+) -> None:
+    client, keys = running_service.app.clients[namespace], {}
     for scope in tokens.SCOPES:
         _, id, record = tokens.create_token(os.urandom, (scope,))
-        served.run(client.engine.run(tokens.store_token(namespace, id, record)))
-        keys[scope] = boto(served.url, id, record.hash)
-    served.call(served.app.require_tokens, True)
+        running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+        keys[scope] = boto(running_service.url, id, record.hash)
+    running_service.call(running_service.app.require_tokens, True)
     keys["produce"].send_message(QueueUrl=queue, MessageBody="x")
     (message,) = receive(keys["consume"], queue)
     keys["consume"].delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
@@ -112,11 +114,11 @@ def test_a_tokens_id_and_hash_sign_requests(sqs: Any, queue: str, served: Served
     assert refused(keys["produce"].receive_message, QueueUrl=queue) == "AccessDenied"
     assert refused(keys["consume"].purge_queue, QueueUrl=queue) == "AccessDenied"
     assert refused(sqs.send_message, QueueUrl=queue, MessageBody="x") == "InvalidClientTokenId"
-    keys["wrong"] = boto(served.url, id, "f" * 64)
+    keys["wrong"] = boto(running_service.url, id, "f" * 64)
     assert refused(keys["wrong"].list_queues) == "SignatureDoesNotMatch"
     elsewhere = queue.replace(namespace, "elsewhere")
     assert refused(keys["admin"].purge_queue, QueueUrl=elsewhere) == "AWS.SimpleQueueService.NonExistentQueue"
-    served.run(client.engine.run(tokens.delete_token(namespace, id)))
+    running_service.run(client.engine.run(tokens.delete_token(namespace, id)))
 
     def code() -> str | None:
         try:

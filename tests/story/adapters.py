@@ -191,17 +191,17 @@ def imaginary(kind: str, url: str, clock: Clock, namespace: str = "default", **o
 
 
 @contextmanager
-def over_http(kind: str, served: Any, url: str, clock: Clock, namespace: str) -> Iterator[Adapter]:
+def over_http(kind: str, running_service: Any, url: str, clock: Clock, namespace: str) -> Iterator[Adapter]:
     """A client that reaches the server through a service only; there the clock is imaginary."""
-    served.call(served.app.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
+    running_service.call(running_service.app.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
     inside = TestClient(url, clock, namespace=namespace)
     try:
         if kind == "http":
-            yield HTTPAdapter(tarry.HTTPClient(served.url, namespace=namespace), inside)
+            yield HTTPAdapter(tarry.HTTPClient(running_service.url, namespace=namespace), inside)
         else:
-            yield AwaitedHTTPAdapter(tarry.AsyncHTTPClient(served.url, namespace=namespace), inside)
+            yield AwaitedHTTPAdapter(tarry.AsyncHTTPClient(running_service.url, namespace=namespace), inside)
     finally:
-        served.run(served.app.clients.drop(namespace))
+        running_service.run(running_service.app.clients.drop(namespace))
 
 
 def end(adapter: Adapter) -> None:

@@ -69,7 +69,9 @@ def adapter(
     request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str
 ) -> Iterator[adapters.Adapter]:
     if "http" in request.param:
-        with adapters.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:
+        with adapters.over_http(
+            request.param, request.getfixturevalue("running_service"), valkey_url, clock, namespace
+        ) as made:
             yield made
             adapters.end(made)
     else:

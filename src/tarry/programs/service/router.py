@@ -3,7 +3,7 @@
     table = RouteTable("locks")
 
     @table.handles(endpoints.LOOK)
-    async def read_lock(request: ServiceRequest) -> LockState:
+    async def look(request: ServiceRequest) -> LockState:
         "Who holds a lock, and for how long."                 (the docstring goes into OpenAPI and the reference page)
         return await request.client.lock(request.path["name"]).state()
 

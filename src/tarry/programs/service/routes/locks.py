@@ -89,7 +89,7 @@ async def _state(request: ServiceRequest, name: str) -> LockState | None:
 
 
 @table.handles(endpoints.LOOK)
-async def read_lock(request: ServiceRequest) -> LockState:
+async def look(request: ServiceRequest) -> LockState:
     """The state of a lock: its holder, its lease, its fencing token, and how many clients wait."""
     return await _lock_of(request).state()
 

@@ -71,7 +71,7 @@ async def entries(request: ServiceRequest) -> map_answers.MapPage:
 
 
 @table.handles(endpoints.LOOK)
-async def read_entries(request: ServiceRequest) -> map_answers.EntriesLooked:
+async def look(request: ServiceRequest) -> map_answers.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload
     keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
