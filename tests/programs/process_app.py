@@ -43,7 +43,7 @@ def note(diary: str, *words: object) -> None:
         file.write(" ".join(map(str, words)) + "\n")
 
 
-@registry.on("orders", run="process", concurrency=2, retry={Empty: None, tarry.BodyError: None, Exception: "1h"})
+@registry.on("orders", run="process", concurrency=2, retry={Empty: None, tarry.BodyError: None, BaseException: "1h"})
 def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the other
     order = job.body
     note(order.diary, "begun", job.id, os.getpid())
