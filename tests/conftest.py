@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -46,6 +47,18 @@ MADE = (
 ``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
 REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop story/test_workers".split()
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays for the whole run: the garbage collector need not look through it, again and again. That was
+    half of a collection's time, and each process of a run collects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
