@@ -28,34 +28,37 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return client
 
 
-def outlive(lock: Any, fault: Exception | None = None) -> None:
+def enter(lock: Any, meanwhile: Callable[[Any], object]) -> None:
     with lock as grant:
-        grant.lost.wait(5)
-        if fault is not None:
-            raise fault
+        meanwhile(grant)
 
 
-def outlive_guarded(lock: Any, fault: Exception | None = None) -> None:
+def enter_guarded(lock: Any, meanwhile: Callable[[Any], object]) -> None:
     with lock as grant, grant.guard():
-        grant.lost.wait(5)
-        if fault is not None:
-            raise fault
+        meanwhile(grant)
 
 
-@pytest.mark.parametrize("block", [outlive, outlive_guarded])
+@pytest.mark.parametrize("block", [enter, enter_guarded])
 def test_a_block_that_outlives_its_lock_raises_lock_lost(make: Callable[..., Any], name: str, block: Any) -> None:
     with make(awaited=False) as client:
         with pytest.raises(LockLost, match="its lease ended"):
-            block(client.lock(name, lease=0.05))
+            block(client.lock(name, lease=0.05), lambda grant: grant.lost.wait(5))
         with client.lock(name, wait=5) as grant:
             grant.check()
 
 
-@pytest.mark.parametrize("block", [outlive, outlive_guarded])
+@pytest.mark.parametrize("block", [enter, enter_guarded])
 def test_the_exception_of_the_block_is_not_replaced(make: Callable[..., Any], name: str, block: Any) -> None:
-    with make(awaited=False) as client:
+    with make(awaited=False) as client, make(awaited=False) as operator:
+
+        def lose_it(grant: Any) -> None:
+            operator.lock(name).force_release()
+            with pytest.raises(LockLost):
+                grant.check()
+            raise ZeroDivisionError
+
         with pytest.raises(ZeroDivisionError):
-            block(client.lock(name, lease=0.05), ZeroDivisionError())
+            block(client.lock(name), lose_it)
         with client.lock(name, wait=5):
             pass
 

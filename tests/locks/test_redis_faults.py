@@ -194,7 +194,12 @@ def test_a_server_restart_without_data_is_noticed(
         lock_users.close()
 
 
-def test_two_hundred_waiters_each_get_the_lock_once(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_two_hundred_waiters_each_get_the_lock_once(
+    lock_users: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 600_000)
+    for client_kind in ("blocking", "awaited"):  # a renewal would be counted, too
+        monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 300.0)
     clients = [lock_users.client() for _ in range(4)]
     first = lock_users.user()
     grant = first.call(clients[0].lock(name).acquire)

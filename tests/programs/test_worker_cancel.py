@@ -17,16 +17,16 @@ from tarry.clients.handle_verbs import server_verbs
 from until import until
 
 TTR = "500ms"
-StartWorker = Callable[[Callable[[tarry.Worker], None]], tarry.Worker]
+StartWorker = Callable[..., tarry.Worker]
 
 
 @pytest.fixture
 def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
-    """Starts a worker in a thread; stops it at the end."""
+    """Starts a worker in a thread: ``started(prepare, ttr="5s")``; stops it at the end."""
     running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
 
-    def start(prepare: Callable[[tarry.Worker], None]) -> tarry.Worker:
-        worker = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR, grace=0)
+    def start(prepare: Callable[[tarry.Worker], None], ttr: str = TTR) -> tarry.Worker:
+        worker = tarry.Worker(valkey_url, namespace=namespace, ttr=ttr, grace=0)
         prepare(worker)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))
@@ -109,7 +109,7 @@ def test_the_process_of_a_function_is_killed(
 ) -> None:
     caplog.set_level("INFO", "tarry.worker")
     diary = tmp_path / "diary"
-    started(lambda worker: worker.include(process_app.registry))
+    started(lambda worker: worker.include(process_app.registry), ttr="5s")  # a busy machine starts a child in seconds
     process_app.registry._parent = None
     orders = client.topic("orders")
     for n in range(4):  # two run, two wait for a child
