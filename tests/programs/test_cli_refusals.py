@@ -18,6 +18,7 @@ import typer.main
 
 import tarry
 from tarry.programs.cli.app import app
+from tarry.values.other_words import COMMANDS
 
 REFUSED = Path(__file__).parent / "cli_calls.py"
 OF_PYTHON = re.compile(
@@ -178,6 +179,9 @@ REFUSALS = [
     ("worker os:path", ""),
     ("stats --url nonsense", "--url: 'nonsense' has no scheme"),
     ("stats --url redis://x/name", "--url: the database after the host is a number"),
+    ("cancel orders 7", "No such command 'cancel'; tarry's is: tarry delete TOPIC ID"),
+    ("retry orders 7", "No such command 'retry'; tarry's is: tarry kick TOPIC ID"),
+    ("topics", "No such command 'topics'; tarry's is: tarry stats"),
     ("stats --patience soon", "--patience: 'soon' is not a duration"),
     ("--patience soon stats", "--patience: 'soon' is not a duration"),
 ]
@@ -222,6 +226,12 @@ def test_a_refusal_names_the_option(call_tarry: Callable[[str], tuple[int, str]]
     assert said in stderr
     plain = re.sub(r"'[^']*'|\[\w+\]$", "''", stderr.strip())  # what was typed, and the error's code
     assert not OF_PYTHON.search(plain), plain
+
+
+def test_a_command_of_others_names_one_that_exists() -> None:
+    group: Any = typer.main.get_command(app)
+    assert {command.split()[0] for command in COMMANDS.values()} <= group.commands.keys()
+    assert not COMMANDS.keys() & group.commands.keys()
 
 
 def verbs(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:

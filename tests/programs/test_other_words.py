@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -17,6 +19,12 @@ def remind(user: int, text: str = "") -> None: ...
 
 
 task: Any = remind
+
+
+def given(verb: Any, **options: Any) -> Any:
+    return verb(**options)
+
+
 client: Any = tarry.Client
 
 
@@ -28,6 +36,9 @@ client: Any = tarry.Client
         (lambda: task.apply_async((7,), countdown=5), AttributeError, "options(delay="),
         (lambda: task.options(id="7").delay(7), AttributeError, "add"),
         (lambda: task.options(id="7").apply_async(), AttributeError, "add"),
+        (lambda: task.enqueue(7), AttributeError, "add"),
+        (lambda: task.send(7), AttributeError, "options(delay="),
+        (lambda: task.options(id="7").send(7), AttributeError, "add"),
         (lambda: task.queue, AttributeError, "topic_name"),
         (lambda: task.options(countdown=5), TypeError, "delay="),
         (lambda: task.options(eta=None), TypeError, "at="),
@@ -35,6 +46,12 @@ client: Any = tarry.Client
         (lambda: task.add(7, countdown=5), tarry.BadInput, "options("),
         (lambda: task.add(7, delay=5), tarry.BadInput, "options("),
         (lambda: registry.task(queue="mails"), TypeError, "topic="),  # type: ignore[call-overload]
+        (lambda: given(registry.task, bind=True), TypeError, "tarry.current_job()"),
+        (lambda: given(registry.task, autoretry_for=(OSError,)), TypeError, "retry={"),
+        (lambda: given(registry.task, rate_limit="10/m"), TypeError, "topic.configure(rate="),
+        (lambda: given(registry.task, max_retries=3), TypeError, "max_attempts="),
+        (lambda: given(registry.task, acks_late=True), TypeError, "none: a job is always finished after"),
+        (lambda: given(remind.options, task_id="7"), TypeError, "id="),
         (lambda: registry.on("mails", queue="mails"), TypeError, "topic="),  # type: ignore[call-arg]
         (lambda: registry.every("5m", countdown=5), TypeError, "delay="),  # type: ignore[call-arg]
         (lambda: registry.cron("* * * * *", queue="mails"), TypeError, "topic="),  # type: ignore[call-arg]
@@ -50,6 +67,57 @@ def test_a_word_of_another_library_is_answered_with_tarrys(call: Any, error: typ
     assert "tarry's word is" in text
     assert word in text.partition("tarry's word is")[2]
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (tarry.Client, "Client is blocking: write `with`, or use AsyncClient"),
+        (tarry.AsyncClient, "AsyncClient is awaited: write `async with`, or use Client"),
+        (tarry.HTTPClient, "HTTPClient is blocking: write `with`, or use AsyncHTTPClient"),
+        (tarry.AsyncHTTPClient, "AsyncHTTPClient is awaited: write `async with`, or use HTTPClient"),
+    ],
+)
+def test_the_wrong_with_names_the_right_one_and_the_other_class(made: Any, text: str) -> None:
+    client = made("http://none" if "HTTP" in made.__name__ else "redis://none")
+
+    def enter() -> None:
+        with client:
+            pass
+
+    async def enter_async() -> None:
+        async with client:
+            pass
+
+    with pytest.raises(AttributeError) as told:
+        enter() if "awaited" in text else asyncio.run(enter_async())
+    assert str(told.value) == text
+    assert not hasattr(client, "__enter__") or not hasattr(client, "__aenter__")
+
+
+@pytest.mark.parametrize("verb", ["on", "on_queue", "every", "cron"])
+def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> None:
+    bare: Any = getattr(registry, verb)
+    with pytest.raises(
+        tarry.BadInput, match=rf"^@worker.{verb}: it needs an argument in brackets, such as @worker.{verb}\("
+    ):
+
+        @bare
+        def handle() -> None: ...
+
+
+def test_a_worker_is_not_given_its_name_as_a_url() -> None:
+    with pytest.raises(tarry.BadInput, match=r"'shop' is not a URL, .* write Worker\(name='shop'\)\.$"):
+        tarry.Worker("shop")
+
+
+def test_pythons_own_guess_does_not_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would guess from tarry's other words: ``enqueue`` … Did you mean: 'queue'?"""
+    try:
+        task.enqueue(7)
+    except AttributeError as fault:
+        sys.excepthook(type(fault), fault, fault.__traceback__)
+    assert "Did you mean" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Words of other libraries (Celery, RQ, BullMQ): an error names tarry's word for each.
+"""Words of other libraries (Celery, RQ, Dramatiq, BullMQ): an error names tarry's word for each.
 
 They are answered at run time only. Type checkers see no attribute and no ``**kwargs``, and refuse them.
 """
@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 TOPIC = 'Topic, made by client.topic("…")'
 ADD = 'add, and options(delay="5m").add for later'
 KEYWORDS = {
@@ -17,8 +18,76 @@ KEYWORDS = {
     "eta": "at=, a datetime with a time zone",
     "queue": "topic=",
 }
-OF_JOBS = {**KEYWORDS, "queue": "topic=, an argument of @worker.task"}
+_RETRY = 'retry=, such as retry={ConnectionError: "2s", Exception: None}'
+_BACK_OFF = 'retry=, such as retry=tarry.BackOff(first="2s", longest="60s")'
+_ATTEMPTS = "max_attempts=, which counts the first run too"
+_MAX_LATENESS = "max_lateness=, of options(…), of topic.configure(…) or of @worker.on(…)"
+_KEEP_FINISHED = "keep_finished=, how long a result is kept"
+OF_HANDLERS = {
+    **KEYWORDS,
+    "queue_name": "topic=",
+    "actor_name": "name=",
+    "bind": "tarry.current_job(), which has the id and the attempt; leave bind= and self out",
+    "autoretry_for": _RETRY,
+    "retry_for": _RETRY,
+    "dont_autoretry_for": _RETRY,
+    "throws": _RETRY,
+    "retry_backoff": _BACK_OFF,
+    "retry_backoff_max": _BACK_OFF,
+    "retry_jitter": _BACK_OFF,
+    "min_backoff": _BACK_OFF,
+    "max_backoff": _BACK_OFF,
+    "default_retry_delay": 'retry=, such as retry="2s"',
+    "retry_delay": 'retry=, such as retry="2s"',
+    "max_retries": _ATTEMPTS,
+    "max_tries": _ATTEMPTS,
+    "retries": _ATTEMPTS,
+    "rate_limit": 'a rate of the topic, such as topic.configure(rate="10/1m")',
+    "time_limit": 'timeout=, such as timeout="30s" with run="process"',
+    "soft_time_limit": 'timeout=, such as timeout="30s" of an async def',
+    "expires": _MAX_LATENESS,
+    "max_age": _MAX_LATENESS,
+    "priority": "topic=, one for each priority",
+    "store_results": _KEEP_FINISHED,
+    "result_ttl": _KEEP_FINISHED,
+    "acks_late": "none: a job is always finished after its function has returned",
+    "ignore_result": "none: a result is kept only with keep_finished=",
+    "serializer": "none: arguments are always JSON",
+}
+"""For ``@worker.task`` and the like. A word that begins with ``none`` stands for what tarry does without it."""
+OF_JOBS = {
+    **KEYWORDS,
+    "queue": "topic=, an argument of @worker.task",
+    "task_id": "id=",
+    "job_id": "id=",
+    "expires": "max_lateness=",
+    "priority": "topic=, an argument of @worker.task: one for each priority",
+    "retry": "retry=, an argument of @worker.task",
+    "result_ttl": "keep_finished=, an argument of @worker.task",
+}
 """For the options of one job: its topic is its task's."""
+COMMANDS = {
+    word: command
+    for command, words in {
+        "delete TOPIC ID": "cancel revoke remove rm del discard",
+        "kick TOPIC ID": "retry requeue redrive",
+        "dead TOPIC": "failed failures errors dlq",
+        "list TOPIC": "jobs tasks ls show inspect",
+        "stats": "topics queues tubes status info",
+        "add TOPIC BODY": "push put send enqueue publish call",
+        "pop TOPIC": "reserve receive consume fetch",
+        "finish TOPIC ID RECEIPT": "ack done",
+        "release TOPIC ID RECEIPT": "nack reject",
+        "purge TOPIC": "flush clear empty drain",
+        "worker MODULE:NAME": "run start work consumer",
+        "schedule": "schedules cron beat periodic",
+        "serve": "server dashboard web ui http",
+        "top": "monitor events watch",
+        "doctor": "ping health",
+    }.items()
+    for word in words.split()
+}
+"""Commands that others have, and what ``tarry`` calls them."""
 
 
 class OtherWord:
@@ -39,12 +108,37 @@ class OtherWord:
 
 def no_attribute(owner: str, name: str, word: str | None) -> AttributeError:
     """The error for an attribute that does not exist, with tarry's word for it."""
-    return AttributeError(f"{owner} has no attribute {name!r}" + (f"; tarry's word is {word}" if word else ""))
+    return AttributeError(
+        f"{owner} has no attribute {name!r}" + (f"; tarry's word is {word}" if word else ""), name=name
+    )
+
+
+class OtherWith:
+    """The ``with`` that a class does not have: reading it raises ``AttributeError`` with the right one. ``hasattr`` is false."""
+
+    def __init__(self, hint: str) -> None:
+        self._hint = hint
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        raise AttributeError(self._hint)
+
+
+def refuse_other_with(owner: type[T]) -> type[T]:
+    """A class decorator: ``async with`` of a blocking class, and ``with`` of an awaited one, are refused with the other class."""
+    name = owner.__name__
+    if hasattr(owner, "__aenter__"):
+        hint = f"{name} is awaited: write `async with`, or use {name.removeprefix('Async')}"
+    else:
+        hint = f"{name} is blocking: write `with`, or use Async{name}"
+    setattr(owner, "__enter__" if hasattr(owner, "__aenter__") else "__aenter__", OtherWith(hint))
+    return owner
 
 
 def hint_for_options(error: str) -> str:
     """The end of an error about an unknown argument of a task's call, which may be meant for the job."""
-    name = next((name for name in (*OF_JOBS, "delay", "at", "id", "ttr") if error.endswith(f"argument '{name}'")), None)
+    name = next(
+        (name for name in (*KEYWORDS, "delay", "at", "id", "ttr") if error.endswith(f"argument '{name}'")), None
+    )
     if name is None:
         return ""
     return "; tarry's word is " + (

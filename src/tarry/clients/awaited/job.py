@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.partition import outcome_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@refuse_other_with
 class AsyncJob(BaseJob[T]):
     """A job that you have reserved, for its TTR. As a context manager it settles itself:
 

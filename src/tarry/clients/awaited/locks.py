@@ -20,6 +20,7 @@ from tarry.connections.clock import now
 from tarry.core.requests import Batch
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, Duration, as_timedelta
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.locks import lock_steps
 from tarry.verbs.locks.lock_table import Hold, LockTable
 from tarry.verbs.locks.models import LockState
@@ -181,6 +182,7 @@ class AsyncGrant:
         lock_steps.require_held(self._locks.table, self._hold)
 
 
+@refuse_other_with
 class AsyncLock:
     """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
 

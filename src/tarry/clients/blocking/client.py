@@ -15,7 +15,7 @@ from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.handles import handle_of, refuse_services
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord
+from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
 from tarry.verbs import topic_names
 from tarry.verbs.codecs import Codec
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
 T = TypeVar("T")
 
 
+@refuse_other_with
 class Client:
     """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
 

@@ -21,6 +21,7 @@ from tarry.connections.clock import now
 from tarry.core.requests import Batch
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, Duration, as_timedelta
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.locks import lock_steps
 from tarry.verbs.locks.lock_table import Hold, LockTable
 from tarry.verbs.locks.models import LockState
@@ -182,6 +183,7 @@ class Grant:
         lock_steps.require_held(self._locks.table, self._hold)
 
 
+@refuse_other_with
 class Lock:
     """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
 

@@ -25,7 +25,7 @@ from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord
+from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@refuse_other_with
 class AsyncHTTPClient:
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
 

@@ -26,7 +26,7 @@ from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord
+from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@refuse_other_with
 class HTTPClient:
     """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 

@@ -99,7 +99,15 @@ class PlainGroup(TyperGroup):
 
 
 class SectionedGroup(PlainGroup):
-    """The commands in sections: thirty in one list are read by nobody."""
+    """The commands in sections: thirty in one list are read by nobody. A command of another program is answered with tarry's."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            from tarry.values.other_words import COMMANDS
+
+            if args[0] in COMMANDS:
+                ctx.fail(f"No such command '{args[0]}'; tarry's is: tarry {COMMANDS[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # typer gives it
         left = {name: command for name, command in self.commands.items() if not command.hidden}

@@ -60,6 +60,12 @@ def is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
+def refuse_bare(given: object, example: str) -> None:
+    """Refuses a decorator without brackets, which is given the function. Raises ``BadInput``."""
+    if callable(given):
+        raise BadInput(f"{example.partition('(')[0]}: it needs an argument in brackets, such as {example}.")
+
+
 def signature_of(function: Function) -> inspect.Signature:
     """The function's signature with evaluated annotations. Raises ``BadInput``."""
     if not callable(function):

@@ -27,7 +27,7 @@ from tarry.programs.worker.tasks import TASKS, RunOptions, Task
 from tarry.programs.worker.verdicts import PolicyLike
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.other_words import KEYWORDS, answers_other_words
+from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 
@@ -78,7 +78,7 @@ class Registry(ScheduleDecorators):
         self._parts: list[Registry] = []
         self._parent: Registry | None = None
 
-    @answers_other_words(KEYWORDS)
+    @answers_other_words(OF_HANDLERS)
     def on(
         self,
         topic: str,
@@ -112,6 +112,7 @@ class Registry(ScheduleDecorators):
         ``stale``. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
         decides. Raises ``BadInput``.
         """
+        handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
             raise BadInput(f"topic: {topic!r} has a handler already.")
@@ -170,7 +171,7 @@ class Registry(ScheduleDecorators):
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-    @answers_other_words(KEYWORDS)
+    @answers_other_words(OF_HANDLERS)
     def task(
         self,
         function: Callable[..., Any] | None = None,
@@ -220,6 +221,7 @@ class Registry(ScheduleDecorators):
         from tarry.verbs.delayed.context import keys_of
         from tarry.verbs.redisson.codecs import codec_for
 
+        handlers.refuse_bare(queue, '@worker.on_queue("orders")')
         keys_of(queue)
         codec_for(codec)
         slots = check_slots(concurrency)

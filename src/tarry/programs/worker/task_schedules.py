@@ -23,10 +23,11 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
+from tarry.programs.worker import handlers
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import TASKS, Task
 from tarry.values.durations import Duration
-from tarry.values.other_words import KEYWORDS, answers_other_words
+from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
@@ -59,7 +60,7 @@ class ScheduleDecorators:
     def __init__(self) -> None:
         self._schedules: dict[tuple[str, str], TaskSchedule] = {}
 
-    @answers_other_words(KEYWORDS)
+    @answers_other_words(OF_HANDLERS)
     def every(
         self,
         period: Duration,
@@ -79,10 +80,11 @@ class ScheduleDecorators:
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
         worker starts. Raises ``BadInput``.
         """
+        handlers.refuse_bare(period, '@worker.every("5m")')
         options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
         return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
-    @answers_other_words(KEYWORDS)
+    @answers_other_words(OF_HANDLERS)
     def cron(
         self,
         expression: str,
@@ -98,6 +100,7 @@ class ScheduleDecorators:
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
+        handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
         options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
         return self._add_schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
 

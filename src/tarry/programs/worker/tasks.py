@@ -176,6 +176,9 @@ class Task(Generic[P, R]):
     if not TYPE_CHECKING:
         delay = OtherWord(ADD)
         apply_async = OtherWord(ADD)
+        enqueue = OtherWord(ADD)
+        send = OtherWord(ADD)
+        send_with_options = OtherWord(ADD)
         queue = OtherWord("topic_name")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -373,6 +376,8 @@ class TaskOptions(Generic[P]):
     if not TYPE_CHECKING:
         delay = OtherWord("add")
         apply_async = OtherWord("add")
+        enqueue = OtherWord("add")
+        send = OtherWord("add")
 
     def __init__(self, task: Task[P, Any], options: JobOptions, id: str | None) -> None:
         self._task = task

@@ -61,6 +61,11 @@ class Worker(Registry):
         max_jobs_per_child: int | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(server, str) and "://" not in server:
+            raise BadInput(
+                f"server: {server!r} is not a URL, such as redis://localhost; "
+                f"if it is the application's name, write Worker(name={server!r})."
+            )
         self.name = name
         if name is not None:
             names.check_name(name, "name")
