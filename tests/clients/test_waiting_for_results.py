@@ -87,6 +87,9 @@ def test_the_end_of_the_wait_is_an_error(client: Client) -> None:
     with pytest.raises(NoResult, match="is delayed, not finished") as refused:
         topic.result("7", wait=0.01)
     assert refused.value.reason == "unfinished"
+    assert "wait=" not in str(refused.value)
+    with pytest.raises(NoResult, match=r'is delayed, not finished; give wait=, such as wait="30s"\.$'):
+        topic.result("7")
 
 
 def test_a_topic_with_partitions_keeps_results(client: Client) -> None:

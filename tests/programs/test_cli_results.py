@@ -34,4 +34,4 @@ def test_results_are_kept_listed_and_purged(client: tarry.Client, answers: Answe
     assert answers("purge", "orders", "--state", "finished", "--yes")[0]["purged"] == 1
     missing = cli("result", "orders", "7")
     assert missing.returncode == 1
-    assert "is ready, not finished" in missing.stderr
+    assert "is ready, not finished; give --wait, such as --wait 30s." in missing.stderr

@@ -257,10 +257,11 @@ class Topic(Generic[T]):
 
         Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
         """
-        job = self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
+        seconds = wait_seconds(wait)
+        job = self.engine.wait_until_ended(self.verbs, id, seconds)
         if job is None:
             raise unknown_result(id, self.name)
-        return result_of(job, type)
+        return result_of(job, type, waited=seconds > 0)
 
     def list(
         self,

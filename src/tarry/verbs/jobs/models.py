@@ -277,11 +277,12 @@ class JobInfo(StoredJob[T]):
         return f"<JobInfo {self.id} of {self.topic}, {self.state}>"
 
 
-def result_of(job: JobInfo[Any], kind: Any = Any) -> Any:
-    """The result of a finished job, decoded as a type. Raises ``NoResult``."""
+def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any:
+    """The result of a finished job, decoded as a type. Raises ``NoResult``; unless the caller ``waited``, it tells how to wait."""
     if job.state != "finished":
         dead = job.state == "dead"
-        why = f"is dead: {job.reason}. Kick it, or delete it." if dead else f"is {job.state}, not finished."
+        hint = "" if waited else '; give wait=, such as wait="30s"'
+        why = f"is dead: {job.reason}. Kick it, or delete it." if dead else f"is {job.state}, not finished{hint}."
         raise NoResult(f"Job {job.id} {why}", id=job.id, reason="dead" if dead else "unfinished", state=job.state)
     if job.result_not_kept is not None:
         raise not_kept(job, job.result_not_kept)
