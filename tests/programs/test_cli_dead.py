@@ -76,3 +76,20 @@ def test_deleting_without_a_terminal_needs_yes(
     assert cli("dead", "orders", "--delete", "--kick").returncode == 2
     assert orders.stats().dead == 12
     assert "4 jobs" in cli("dead", "orders").stdout
+
+
+def test_an_error_that_is_the_reason_is_listed_once(
+    client: tarry.Client, valkey_url: str, namespace: str, cli: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The reason has the exception's name, the traceback's last line its module too."""
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+
+    @worker.task(topic="bodies", retry={tarry.BodyError: None})
+    def charge(order: int) -> None: ...
+
+    client.topic("bodies").add({"task": "charge", "args": {"order": "seven"}}, id="7")
+    asyncio.run(worker.run_until_idle())
+    for words in (["list", "bodies"], ["dead", "bodies", "--jobs"]):
+        line = cli(*words).stdout
+        assert line.count("BodyError: the arguments do not fit charge") == 1, line
+        assert "tarry.errors" not in line

@@ -6,6 +6,7 @@ Durations are ``*_ms``, moments RFC 3339, bytes base64. The models are imported 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tarry.verbs.workers import WorkerInfo
 
 T = TypeVar("T")
+_MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=[A-Z]\w*(?::|$))")
+"""The module of an exception at the start of a traceback's last line: ``tarry.errors.`` of ``tarry.errors.BodyError: …``."""
 
 
 def rfc3339(at: datetime | None) -> str | None:
@@ -77,12 +80,11 @@ def job_data(job: JobInfo[Any]) -> dict[str, Any]:
 
 
 def last_error_line(job: JobInfo[Any]) -> str:
-    """The last line of a job's error, ``ConnectionError: refused``; nothing if the job's reason contains it, or its error is only the
+    """The last line of a job's error without the exception's module, ``ConnectionError: refused``; nothing if the job's reason contains it, or its error is only the
     note of a worker that does not know the task."""
     lines = [line.strip() for line in (job.error or "").splitlines() if line.strip()]
-    if not lines or lines[-1] in (job.reason or "") or lines[-1].startswith("unknown since "):
-        return ""
-    return lines[-1]
+    last = _MODULE.sub("", lines[-1]) if lines else ""
+    return "" if last in (job.reason or "") or last.startswith("unknown since ") else last
 
 
 def stats_data(stats: Stats) -> dict[str, Any]:
