@@ -253,7 +253,12 @@ def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: St
         ("nowhere:worker", [], "no module 'nowhere'"),
         ("worker_app:nobody", [], "worker_app has no nobody"),
         ("worker_app:nothing", [], "is a int, not a tarry.Worker"),
-        (":", [], "write module:name"),
+        (":", [], "write module:worker, such as app:worker"),
+        ("nowhere", [], "write module:worker"),
+        ("worker_app:worker.no", [], "has no worker.no; write worker_app:worker"),
+        ("worker_app.py", [], "is a file; write its module and the worker's name: worker_app:worker."),
+        ("./parts/mail.py:w", [], "is a file; write its module and the worker's name: parts.mail:w."),
+        ("worker_app:close", [], "is a function, not a tarry.Worker; write worker_app:worker"),
         ("worker_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
         ("worker_app:worker", ["--log", "xml"], "it is text or json"),
         ("worker_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
@@ -267,6 +272,16 @@ def test_wrong_usage_exits_with_2(cli: Cli, monkeypatch: pytest.MonkeyPatch, app
     assert done.returncode == 2, done.stderr
     assert error in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(
+        "import tarry\nmine = tarry.Worker(name='shop')\n@mine.task\ndef charge(order: int = 0): print('charged')\n"
+    )
+    done = cli("worker", "shop:charge")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: worker: shop:charge is a Task, not a tarry.Worker; write shop:mine. [bad_input]\n"
 
 
 BROKEN = {

@@ -6,41 +6,72 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import tarry
 from tarry.errors import BadInput
+from tarry.programs.worker.tasks import Task
 from tarry.programs.worker.worker import Worker
 
 T = TypeVar("T")
+EXPECTED = "write module:worker, such as app:worker for `worker = tarry.Worker(…)` in app.py"
 OWN_FOLDER = str(Path(tarry.__file__).parent / "_").rstrip("_")
 
 
 def load(path: str) -> Worker:
     """Imports the worker that ``path`` names, from the current folder too. Calls a function that makes one. Raises ``BadInput``."""
     module_name, colon, name = path.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        right = Path(module_name).with_suffix("").as_posix().strip("./").replace("/", ".")
+        raise BadInput(
+            f"worker: {path!r} is a file; write its module and the worker's name: {right}:{name or 'worker'}."
+        )
     if not module_name or not (name or not colon):
-        raise BadInput(f"worker: {path!r}; write module:name, such as app:worker.")
+        raise BadInput(f"worker: {path!r}; {EXPECTED}.")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: object = _run_user_code(lambda: import_module(module_name), f"{module_name} cannot be imported")
+        module: object = _run_user_code(lambda: import_module(module_name), f"{module_name} cannot be imported")
     except BadInput as fault:
         missing = fault.__cause__.name if isinstance(fault.__cause__, ModuleNotFoundError) else None
         if missing is None or not (module_name == missing or module_name.startswith(missing + ".")):
             raise
-        raise BadInput(f"worker: there is no module {module_name!r} here or on sys.path.") from None
+        raise BadInput(f"worker: there is no module {module_name!r} here or on sys.path; {EXPECTED}.") from None
+    found = module
     for part in (name or "worker").split("."):
         if not hasattr(found, part):
-            raise BadInput(f"worker: {module_name} has no {name or 'worker'}; write module:name, such as app:worker.")
+            raise BadInput(f"worker: {module_name} has no {name or 'worker'}; {_workers_in(module_name, module)}.")
         found = getattr(found, part)
-    if callable(found) and not isinstance(found, Worker):
+    if _makes_a_worker(found):
         found = _run_user_code(found, f"{path} cannot be called")
+        if not isinstance(found, Worker):
+            raise BadInput(f"worker: {path} returned a {type(found).__name__}, not a tarry.Worker.")
     if not isinstance(found, Worker):
-        raise BadInput(f"worker: {path} is a {type(found).__name__}, not a tarry.Worker.")
+        kind = type(found).__name__
+        raise BadInput(f"worker: {path} is a {kind}, not a tarry.Worker; {_workers_in(module_name, module)}.")
     return found
+
+
+def _makes_a_worker(found: object) -> TypeGuard[Callable[[], object]]:
+    """Whether it can be called without arguments, and is no task: a task is not run by starting a worker."""
+    if not callable(found) or isinstance(found, (Task, Worker, type)):
+        return False
+    try:
+        signature(found).bind()
+    except TypeError:  # a handler, which takes its job
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
+
+
+def _workers_in(module_name: str, module: object) -> str:
+    """The end of an error: the workers that the module has, or the form."""
+    names = [name for name, value in vars(module).items() if isinstance(value, Worker)]
+    return f"write {' or '.join(f'{module_name}:{name}' for name in names)}" if names else EXPECTED
 
 
 def _run_user_code(application: Callable[[], T], label: str) -> T:
