@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.programs.demo import orders, summary
+from tarry.programs.demo import orders, screen, summary
 from tarry.programs.demo.work_log import LogLine, LogReader
 from until import until
 
@@ -52,6 +52,16 @@ def test_the_demo_prints_a_summary(cli: Cli) -> None:
     assert done.returncode == 0
     assert "none lost, none early" in done.stdout
     assert "lateness p50 / p99 / max" in done.stdout
+
+
+def test_without_a_terminal_no_line_of_the_demo_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    found = summarize(*closing("a", 1_000_000, 2_900_000), *closing("b", 2_000_000, 2_000_000))
+    screen.print_summary(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert lines[-1].startswith("✓ 2 orders, none lost, none early")
+    assert lines[-2].endswith("killed: the other worker notices within a second")
+    assert lines[-2].strip().startswith("the latest were due just after")
 
 
 @pytest.mark.parametrize("count", ["0", "1001"])

@@ -110,11 +110,9 @@ def demo(
 
         session.print_answer({**msgspec.structs.asdict(found), "ok": found.ok}, "")
     else:
-        from rich.console import Console
+        from tarry.programs.demo.screen import print_summary
 
-        from tarry.programs.demo.screen import summary_table
-
-        Console().print(summary_table(found))
+        print_summary(found)
     if not found.ok:
         raise typer.Exit(1)
 

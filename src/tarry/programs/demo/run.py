@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import Callable
 
-from rich.console import Console
 from rich.live import Live
 
 from tarry.clients.awaited.client import AsyncClient
@@ -16,7 +15,7 @@ from tarry.programs.demo.summary import Summary
 
 def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> Summary:
     """Runs the demo. ``quiet``: progress goes to stderr, and only if that is a terminal."""
-    console = Console(stderr=quiet)
+    console = screen.open_console(stderr=quiet)
     chosen = orders.read(count, seconds)
     if not quiet:
         console.print(f"{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before.")

@@ -13,7 +13,14 @@ from tarry.programs.demo.workers import DemoWorker
 WIDTH = 60
 STEP_S = 2.0
 NOTABLE_MS = 100.0
+PIPE_WIDTH = 200
 BARS = " ▁▂▃▄▅▆▇█"
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """The terminal; or a pipe or a file, where no line is broken."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=PIPE_WIDTH)
 
 
 def frame(story: Story) -> RenderableType:
@@ -82,8 +89,15 @@ class PlainOutput:
             )
 
 
-def summary_table(found: Summary) -> RenderableType:
-    """The summary as a table."""
+def print_summary(found: Summary) -> None:
+    """Prints the summary as a table."""
+    console = open_console()
+    with console.capture() as text:
+        console.print(_summary_table(found))
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def _summary_table(found: Summary) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 2))
     rows: list[tuple[str, str, bool]] = [
         ("closed", str(found.closed), True),
