@@ -13,6 +13,8 @@ import servers
 import tarry
 from faults.proxy import Proxy
 from tarry.connections.embedded.process import ServerProcess
+from tarry.errors import TarryError
+from tarry.programs.worker.outage import Outage, ServerHealth
 
 
 @pytest.fixture
@@ -95,3 +97,39 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: boo
 
     asyncio.run(story())
     assert sorted(done) == [1, 2, 3, 4, 5]
+
+
+def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    [port] = servers.free_ports(1)
+
+    async def story() -> None:
+        log_capture, logger, loop = LogCapture(), logging.getLogger("tarry"), asyncio.get_running_loop()
+        logger.addHandler(log_capture)
+        monkeypatch.setattr(logger, "level", logging.INFO)
+        given_up, report = asyncio.Event(), Outage.report
+
+        def spy(outage: Outage, fault: TarryError, health: ServerHealth | None = None) -> None:
+            report(outage, fault, health)
+            if health is not None:
+                loop.call_soon_threadsafe(given_up.set)
+
+        monkeypatch.setattr(Outage, "report", spy)
+        worker = tarry.Worker(tarry.AsyncClient(f"redis://127.0.0.1:{port}", patience="3s"))
+        for topic in ("a", "b", "c"):
+            worker.on(topic)(handle)
+        stopped = asyncio.ensure_future(worker.run(signals=False))
+        try:
+            await log_capture.until("Waiting for it.")
+            async with asyncio.timeout(60):
+                await given_up.wait()
+        finally:
+            worker.stop()
+            await stopped
+            logger.removeHandler(log_capture)
+        told = [line for line in log_capture.lines if "answer" in line]
+        assert len(told) == 1, told
+        assert told[0].startswith(f"✗ The server at redis://127.0.0.1:{port} does not answer: Error 111")
+
+    async def handle(job: Any) -> None: ...
+
+    asyncio.run(story())

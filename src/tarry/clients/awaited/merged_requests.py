@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from tarry.clients.replies import merge_calls, refuse_forbidden
-from tarry.connections.faults import ServerRefused
+from tarry.connections.faults import Fault, ServerRefused
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Command
 
@@ -21,7 +21,7 @@ MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 class PendingRequest:
     """A request that is not answered yet, and the future of its caller."""
 
-    __slots__ = ("budget", "future", "request", "try_once")
+    __slots__ = ("budget", "fault", "future", "request", "try_once")
 
     def __init__(
         self, request: Any, future: asyncio.Future[Any], budget: RetryBudget, *, try_once: bool = False
@@ -30,6 +30,7 @@ class PendingRequest:
         self.future = future
         self.try_once = try_once  #: the caller gets a fault at once, without a retry
         self.budget = budget
+        self.fault: Fault | None = None  #: why its last try failed
 
 
 class MergedRequest:

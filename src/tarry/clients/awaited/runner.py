@@ -152,7 +152,7 @@ class Runner(ServerPool):
             # The server is connected to first. A confirmation has its own time limit, and a retry has a limit and a reason already.
             never_met = url in self._servers and self._topology.master_known
             if not never_met and confirmation is None and not pending.budget.tries:
-                late = ConnectionLost("it was not met in time")
+                late = ConnectionLost("no connection in this time")
                 self._limit_wait(pending, late if self._servers else with_tls_hint(late, url))
             by_server.setdefault((url, confirmation), []).append(pending)
         for (url, confirmation), group in by_server.items():
@@ -241,7 +241,8 @@ class Runner(ServerPool):
         if pending.try_once and isinstance(fault, (ConnectionLost, WrongNode)):
             self._refresh_in_background()
         if pause is None:
-            self._give_up(pending, fault)
+            pending.fault = fault
+            self._give_up(pending)
         elif not pending.future.done():
             if isinstance(fault, ConnectionLost) and isinstance(pending.request, ScriptCall):
                 pending.request = pending.request.as_replay()
@@ -251,15 +252,15 @@ class Runner(ServerPool):
             self._spawn(self._retry(pending, pause, refresh=budget.tries > 1 or isinstance(fault, WrongNode)))
 
     def _limit_wait(self, pending: PendingRequest, fault: Fault) -> None:
-        """Gives the caller the error when patience ends, however long the next try takes."""
-        timer = asyncio.get_running_loop().call_later(pending.budget.remaining, self._give_up, pending, fault)
+        """Gives the caller the error when patience ends, however long the next try takes: the last one, if there are several."""
+        pending.fault = fault
+        timer = asyncio.get_running_loop().call_later(pending.budget.remaining, self._give_up, pending)
         pending.future.add_done_callback(lambda _: timer.cancel())
 
-    def _give_up(self, pending: PendingRequest, fault: Fault) -> None:
-        fail(
-            pending.future,
-            unavailable_error(fault, self._topology.redacted, pending.budget.elapsed, added=pending.budget.added),
-        )
+    def _give_up(self, pending: PendingRequest) -> None:
+        assert pending.fault is not None
+        server, budget = self._topology.redacted, pending.budget
+        fail(pending.future, unavailable_error(pending.fault, server, budget.elapsed, added=budget.added))
 
     async def _retry(self, pending: PendingRequest, pause: float, *, refresh: bool) -> None:
         try:

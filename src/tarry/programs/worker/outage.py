@@ -13,7 +13,10 @@ import asyncio
 import logging
 import random
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 
+from tarry.clients.replies import logger as retry_logger
 from tarry.core.patience import Patience
 from tarry.errors import TarryError, Unavailable
 
@@ -48,6 +51,25 @@ class Outage:
             self._logged_codes.add(fault.code)
         if is_new:
             logger.warning("✗ %s Waiting for it.", fault)
+
+    @contextmanager
+    def logs_retries_of(self, server: str) -> Generator[None]:
+        """In this block a server that does not answer is logged by the outage: when that has lasted a second, and once. Each client
+        of a worker, and each of its requests, would log its own retries."""
+
+        def of_another_server(line: logging.LogRecord) -> bool:
+            shown, does, why, *_ = line.args if isinstance(line.args, tuple) else (None, "", "")
+            if shown != server:
+                return True
+            if line.levelno >= logging.WARNING:
+                self.report(Unavailable(f"The server at {shown} {does}: {why}."))
+            return False
+
+        retry_logger.addFilter(of_another_server)
+        try:
+            yield
+        finally:
+            retry_logger.removeFilter(of_another_server)
 
     def mark_idle(self, health: ServerHealth) -> None:
         """The component sends no requests for now: it does not keep the outage going."""

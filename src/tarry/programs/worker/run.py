@@ -114,6 +114,10 @@ class WorkerRun:
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         """Runs until it is stopped; returns how many running jobs had to be given back."""
+        with self._outage.logs_retries_of(self._awaited.engine.config.address.redacted):
+            return await self._execute(stopping, stop_now)
+
+    async def _execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         if self._idle_s is not None:
             await self._declarer.declare_once()
         stopped = asyncio.ensure_future(stopping.wait())
