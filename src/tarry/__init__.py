@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.stats import Histogram as Histogram
     from tarry.verbs.jobs.stats import Lateness as Lateness
     from tarry.verbs.jobs.stats import Limited as Limited
+    from tarry.verbs.jobs.stats import Minute as Minute
     from tarry.verbs.jobs.stats import Stats as Stats
     from tarry.verbs.locks.models import LockState as LockState
     from tarry.verbs.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
@@ -143,7 +144,7 @@ _NAMES_BY_MODULE = {
     "verbs.codecs": "Codec",
     "verbs.delayed.transfer": "SetAside",
     "verbs.delayed.stats": "QueueStats",
-    "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
+    "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Minute Stats",
     "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.jobs.contents": "FailedAttempt",

@@ -91,6 +91,7 @@ async def partitions(world: Environment) -> None:
     assert await topic.reschedule(job.id, delay="1h") == "ready"
     shown = await topic.histogram(span="2h", buckets=2)
     assert sum(shown.counts) + shown.before == len(left) + 1
+    assert sum(minute.died for minute in await topic.throughput(span="1h")) == 1
     assert await topic.delete(job.id) == "delayed"
     await topic.configure(ttr="2m")
     await topic.pause("1h")

@@ -43,6 +43,8 @@ def jobs_by_hand(cli: Cli) -> None:
     assert stats["delayed"] == 1
     [found] = cli("histogram", "orders", "--span", "1d", "--buckets", "1")
     assert found["counts"] == [1]
+    [found] = cli("throughput", "orders")
+    assert sum(minute["added"] for minute in found["minutes"]) == stats["added"]
 
 
 def topics_by_hand(cli: Cli) -> None:

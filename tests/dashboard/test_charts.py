@@ -16,8 +16,7 @@ from tarry.programs.dashboard.charts.forecast import forecast
 from tarry.programs.dashboard.charts.heatmap import EDGES_S, heat, row_of
 from tarry.programs.dashboard.charts.timeline import bars_path
 from tarry.programs.dashboard.visit import parse_moment, return_path
-from tarry.verbs.jobs.stats import Histogram
-from tarry.verbs.jobs.throughput import Minute
+from tarry.verbs.jobs.stats import Histogram, Minute
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 

@@ -89,6 +89,8 @@ def test_every_verb_works_as_on_a_plain_topic(adapter: Any, topic: Any, clock: C
         stats = await topic.stats()
         assert (stats.delayed, stats.dead, stats.finished, stats.added, stats.popped) == (3, 2, 33, 40, 37)
         assert stats.next_due == stats.now + timedelta(minutes=10)
+        minutes = await topic.throughput(span="10m")
+        assert [sum(getattr(one, name) for one in minutes) for name in ("added", "finished", "died")] == [40, 33, 2]
         assert await topic.kick_many([job.id for job in jobs[2:4]]) == ["dead", "dead"]
         assert (await topic.pause("1h")) is not None
         assert await topic.pop() is None

@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "list": (),
     "stats": (),
     "histogram": (),
+    "throughput": (),
     "pop": (),
     "pop_many": (9,),
     "add": ("three",),

@@ -120,6 +120,14 @@ def histogram(scenario: Scenario) -> Iterator[None]:
 
 
 @verb
+def throughput(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    scenario.at.pop()
+    yield
+    assert sum(minute.added for minute in scenario.say("throughput")) == 1
+
+
+@verb
 def check(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield

@@ -82,6 +82,7 @@ OTHERS: dict[str, Act] = {
     "list": lambda topic, _: topic.list(),
     "stats": lambda topic, _: topic.stats(),
     "histogram": lambda topic, _: topic.histogram(),
+    "throughput": lambda topic, _: topic.throughput(),
     "check": lambda topic, _: topic.check(),
     "pause": lambda topic, _: topic.pause("1s"),
     "resume": lambda topic, _: topic.resume(),

@@ -55,6 +55,23 @@ def test_histogram_counts_jobs_by_due_time(client: tarry.Client, cli: Cli, answe
     assert cli("histogram", "quiet", "--buckets", "1").stdout.splitlines()[1] == "    0s  0"
 
 
+def test_throughput_counts_what_happened_in_each_minute(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+    orders = client.topic("orders")
+    orders.add_many([1, 2, 3])
+    orders.finish_many(orders.pop_many(2))
+    head, names, *lines = cli("throughput", "orders", "--span", "10m").stdout.splitlines()
+    assert head == "orders  in the last 10m  added 3  finished 2  failed 0  died 0"
+    assert names == "    minute  added  finished  failed  died"
+    assert sum(int(line.split()[1]) for line in lines) == 3
+    assert {len(line) for line in lines} == {len(names)}
+    [found] = answers("throughput", "orders")
+    assert (found["topic"], sum(minute["finished"] for minute in found["minutes"])) == ("orders", 2)
+    client.topic("quiet").configure(ttr="1m")
+    assert cli("throughput", "quiet").stdout.splitlines() == [
+        "quiet  in the last 1h  added 0  finished 0  failed 0  died 0"
+    ]
+
+
 def test_top_shows_rates_and_recent_lateness(valkey_url: str, namespace: str) -> None:
     clock = Clock()
     with TestClient(valkey_url, clock, namespace=namespace) as client:

@@ -12,6 +12,7 @@ SHOWS_OR_EMPTIES = (
     ("stats", "typo"),
     ("list", "typo"),
     ("histogram", "typo"),
+    ("throughput", "typo"),
     ("check", "typo"),
     ("top", "typo", "--once"),
     ("purge", "typo", "--yes"),

@@ -110,6 +110,7 @@ def test_views_and_purge_work(full: Any) -> None:
     assert topic.stats().ready == 50
     assert len(topic.list(limit=100)) == 60
     assert topic.histogram().before == 50
+    assert sum(minute.died for minute in topic.throughput()) == 5
     topic.resume()
     assert topic.purge("dead") == 5
     assert topic.purge() == 55

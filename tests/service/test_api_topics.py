@@ -38,6 +38,8 @@ def test_stats_and_histogram_of_a_topic(api: Api, clock: Clock) -> None:
     assert stats["lateness"]["max_ms"] >= 2000
     found = api.get("/v1/topics/orders/histogram", span="PT1H", buckets=4)
     assert (found["counts"], found["width_ms"]) == ([1, 0, 0, 1], 900_000)
+    found = api.get("/v1/topics/orders/throughput", span="10m")
+    assert [(minute["added"], minute["finished"]) for minute in found["minutes"]] == [(3, 0)]
 
 
 def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None:

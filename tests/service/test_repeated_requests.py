@@ -23,7 +23,9 @@ def test_a_repeated_add_is_done_when_the_first_never_arrived(again: Api) -> None
     assert again.get(TOPIC + "/stats")["ready"] == 3
 
 
-@pytest.mark.parametrize("path", ["/stats", "/histogram", "/jobs?state=ready", "/check", "/defaults", "/partitions"])
+@pytest.mark.parametrize(
+    "path", ["/stats", "/histogram", "/throughput", "/jobs?state=ready", "/check", "/defaults", "/partitions"]
+)
 def test_a_view_may_be_requested_again(again: Api, path: str) -> None:
     add(again)
     answer = again("GET", TOPIC + path, params=None if "?" in path else {"namespace": again.namespace})

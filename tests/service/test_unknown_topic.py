@@ -12,6 +12,7 @@ from service.running_service import Api
 SHOWS_OR_EMPTIES = (
     ("GET", "stats", None),
     ("GET", "histogram", None),
+    ("GET", "throughput", None),
     ("GET", "jobs", None),
     ("POST", "purge", {}),
     ("POST", "purge", {"state": "dead"}),

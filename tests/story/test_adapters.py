@@ -148,6 +148,11 @@ async def it_is_minded_by_its_id(topic: Any) -> None:
     assert (stats.delayed, stats.ready, stats.reserved, stats.dead) == (2, 0, 0, 0)
     shown = await topic.histogram(span="4h", buckets=2)
     assert (shown.before, sum(shown.counts), shown.after) == (0, 2, 0)
+    minutes = await topic.throughput(span="1h")
+    assert (sum(minute.added for minute in minutes), sum(minute.died for minute in minutes)) == (
+        stats.added,
+        stats.died,
+    )
 
 
 async def the_topic_is_ruled(topic: Any) -> None:

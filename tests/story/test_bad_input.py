@@ -104,6 +104,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "naive window": (lambda t: t.list(due_after=NAIVE), "time zone"),
     "buckets 0": (lambda t: t.histogram(buckets=0), "buckets"),
     "span 0": (lambda t: t.histogram(span=0), "span"),
+    "throughput of a week": (lambda t: t.throughput(span="7d"), "span"),
     "pause 0": (lambda t: t.pause(0), "for_"),
     "keep 0": (lambda t: t.configure(keep=0), "keep"),
     "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),

@@ -9,43 +9,40 @@ from story.adapters import Adapter
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
 from tarry.values.keys import popping_keys
-from tarry.verbs.jobs.throughput import throughput
 
 MINUTE = timedelta(minutes=1)
 
 
-async def minutes(adapter: Adapter, topic: Any) -> list[tuple[int, ...]]:
+async def minutes(topic: Any, span: str = "1d") -> list[tuple[int, ...]]:
     """Minutes ago, then the numbers."""
     at = (await topic.stats()).now
-    found = await adapter.run(throughput(topic.verbs))
-    return [(-((at - one.at) // MINUTE), *one[1:]) for one in found]
+    found = await topic.throughput(span=span)
+    return [(-((at - one.start) // MINUTE), one.added, one.finished, one.failed, one.died) for one in found]
 
 
-async def test_each_minute_has_its_numbers(adapter: Adapter, topic: Any, clock: Clock) -> None:
+async def test_each_minute_has_its_numbers(topic: Any, clock: Clock) -> None:
     await topic.add_many(range(5), max_attempts=1)
     await topic.finish_many(await topic.pop_many(2))
-    assert await minutes(adapter, topic) == [(0, 5, 2, 0, 0)]
+    assert await minutes(topic) == [(0, 5, 2, 0, 0)]
     clock.advance("1m")
     await topic.bury(await topic.pop(), "no")
     await topic.add("late")
-    assert await minutes(adapter, topic) == [(-1, 5, 2, 0, 0), (0, 1, 0, 1, 1)]
+    assert await minutes(topic) == [(-1, 5, 2, 0, 0), (0, 1, 0, 1, 1)]
     clock.advance("1m")
     await topic.release(await topic.pop(), 60, count=False)
-    assert await minutes(adapter, topic) == [(-2, 5, 2, 0, 0), (-1, 1, 0, 1, 1)], "nothing failed in this one"
+    assert await minutes(topic) == [(-2, 5, 2, 0, 0), (-1, 1, 0, 1, 1)], "nothing failed in this one"
 
 
-async def test_what_is_added_while_nobody_pops_counts_for_the_last_minute(
-    adapter: Adapter, topic: Any, clock: Clock
-) -> None:
+async def test_what_is_added_while_nobody_pops_counts_for_the_last_minute(topic: Any, clock: Clock) -> None:
     await topic.add("tea")
     job = await topic.pop()
     await topic.finish(job)
     clock.advance("1h")
     await topic.add_many(range(3))
-    assert await minutes(adapter, topic) == [(-60, 1, 1, 0, 0), (0, 3, 0, 0, 0)]
+    assert await minutes(topic) == [(-60, 1, 1, 0, 0), (0, 3, 0, 0, 0)]
     clock.advance("10m")
     await topic.pop()
-    assert await minutes(adapter, topic) == [(-70, 1, 1, 0, 0), (-1, 3, 0, 0, 0)]
+    assert await minutes(topic) == [(-70, 1, 1, 0, 0), (-1, 3, 0, 0, 0)]
 
 
 async def test_a_day_is_kept_in_bounded_memory(adapter: Adapter, topic: Any, clock: Clock) -> None:
@@ -55,16 +52,17 @@ async def test_a_day_is_kept_in_bounded_memory(adapter: Adapter, topic: Any, clo
         await topic.add("tea")
         clock.advance("1m")
     await topic.pop()
-    found = await minutes(adapter, topic)
+    found = await minutes(topic)
     assert len(found) == 1439
     assert found == [(-n, 1, 1, 0, 0) for n in range(1439, 0, -1)]
+    assert await minutes(topic, "3m") == found[-2:], "the present minute is one of the three"
     key = popping_keys(topic.verbs.keys)[-1]
     assert await adapter.run(Command((b"LLEN", key), int)) == 1441
     assert await adapter.run(Command((b"MEMORY", b"USAGE", key), int)) < 100_000
 
 
-async def test_nothing_is_kept_of_a_topic_without_hand_outs(adapter: Adapter, topic: Any, clock: Clock) -> None:
+async def test_nothing_is_kept_of_a_topic_without_hand_outs(topic: Any, clock: Clock) -> None:
     assert await topic.pop() is None
     await topic.add("tea", delay="1h")
     assert await topic.pop() is None
-    assert await minutes(adapter, topic) == []
+    assert await minutes(topic) == []

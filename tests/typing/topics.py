@@ -69,6 +69,7 @@ def blocking() -> None:
         for listed in orders.list("dead"):
             assert_type(listed.body, Order)
         assert_type(orders.stats(), tarry.Stats)
+        assert_type(orders.throughput(span="1h"), tuple[tarry.Minute, ...])
 
 
 async def awaited() -> None:
@@ -87,6 +88,7 @@ async def awaited() -> None:
             await job.bury("no such order")
         assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
         assert_type(await orders.stats(), tarry.Stats)
+        assert_type(await orders.throughput(span=timedelta(hours=1)), tuple[tarry.Minute, ...])
 
 
 def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
     from tarry.verbs.jobs.settings import TopicSettings
-    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
     from tarry.verbs.jobs.topic import TopicVerbs
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class TopicHandleVerbs(Protocol[T]):
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> Operation[Histogram]: ...
+    def throughput(self, span: Duration) -> Operation[tuple[Minute, ...]]: ...
     def check(self) -> Operation[Check]: ...
     def pause(self, for_: Duration | None) -> Operation[datetime | None]: ...
     def resume(self) -> Operation[None]: ...

@@ -29,7 +29,7 @@ from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOpt
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.results import encode_result
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -290,6 +290,14 @@ class AsyncTopic(Generic[T]):
         """Counts jobs by due time: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
         before now. Zeros for an unknown topic."""
         return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
+
+    async def throughput(self, *, span: Duration = "1d") -> tuple[Minute, ...]:
+        """Returns what was added, finished, failed and died in each minute of ``span``, at most a day, until now. The oldest minute is
+        first; those without numbers are left out.
+
+        The server keeps the numbers when jobs are popped. Jobs that were added while nobody popped count for the last of those minutes.
+        """
+        return await self.engine.run_view(self.verbs.throughput(span))
 
     async def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.

@@ -27,7 +27,7 @@ INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended, by convention of the shells."""
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
-    "Topics": "stats histogram top check purge pause resume configure limit migrate",
+    "Topics": "stats histogram throughput top check purge pause resume configure limit migrate",
     "Programs": "worker workers serve demo doctor token",
     "Schedules": "schedule",
     "Queues, maps and locks, also shared with Java": "delayed-queue move-to-topic map-cache lock guarded-queue",
@@ -39,7 +39,7 @@ MODULES = {
     "dead": "dead",
     "topics": "stats check purge pause resume configure limit",
     "doctor": "doctor",
-    "top": "histogram top demo demo-worker",
+    "top": "histogram throughput top demo demo-worker",
     "workers": "workers",
     "worker": "worker",
     "schedules": "schedule",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tarry.clients.http.wire.schemas import Schema
     from tarry.clients.schedule_verbs import Schedule
     from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
-    from tarry.verbs.jobs.stats import Defaults, Histogram, Stats
+    from tarry.verbs.jobs.stats import Defaults, Histogram, Minute, Stats
     from tarry.verbs.workers import WorkerInfo
 
 T = TypeVar("T")
@@ -134,6 +134,12 @@ def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
     from tarry.clients.http.wire.topic_answers import HISTOGRAM
 
     return {"topic": topic, **as_data(HISTOGRAM, found)}
+
+
+def throughput_data(topic: str, found: tuple[Minute, ...]) -> dict[str, Any]:
+    from tarry.clients.http.wire.topic_answers import THROUGHPUT
+
+    return {"topic": topic, **as_data(THROUGHPUT, found)}
 
 
 def timeline_data(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:

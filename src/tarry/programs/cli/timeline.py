@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
     from tarry.clients.blocking.topic import Topic
     from tarry.core.requests import Flow
-    from tarry.verbs.jobs.stats import Histogram, Stats
+    from tarry.verbs.jobs.stats import Histogram, Minute, Stats
     from tarry.verbs.workers import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"
@@ -41,6 +41,7 @@ SHORT = {"next minute": "1m", "next hour": "1h", "next day": "1d"}
 USUAL_COLUMNS, AROUND = LATE[2] + sum(columns for *_, columns in SPANS), 18
 """Columns of all bars, and of what stands around them."""
 MOST_COLUMNS_SCALE = 5.0
+PER_MINUTE = ("added", "finished", "failed", "died")
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
 LONGEST_BAR = 50
@@ -200,6 +201,17 @@ def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
     for begin, count in zip(begins, found.counts, strict=True):
         bar = "█" * math.ceil(count / top * LONGEST_BAR) if count else ""
         yield f"{INDENT}{begin:>{wide}}  {bar}{' ' if bar else ''}{count}"
+
+
+def throughput_lines(topic: str, span: str, found: Sequence[Minute]) -> Iterator[str]:
+    """The sums, and a table with a line for each minute, by local time."""
+    sums = "  ".join(f"{name} {sum(getattr(minute, name) for minute in found)}" for name in PER_MINUTE)
+    yield f"{topic}  in the last {span}  {sums}"
+    if found:
+        yield INDENT + BETWEEN.join(["minute", *PER_MINUTE])
+    for minute in found:
+        numbers = [f"{getattr(minute, name):>{len(name)}}" for name in PER_MINUTE]
+        yield INDENT + BETWEEN.join([f"{minute.start.astimezone():%H:%M} ", *numbers])
 
 
 def _bars(counts: Sequence[int], top: int) -> str:

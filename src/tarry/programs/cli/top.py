@@ -1,4 +1,4 @@
-"""The commands ``histogram``, ``top`` and ``demo``."""
+"""The commands ``histogram``, ``throughput``, ``top`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ def histogram(
     begin = arguments.parse_moment(start, "start") if "-" in start[1:] else start
     found = session.known_topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
     session.print_answer(output.histogram_data(topic, found), "\n".join(timeline.histogram_lines(topic, found)))
+
+
+@verb()
+def throughput(
+    session: CommandSession,
+    topic: TopicName,
+    span: Annotated[str, typer.Option(help="How far back: at most a day.")] = "1h",
+) -> None:
+    """Shows how many jobs were added, finished and died in each minute, and how many attempts failed."""
+    from tarry.programs.cli import output, timeline
+
+    found = session.known_topic(topic).throughput(span=span)
+    session.print_answer(output.throughput_data(topic, found), "\n".join(timeline.throughput_lines(topic, span, found)))
 
 
 @verb()

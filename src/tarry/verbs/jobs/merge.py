@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from tarry.core.flows import gather
 from tarry.core.requests import Flow
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.verbs.jobs.models import Added
-from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats
+from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Minute, Stats
 
 
 def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
@@ -86,6 +86,23 @@ def merge_histograms(parts: list[Histogram]) -> Histogram:
     counts = tuple(map(sum, zip(*[part.counts for part in parts], strict=True)))
     before, after = sum(part.before for part in parts), sum(part.after for part in parts)
     return replace(parts[0], before=before, counts=counts, after=after)
+
+
+def merge_minutes(parts: list[tuple[Minute, ...]]) -> tuple[Minute, ...]:
+    """Adds up what happened in the same minute."""
+    found: dict[datetime, list[Minute]] = defaultdict(list)
+    for minute in (minute for part in parts for minute in part):
+        found[minute.start].append(minute)
+    return tuple(
+        Minute(
+            start,
+            sum(one.added for one in same),
+            sum(one.finished for one in same),
+            sum(one.failed for one in same),
+            sum(one.died for one in same),
+        )
+        for start, same in sorted(found.items())
+    )
 
 
 def merge_checks(parts: list[Check]) -> Check:

@@ -14,7 +14,7 @@ from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.pop import PopReply
 from tarry.verbs.jobs.settings import TopicSettings
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 TOPIC_DEFAULT = options.TOPIC_DEFAULT
@@ -111,6 +111,11 @@ class PartitionVerbs(Generic[T]):
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> ScriptCall[Histogram]:
         return views.due_histogram(self.context, start=start, span=span, buckets=buckets, past=past)
+
+    def throughput(self, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
+        from tarry.verbs.jobs.throughput import throughput  # no start imports it
+
+        return throughput(self.keys, span)
 
     def pause(self, for_: Duration | None) -> ScriptCall[datetime | None]:
         return settings.pause(self.keys, for_)

@@ -108,6 +108,17 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
+class Minute:
+    """The numbers of a topic in one minute. ``failed`` counts attempts, the others jobs."""
+
+    start: datetime
+    added: int
+    finished: int
+    failed: int
+    died: int
+
+
+@dataclass(frozen=True, slots=True)
 class Defaults:
     """The options of a topic: the defaults for its jobs, and the limits for all of them together.
 

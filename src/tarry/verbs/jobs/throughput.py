@@ -9,44 +9,35 @@ the last of them, and what was finished for the first.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
 from struct import Struct
-from typing import Any, NamedTuple
 
-from tarry.core.requests import Flow, Reply, ScriptCall
+from tarry.core.requests import Reply, ScriptCall
 from tarry.core.scripts import Script
-from tarry.values.durations import SECOND, as_datetime
-from tarry.values.keys import POPPING_PARTS, popping_keys
-from tarry.verbs.jobs.partition import PartitionVerbs
-from tarry.verbs.jobs.partitions import on_each
-from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.errors import BadInput
+from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import POPPING_PARTS, TopicKeys, popping_keys
+from tarry.verbs.jobs.stats import Minute
 
 THROUGHPUT = Script("topic/throughput", keys=POPPING_PARTS, read_only=True)
 MINUTE, MINUTES = 60 * SECOND, 24 * 60
 _ENTRY = Struct("<Idddd")
 
 
-class Minute(NamedTuple):
-    """The numbers of one minute. ``failed`` counts attempts, the others jobs."""
-
-    at: datetime
-    added: int
-    finished: int
-    failed: int
-    died: int
+def throughput(keys: TopicKeys, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
+    """The minutes of ``span`` before now in which anything happened, the oldest first; the present one is the last."""
+    wanted = minutes_of(span)
+    return ScriptCall(THROUGHPUT, popping_keys(keys), (), lambda reply: _decode(reply, wanted))
 
 
-def throughput(verbs: TopicVerbs[Any]) -> Flow[tuple[Minute, ...]]:
-    """The minutes of the last day in which anything happened, the oldest first."""
-    return verbs.over_partitions(lambda parts: on_each(parts, _of_partition, _merge))
+def minutes_of(span: Duration) -> int:
+    """The number of minutes of a span, the present one included. Raises ``BadInput``."""
+    minutes = -(-duration_us(span, "span", minimum=1) // MINUTE)
+    if minutes > MINUTES:
+        raise BadInput(f"span: {span!r}; the last day is kept, so it is 1d at most.")
+    return minutes
 
 
-def _of_partition(part: PartitionVerbs[Any]) -> ScriptCall[tuple[Minute, ...]]:
-    return ScriptCall(THROUGHPUT, popping_keys(part.keys), (), _decode)
-
-
-def _decode(reply: Reply) -> tuple[Minute, ...]:
+def _decode(reply: Reply, wanted: int) -> tuple[Minute, ...]:
     now, *totals = reply[:5]
     entries = [_ENTRY.unpack(entry) for entry in reply[5:] if len(entry) == _ENTRY.size]
     if not entries:
@@ -58,15 +49,8 @@ def _decode(reply: Reply) -> tuple[Minute, ...]:
         counts[max(following - 1, minute)][0] += changes[0]
         for at, change in enumerate(changes[1:], 1):
             counts[minute][at] += change
-    return _minutes({minute: some for minute, some in counts.items() if minute > this_minute - MINUTES})
-
-
-def _minutes(counts: dict[int, list[int]]) -> tuple[Minute, ...]:
-    return tuple(Minute(as_datetime(minute * MINUTE), *some) for minute, some in sorted(counts.items()) if any(some))
-
-
-def _merge(parts: Sequence[tuple[Minute, ...]]) -> tuple[Minute, ...]:
-    counts: dict[datetime, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for one in (minute for part in parts for minute in part):
-        counts[one.at] = [old + new for old, new in zip(counts[one.at], one[1:], strict=True)]
-    return tuple(Minute(at, *some) for at, some in sorted(counts.items()))
+    return tuple(
+        Minute(as_datetime(minute * MINUTE), *some)
+        for minute, some in sorted(counts.items())
+        if minute > this_minute - wanted and any(some)
+    )

@@ -24,7 +24,7 @@ from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
 from tarry.verbs.jobs.settings import TopicSettings
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -228,6 +228,9 @@ class TopicVerbs(Partitions[T]):
             [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
         )
         return merge.merge_histograms([found, *others])
+
+    def throughput(self, span: Duration) -> Operation[tuple[Minute, ...]]:
+        return self._on_each(lambda verbs: verbs.throughput(span), merge.merge_minutes)
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
         return self._on_each(lambda verbs: verbs.pause(for_), lambda ends: ends[0])

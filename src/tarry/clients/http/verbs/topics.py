@@ -32,7 +32,7 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import add, holders, settings, settle, views
+from tarry.verbs.jobs import add, holders, settings, settle, throughput, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
@@ -44,7 +44,7 @@ from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.results import NO_RESULT, result_fields
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.states import ranges_of
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -262,6 +262,10 @@ class HTTPTopicVerbs(Generic[T]):
         begin = start.isoformat() if isinstance(start, datetime) else span_text(start)
         query = {"start": begin, "span": span_text(span), "past": span_text(past), "buckets": str(buckets)}
         return self.request(topics.HISTOGRAM, query=query)
+
+    def throughput(self, span: Duration) -> HTTPRequest[tuple[Minute, ...]]:
+        throughput.minutes_of(span)
+        return self.request(topics.THROUGHPUT, query={"span": span_text(span)})
 
     def check(self) -> HTTPRequest[Check]:
         return self.request(topics.CHECK)

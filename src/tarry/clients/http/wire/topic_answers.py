@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tarry.clients.http.wire.schemas import Schema, field_schema, model_schema, schema_of
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
 TOPIC_NAMES: Schema[list[str]] = field_schema(
@@ -26,6 +26,13 @@ LIMITED = schema_of(Limited, "LimitedShown", "``until`` null: until ``resume``."
 STATS = schema_of(Stats, "TopicStats", "A topic at one moment. A reservation whose TTR is over counts as ready.")
 HISTOGRAM = schema_of(
     Histogram, "TopicHistogram", "How many jobs are due when. Bucket i spans ``start + i × width_ms``."
+)
+MINUTE = schema_of(Minute, "MinuteShown", "The numbers of one minute. ``failed`` counts attempts, the others jobs.")
+THROUGHPUT: Schema[tuple[Minute, ...]] = field_schema(
+    "TopicThroughput",
+    "minutes",
+    tuple[Minute, ...],
+    "The oldest first; minutes in which nothing happened are left out.",
 )
 DEFAULTS = schema_of(
     Defaults,

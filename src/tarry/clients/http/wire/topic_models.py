@@ -46,6 +46,12 @@ class HistogramQuery(Strict):
     past: Words = "0"
 
 
+class ThroughputQuery(Strict):
+    """The minutes of ``span`` before now, at most a day."""
+
+    span: SomeWords = "1d"
+
+
 class Pause(Strict, rename={"for_": "for"}):
     """``for``: how long; without it until ``resume``."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tarry.programs.dashboard.charts.timeline import HEIGHT
-from tarry.verbs.jobs.throughput import Minute
+from tarry.verbs.jobs.stats import Minute
 
 COLUMNS, WIDTH = 96, timedelta(minutes=15)
 LINES = ("added", "finished", "failed", "died")
@@ -35,7 +35,7 @@ def day(minutes: Sequence[Minute], now: datetime) -> Day:
     end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     counts = {name: [0] * COLUMNS for name in LINES}
     for minute in minutes:
-        column = COLUMNS - 1 - (end - minute.at - timedelta(minutes=1)) // WIDTH
+        column = COLUMNS - 1 - (end - minute.start - timedelta(minutes=1)) // WIDTH
         if 0 <= column < COLUMNS:
             for name in LINES:
                 counts[name][column] += getattr(minute, name)

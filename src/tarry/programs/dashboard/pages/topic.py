@@ -23,8 +23,7 @@ from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.aggregates import Causes
-from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.jobs.throughput import Minute, throughput
+from tarry.verbs.jobs.stats import Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -58,15 +57,14 @@ class DeadCauses:
 class LastDays:
     """The minutes of the last day of each topic, read again every half minute."""
 
-    def __init__(self, dashboard: Dashboard) -> None:
-        self._engine = dashboard.client.engine
+    def __init__(self, _: Dashboard) -> None:
         self._known: dict[str, tuple[float, tuple[Minute, ...]]] = {}
 
     async def of(self, topic: AsyncTopic[Any]) -> tuple[Minute, ...]:
         now = asyncio.get_running_loop().time()
         self._known = {name: one for name, one in self._known.items() if now - one[0] < DAY_REFRESH_S}
         if topic.name not in self._known:
-            self._known[topic.name] = (now, await self._engine.run_view(throughput(server_verbs(topic))))
+            self._known[topic.name] = (now, await topic.throughput())
         return self._known[topic.name][1]
 
 

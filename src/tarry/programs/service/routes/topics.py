@@ -20,7 +20,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.models import Page
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
@@ -74,6 +74,12 @@ async def histogram(request: ServiceRequest) -> Histogram:
     query = request.query_model
     view = request.topic.histogram(start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past)
     return await _view_of_known(request, view)
+
+
+@table.handles(endpoints.THROUGHPUT)
+async def throughput(request: ServiceRequest) -> tuple[Minute, ...]:
+    """How many jobs were added, finished and died in each minute of the last day, and how many attempts failed."""
+    return await _view_of_known(request, request.topic.throughput(span=request.query_model.span))
 
 
 def start_of(text: str) -> str | datetime:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
 from tarry.clients.http.wire.schemas import NOTHING
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Stats
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Minute, Stats
 
 UNKNOWN = ("unknown_topic",)
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
@@ -58,6 +58,15 @@ HISTOGRAM = Endpoint(
     problem_codes=UNKNOWN,
     returns=topic_answers.HISTOGRAM,
     example=Example(answer=Histogram(_NOW, _NOW, timedelta(minutes=15), 0, (3, 0, 7, 2), 0), path=_PATH),
+)
+THROUGHPUT = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/throughput",
+    scopes=ANY_SCOPE,
+    query_model=topic_models.ThroughputQuery,
+    problem_codes=UNKNOWN,
+    returns=topic_answers.THROUGHPUT,
+    example=Example(answer=(Minute(_NOW - timedelta(minutes=1), 12, 10, 1, 0), Minute(_NOW, 3, 4, 0, 0)), path=_PATH),
 )
 LIST_JOBS = Endpoint(
     "GET",
