@@ -64,6 +64,14 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
     assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
 
 
+def test_the_memory_of_the_fullest_server_is_exported(running_service: RunningService, own_server: Any) -> None:
+    running = own_server(maxmemory="50mb")
+    with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
+        [sample] = scraped(limited)["tarry_server_memory_used_ratio"].samples
+    assert 0 < sample.value < 1
+    assert scraped(running_service)["tarry_server_memory_used_ratio"].samples[0].value == 0, "it has no limit"
+
+
 def test_requests_are_measured_by_route_and_status(running_service: RunningService, api: Api) -> None:
     api.refused("GET", "/v1/topics/orders/jobs/7")
     api.refused("GET", "/nowhere")

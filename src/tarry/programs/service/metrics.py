@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
@@ -56,6 +57,14 @@ async def _ping(server: Server) -> None:
     raise_faults(await server.exchange(_PING))
 
 
+async def _used_memory(server: Server) -> float:
+    """The server's memory as a part of its maxmemory; 0 without a limit."""
+    [info] = raise_faults(await server.exchange(((b"INFO", b"memory"),)))
+    found = dict(re.findall(rb"^(used_memory|maxmemory):(\d+)", info, re.M))
+    limit = int(found.get(b"maxmemory", 0))
+    return int(found[b"used_memory"]) / limit if limit else 0.0
+
+
 class Metrics:
     """The metrics of one service process."""
 
@@ -76,6 +85,11 @@ class Metrics:
             buckets=DURATION_BUCKETS,
             registry=self.registry,
         )
+        self._memory = Gauge(
+            "tarry_server_memory_used_ratio",
+            "Memory in use as a part of maxmemory, of the fullest of the Redis or Valkey servers; 0 without a limit.",
+            registry=self.registry,
+        )
         self._held = Gauge(
             "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self.registry
         )
@@ -94,6 +108,11 @@ class Metrics:
         await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
 
+    async def _measure_memory(self, clients: NamespaceClients) -> None:
+        """Asks every server how full it is."""
+        found = await asyncio.gather(*[client.engine.runner.ask_all(_used_memory) for _, client in clients])
+        self._memory.set(max(part for servers in found for part in servers.values()))
+
     async def check_usable(self, clients: NamespaceClients) -> None:
         """Runs a read-only script on every server. Raises a ``TarryError`` soon when one cannot be used."""
         try:
@@ -110,6 +129,7 @@ class Metrics:
     ) -> tuple[bytes, str]:
         """The metrics as text, and their media type; of one namespace only if the token is of one."""
         await self.round_trip(clients)
+        await self.skipped.or_none("memory of the server", self._measure_memory(clients))
         self._held.set(held)
         seen: list[tuple[str, Stats]] = []
         overruns: Counter[tuple[str, str]] = Counter()

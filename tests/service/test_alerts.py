@@ -1,0 +1,120 @@
+"""The alert rules, evaluated by Prometheus's own promtool: each alert on series that must fire it, and on calm ones."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+RULES = Path(__file__).parents[2] / "examples" / "deploy" / "prometheus-rules.yml"
+PROMTOOL = shutil.which("promtool")
+TOPIC = 'namespace="shop", topic="orders"'
+SCRAPES = 150
+"""One a minute: enough for the slowest alert."""
+
+pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="needs promtool (apt install prometheus)")
+
+
+def gauge(value: float) -> str:
+    return f"{value}x{SCRAPES}"
+
+
+def counter(step: float) -> str:
+    return f"0+{step}x{SCRAPES}"
+
+
+CALM = {
+    f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(0),
+    f"tarry_paused{{{TOPIC}}}": gauge(0),
+    f"tarry_watching{{{TOPIC}}}": gauge(2),
+    f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(12),
+    f'tarry_jobs{{{TOPIC}, state="ready"}}': gauge(0),
+    f'tarry_jobs{{{TOPIC}, state="reserved"}}': gauge(0),
+    f"tarry_popped_total{{{TOPIC}}}": counter(60),
+    f"tarry_died_total{{{TOPIC}}}": counter(0),
+    f"tarry_timed_out_total{{{TOPIC}}}": counter(0),
+    f"tarry_lost_total{{{TOPIC}}}": counter(0),
+    f'tarry_lateness_seconds_bucket{{{TOPIC}, le="0.004"}}': counter(60),
+    f'tarry_lateness_seconds_bucket{{{TOPIC}, le="16"}}': counter(60),
+    f'tarry_lateness_seconds_bucket{{{TOPIC}, le="+Inf"}}': counter(60),
+    'tarry_server_round_trip_seconds_bucket{le="0.01"}': counter(4),
+    'tarry_server_round_trip_seconds_bucket{le="0.25"}': counter(4),
+    'tarry_server_round_trip_seconds_bucket{le="+Inf"}': counter(4),
+    "tarry_server_round_trip_seconds_count": counter(4),
+    "tarry_server_memory_used_ratio": gauge(0.5),
+    'tarry_http_request_seconds_count{route="jobs_add", status="201"}': counter(60),
+}
+"""A topic whose jobs all come on time."""
+NO_WORKERS: dict[str, str | None] = {
+    f"tarry_watching{{{TOPIC}}}": gauge(0),
+    f"tarry_popped_total{{{TOPIC}}}": counter(0),
+}
+CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
+    "all is calm": (set(), {}),
+    "nobody takes a late job": ({"TarryJobsLate"}, {f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(90)}),
+    "a late job of a topic that was paused now": (
+        set(),
+        {f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(90), f"tarry_paused{{{TOPIC}}}": f"0x{SCRAPES - 9} 1x9"},
+    ),
+    "handed out late": ({"TarryLatenessHigh"}, {f'tarry_lateness_seconds_bucket{{{TOPIC}, le="0.004"}}': counter(30)}),
+    "jobs die": ({"TarryJobsDie"}, {f"tarry_died_total{{{TOPIC}}}": counter(2)}),
+    "workers are killed": ({"TarryJobsStuck"}, {f"tarry_timed_out_total{{{TOPIC}}}": counter(2)}),
+    "no workers": ({"TarryNoWorkers"}, NO_WORKERS),
+    "no workers, and no jobs": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(0)}),
+    "all workers are busy": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="reserved"}}': gauge(4)}),
+    "no workers, on purpose": ({"TarryPausedForLong"}, {**NO_WORKERS, f"tarry_paused{{{TOPIC}}}": gauge(1)}),
+    "records are missing": ({"TarryRecordsLost"}, {f"tarry_lost_total{{{TOPIC}}}": counter(1)}),
+    "very many jobs": ({"TarryBacklogGrows"}, {f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(1_500_000)}),
+    "two services export the same": (
+        set(),
+        {f'tarry_jobs{{{TOPIC}, state="delayed", instance="{one}"}}': gauge(600_000) for one in "ab"},
+    ),
+    "the server is full": ({"TarryServerFull"}, {"tarry_server_memory_used_ratio": gauge(0.95)}),
+    "the server is slow": ({"TarryServerSlow"}, {'tarry_server_round_trip_seconds_bucket{le="0.01"}': counter(0)}),
+    "the service fails": (
+        {"TarryServiceErrors"},
+        {'tarry_http_request_seconds_count{route="jobs_add", status="503"}': counter(60)},
+    ),
+    "there are no metrics": ({"TarryMetricsMissing"}, dict.fromkeys(CALM)),
+}
+
+
+def promtool(*words: str | Path) -> None:
+    done = subprocess.run([str(PROMTOOL), *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_accepts_the_rules() -> None:
+    promtool("check", "rules", RULES)
+
+
+def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
+    [group] = yaml.safe_load(RULES.read_text())["groups"]
+    alerts = [rule["alert"] for rule in group["rules"]]
+    assert {alert for fires, _ in CASES.values() for alert in fires} == set(alerts), "each has a case"
+    cases = [case(name, fires, changed, alerts) for name, (fires, changed) in CASES.items()]
+    file = tmp_path / "cases.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
+    promtool("test", "rules", file)
+
+
+def case(name: str, fires: set[str], changed: dict[str, str | None], alerts: list[str]) -> dict[str, Any]:
+    """A case of promtool: it counts the alerts that fire, by their names."""
+    series = {name: values for name, values in {**CALM, **changed}.items() if values is not None}
+    return {
+        "name": name,
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count by (alertname) (ALERTS{{alertname="{alert}", alertstate="firing"}})',
+                "eval_time": f"{SCRAPES}m",
+                "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert in fires else [],
+            }
+            for alert in alerts
+        ],
+    }
