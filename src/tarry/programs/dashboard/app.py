@@ -32,6 +32,7 @@ logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
 """How long a page waits for the server; then it shows that the server does not answer, and retries."""
 MOST_NOTES = 1000
+FAILED_PAGE = "It cannot be shown at the moment; it is tried again. The log of the service says why."
 ERROR_TITLES = {
     404: "There is no such page",
     405: "This method is not allowed here",
@@ -179,10 +180,13 @@ class Dashboard:
         return guarded
 
     async def _show_page(self, part: Section, request: Request, visit: Visit) -> Response:
-        if live_updates.is_stream(request):
+        if part.every_s and live_updates.is_stream(request):
             return live_updates.stream(self, part, visit, request)
         try:
             data = await self.cached_view(part, visit)
+            if isinstance(data.get("redirect"), str):
+                return RedirectResponse(data["redirect"], 303)
+            return self.page(visit, part.template, data, part)
         except NotFound as fault:
             return self.error_page(request, 404, "This does not exist", str(fault), visit)
         except BadInput as fault:
@@ -191,9 +195,9 @@ class Dashboard:
             return self.error_page(
                 request, 503, "The server does not answer", self.unreachable_text(fault), visit, part
             )
-        if isinstance(data.get("redirect"), str):
-            return RedirectResponse(data["redirect"], 303)
-        return self.page(visit, part.template, data, part)
+        except Exception:
+            logger.exception("The dashboard's page %s cannot be shown.", part.path)
+            return self.error_page(request, 500, "This page failed", FAILED_PAGE, visit, part)
 
     async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
         """The data of a section; visitors of the same page share it for a moment."""

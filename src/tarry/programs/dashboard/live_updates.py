@@ -2,6 +2,7 @@
 
     hello   the version of the assets that the browser loaded   lost   the server does not answer: the message
     view    the HTML, whenever it has changed                   beat   it has not changed
+    failed  the view cannot be made: logged, tried again        gone   the object is gone: the message
 
 When a stream breaks the browser opens a new one. The server keeps no state of it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.sections import Section
 
+logger = logging.getLogger("tarry")
 MOST_STREAMS = 200
 RETRY_MS = 1000
+FAILED = "This part cannot be shown at the moment; it is tried again."
 CACHE_SHARE = 0.8
 """A view is shared for this fraction of the section's interval."""
 
@@ -82,7 +86,7 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
     dashboard.view_cache.streams += 1
     try:
         yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
-        last = ""
+        last = logged = ""
         while not dashboard.closing.is_set():
             if await dashboard.access.role(request.scope, request.cookies) != visit.role:
                 return  # signed out, or the token was revoked
@@ -95,7 +99,14 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
             except (NotFound, BadInput) as fault:
                 last = ""
                 yield _event("gone", str(fault))
+            except Exception as fault:
+                last = ""
+                if repr(fault) != logged:  # once, not at every try
+                    logged = repr(fault)
+                    logger.exception("The dashboard's page %s cannot be shown; it is tried again.", part.path)
+                yield _event("failed", FAILED)
             else:
+                logged = ""
                 yield _event("view", text) if text != last else _event("beat", "")
                 last = text
             with suppress(TimeoutError):

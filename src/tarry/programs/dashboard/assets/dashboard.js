@@ -28,20 +28,21 @@
   // ── live ──
   const intervalMs = Number(view.dataset.live || 0) * 1000;
   let source = null, lastEventAt = 0, pendingView = null, retryTimer = null, shown = new Date();
-  const STATUS_TEXTS = { live: "live", held: "paused while you select", broken: "connection lost", lost: "server lost", still: "not live", opening: "connecting" };
+  const STATUS_TEXTS = { live: "live", held: "paused while you select", broken: "connection lost", lost: "server lost", failed: "cannot be shown", still: "not live", opening: "connecting" };
   function setStatus(state, why) {
     if (liveStatus.dataset.state !== state) {
       liveStatus.dataset.state = state;
       liveStatus.querySelector(".word").textContent = STATUS_TEXTS[state];
     }
-    const old = state === "broken" || state === "lost";
+    const old = ["broken", "lost", "failed"].includes(state);
     document.body.classList.toggle("is-old", old);
     if (old === lostBanner.hidden || (old && lostBanner.dataset.why !== why)) {
       lostBanner.hidden = !old;
       lostBanner.dataset.why = why || "";
       const head = document.createElement("strong");
-      head.textContent = state === "lost" ? "The server does not answer. " : "The connection is lost. ";
-      lostBanner.replaceChildren(head, `${why || ""} This page shows the state of ${clock.format(shown)}. It retries by itself.`);
+      head.textContent = { lost: "The server does not answer. ", failed: `${why} ` }[state] || "The connection is lost. ";
+      const retry = state === "failed" ? "" : " It retries by itself.";
+      lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} This page shows the state of ${clock.format(shown)}.${retry}`);
     }
   }
   // whether something is ticked or typed and not yet sent; a part that is never replaced loses nothing
@@ -75,6 +76,7 @@
     on("view", (html) => { pendingView = html; applyPending(); });
     on("beat", () => { if (pendingView === null) { shown = new Date(); setStatus("live"); } else applyPending(); });
     on("lost", (why) => setStatus("lost", why));
+    on("failed", (why) => setStatus("failed", why));
     on("gone", () => { close(); location.reload(); });
     source.onerror = () => {
       setStatus("broken");

@@ -1,0 +1,91 @@
+"""The live stream of every page: it sends its view; a view that fails is told, logged, and tried again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site, expect
+from tarry.core.requests import Command
+from tarry.programs.dashboard.sections import Section, sections
+from tarry.values.keys import worker_keys
+from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
+
+pytestmark = pytest.mark.slow
+STREAM = {"accept": "text/event-stream"}
+LIVE = [section for section in sections() if section.every_s]
+QUERIES = {
+    "/topic": "topic=orders",
+    "/jobs": "topic=orders",
+    "/job": "topic=orders&id=7",
+    "/find": "q=order",
+    "/schedule": "topic=orders&name=daily",
+    "/queue": "name=java",
+}
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """The events of a stream: kind and data."""
+    for line in lines:
+        if line.startswith("event: "):
+            yield line.removeprefix("event: "), json.loads(next(lines).removeprefix("data: "))
+
+
+@pytest.mark.parametrize("section", LIVE, ids=lambda section: section.path)
+def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, section: Section) -> None:
+    orders = client.topic("orders")
+    orders.add(0, id="7", delay="1h")
+    orders.add(1, max_attempts=1)
+    orders.release(orders.pop(), reason="ValueError: no")  # type: ignore[arg-type]
+    orders.add(2)
+    held = orders.pop()
+    assert held is not None
+    client.schedules.put("orders", "daily", every="1d")
+    client.delayed_queue("java", codec="string").offer("tea", "1h")
+    topics = [WorkerTopic("orders", ("close",), 5, 1, overrun=1, max_attempts=(2,))]
+    job = ReportedJob("orders", held.id, 1, 1, overrun=True)
+    client.engine.run(
+        report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, True, topics, [job]))
+    )
+    url = f"{site.at}{section.path}?{QUERIES.get(section.path, '')}"
+    with httpx.stream("GET", url, headers=STREAM, timeout=20) as stream:
+        stream_of = events(stream.iter_lines())
+        assert next(stream_of)[0] == "hello"
+        kind, html = next(stream_of)
+        assert (kind, "<h1" in html) == ("view", True), html
+
+
+def test_a_view_that_fails_is_told_and_logged_and_the_stream_goes_on(
+    site: Site, page: Any, client: tarry.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A report with a number that no page can draw: that is no outage, and no error that the page expects."""
+    workers = worker_keys(client.namespace).workers
+    report = report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, False, (), ()))
+    client.engine.run(report)
+    sane: Any = client.engine.run(Command((b"HGET", workers, b"ada"), bytes))
+    page.goto(site.at + "/workers")
+    expect(page.locator(".sign")).to_have_attribute("data-state", "live")
+    hostile = sane.replace(b'"busy":1', b'"busy":1' + b"0" * 400)
+    client.engine.run(Command((b"HSET", workers, b"ada", hostile), int))
+    expect(page.locator("#lost")).to_contain_text("This part cannot be shown at the moment; it is tried again.")
+    expect(page.locator("h1")).to_have_text("1 worker, 1 of 5 slots busy")
+    fresh = page.context.new_page()
+    assert fresh.goto(site.at + "/workers").status == 500
+    expect(fresh.locator("h1")).to_have_text("This page failed.")
+    with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=20) as stream:
+        kinds = [kind for kind, _ in islice(events(stream.iter_lines()), 3)]
+        assert kinds == ["hello", "failed", "failed"]
+    client.engine.run(report)
+    for shown in (page, fresh):
+        expect(shown.locator(".sign")).to_have_attribute("data-state", "live")
+        expect(shown.locator("#lost")).to_be_hidden()
+        expect(shown.locator("h1")).to_have_text("1 worker, 1 of 5 slots busy")
+    told = [line for line in caplog.records if "/workers cannot be shown; it is tried again" in line.getMessage()]
+    assert len(told) == 3, "one for each stream, not for each try"
+    assert all(line.exc_info for line in told)
