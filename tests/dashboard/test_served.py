@@ -62,6 +62,28 @@ def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(
     assert client.topic("orders").get("7") is None
 
 
+def test_a_wrong_path_is_a_page_for_browsers_and_a_problem_for_programs(service: Service, namespace: str) -> None:
+    service.start("--also", f"{namespace}-bills")
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with httpx.Client(base_url=service.at, timeout=10) as http:
+        for path, home in (
+            ("/topics", "/"),
+            ("/ns/nowhere/", "/"),
+            (f"/ns/{namespace}-bills/x", f"/ns/{namespace}-bills/"),
+        ):
+            page = http.get(path, headers=browser)
+            assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+            assert "There is no such page." in page.text
+            assert f'<a href="{home}">All topics</a>' in page.text
+            assert "content-security-policy" in page.headers
+        hostile = http.get("/<script>\u202e", headers=browser)
+        assert "Nothing is at /&lt;script&gt;⟨RIGHT-TO-LEFT OVERRIDE⟩" in hostile.text
+        for path, headers in (("/topics", {}), ("/v1/unknown", browser), ("/topics", {"accept": "application/json"})):
+            problem = http.get(path, headers=headers)
+            assert (problem.status_code, problem.json()["code"]) == (404, "unknown_route")
+        assert http.post("/topics", headers=browser).json()["code"] == "unknown_route"
+
+
 def test_a_service_without_the_dashboard_answers_404(service: Service) -> None:
     service.start("--no-dashboard")
-    assert httpx.get(service.at + "/").status_code == 404
+    assert httpx.get(service.at + "/", headers={"accept": "text/html"}).json()["code"] == "unknown_route"

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
-from tarry.programs.dashboard import action_handler, assets, live_updates
+from tarry.programs.dashboard import action_handler, assets, filters, live_updates
 from tarry.programs.dashboard.access import HEADERS, AccessControl, AllowFunction, Role, TokenFunction, same_origin
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
@@ -32,6 +32,7 @@ logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
 """How long a page waits for the server; then it shows that the server does not answer, and retries."""
 MOST_NOTES = 1000
+LONGEST_SHOWN_PATH = 200
 FAILED_PAGE = "It cannot be shown at the moment; it is tried again. The log of the service says why."
 ERROR_TITLES = {
     404: "There is no such page",
@@ -145,10 +146,11 @@ class Dashboard:
             except ClientDisconnect:  # there is nobody to answer
                 return
             except HTTPException as fault:
-                what, why = (
-                    ERROR_TITLES.get(fault.status_code, "No"),
-                    fault.detail if fault.status_code in STATUSES_WITH_DETAIL else "",
-                )
+                what, why = ERROR_TITLES.get(fault.status_code, "No"), ""
+                if fault.status_code in STATUSES_WITH_DETAIL:
+                    why = fault.detail
+                elif fault.status_code == 404:
+                    why = f"Nothing is at {filters.plain(scope['path'])[:LONGEST_SHOWN_PATH]}: look for a typing error."
                 response = self.error_page(request, fault.status_code, what, why)
                 response.headers.update(fault.headers or {})
             except Exception as fault:

@@ -64,19 +64,28 @@ class NamespaceDashboards:
         """The application that answers a request, and its scope; ``None`` if no page has the path."""
         if scope["type"] != "http":
             return None
+        place = self._place(scope)
+        if place is None or isinstance(place[0], RedirectResponse):
+            return place
+        found, scope = place
+        return (found, scope) if found.has(scope) else None
+
+    def route_unknown(self, scope: Scope) -> tuple[ASGIApp, Scope]:
+        """The dashboard that shows its error page for a path that does not exist, and its scope."""
+        return self._place(scope) or (self.of(self._names()[0]), scope)
+
+    def _place(self, scope: Scope) -> tuple[Dashboard, Scope] | tuple[RedirectResponse, Scope] | None:
+        """The dashboard of the namespace in the path, and the scope below it; ``None`` if there is no such namespace."""
         root = str(scope.get("root_path", ""))
         path = str(scope["path"]).removeprefix(root)
         name, slash, _ = path.removeprefix(NAMESPACE_PREFIX).partition("/")
         if not path.startswith(NAMESPACE_PREFIX):
-            name = self._names()[0]
-        elif name not in self._names():
+            return self.of(self._names()[0]), scope
+        if name not in self._names():
             return None
-        elif not slash:
+        if not slash:
             return RedirectResponse(_path_below(root, name) + "/", 308), scope
-        else:
-            scope = {**scope, "root_path": root + NAMESPACE_PREFIX + name, BASE_KEY: root}
-        found = self.of(name)
-        return (found, scope) if found.has(scope) else None
+        return self.of(name), {**scope, "root_path": root + NAMESPACE_PREFIX + name, BASE_KEY: root}
 
     async def visible_to(self, dashboard: Dashboard, request: Request) -> tuple[list[NamespaceLink], str]:
         """Links to the namespaces that a visitor may look at, and the path to sign in to others, if there are any."""

@@ -166,6 +166,13 @@ class ServiceApp:
             status = await self._handle(ServiceRequest(self, route, scope, receive, found, headers), send)
         except ClientGone:
             pass
+        except UnknownRoute as fault:
+            if self.dashboard is None or not _is_browser(scope, headers):
+                status = await self._send_problem(fault, None, send)
+            else:
+                status = fault.status
+                show, inner = self.dashboard.by_namespace.route_unknown(scope)
+                await show(inner, receive, send)
         except Exception as fault:  # noqa: BLE001  # the client gets a problem for any exception
             status = await self._send_problem(fault, route, send)
         finally:
@@ -262,6 +269,12 @@ SINGLE_HEADERS = frozenset(
     {b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"idempotency-key", b"tarry-repeated"}
 )
 """Headers that decide something. Of two of the same name a proxy may have checked the other one."""
+
+
+def _is_browser(scope: Any, headers: dict[bytes, bytes]) -> bool:
+    """Whether a request is one of a browser for a page: not of the API, and by something that prefers HTML."""
+    page = scope["method"] in ("GET", "HEAD") and not scope["path"].startswith(API_PREFIX)
+    return page and b"text/html" in headers.get(b"accept", b"")
 
 
 def headers_of(scope: Any) -> dict[bytes, bytes]:
