@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tarry.errors import BadInput, ServerUnfit, StaleReceipt, Unavailable
+from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
 from tarry.programs.dashboard.visit import FormTooLong, NotFound, Visit, read_form, return_path
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) ->
         result = await action.do(visit, form)
     except NotFound as fault:
         return dashboard.error_page(request, 404, "This does not exist any more", str(fault), visit)
-    except (BadInput, StaleReceipt) as fault:
+    except (BadInput, BodyError, JobExists, StaleReceipt) as fault:
         return dashboard.error_page(request, 400, "Nothing was done", str(fault), visit)
     except FormTooLong as fault:
         return dashboard.error_page(request, 400, "Nothing was done", fault.detail, visit)

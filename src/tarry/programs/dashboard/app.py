@@ -19,7 +19,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from tarry.clients.awaited.client import AsyncClient
-from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
+from tarry.errors import BadInput, BodyError, ServerUnfit, TarryError, Unavailable
 from tarry.programs.dashboard import action_handler, assets, filters, live_updates
 from tarry.programs.dashboard.access import HEADERS, AccessControl, AllowFunction, Role, TokenFunction, same_origin
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
@@ -31,6 +31,7 @@ from tarry.programs.dashboard.visit import NotFound, Visit
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
 """How long a page waits for the server; then it shows that the server does not answer, and retries."""
+MAY_NOT_ACT = "You may look, and not act"
 MOST_NOTES = 1000
 LONGEST_SHOWN_PATH = 200
 FAILED_PAGE = "It cannot be shown at the moment; it is tried again. The log of the service says why."
@@ -172,7 +173,7 @@ class Dashboard:
                     return self.error_page(request, 403, "You may not look at this", "Ask who runs it.")
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
             if act and role != "admin":
-                return self.error_page(request, 403, "You may look, and not act", "Sign in with a token that may.")
+                return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.")
             visit = Visit(self, self.root(request), request.query_params, role)
             if self.namespaces is not None and not live_updates.is_stream(request):
                 visit.namespace_links, visit.other_sign_in = await self.namespaces.visible_to(self, request)
@@ -182,6 +183,8 @@ class Dashboard:
         return guarded
 
     async def _show_page(self, part: Section, request: Request, visit: Visit) -> Response:
+        if part.admin and not visit.may_act:
+            return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.", visit)
         if part.every_s and live_updates.is_stream(request):
             return live_updates.stream(self, part, visit, request)
         try:
@@ -191,7 +194,7 @@ class Dashboard:
             return self.page(visit, part.template, data, part)
         except NotFound as fault:
             return self.error_page(request, 404, "This does not exist", str(fault), visit)
-        except BadInput as fault:
+        except (BadInput, BodyError) as fault:
             return self.error_page(request, 400, "This query is not valid", str(fault), visit)
         except UNREACHABLE_ERRORS as fault:
             return self.error_page(

@@ -31,6 +31,11 @@ def actions_for(state: StateFilter) -> tuple[str, ...]:
     return ACTIONS_BY_STATE["delayed" if state == "retrying" else state]
 
 
+def is_editable(state: JobState) -> bool:
+    """Whether a job may be replaced by an edited one: not while somebody works on it, and not once it is history."""
+    return state != "reserved" and any(step.cause == "add" and step.before == state for step in STEPS)
+
+
 def is_allowed(state: JobState, action: str) -> bool:
     return action in actions_for(state)
 

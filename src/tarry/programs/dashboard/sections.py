@@ -25,6 +25,7 @@ PAGES = (
     "job",
     "search",
     "job_actions",
+    "job_form",
     "schedules",
     "workers",
     "queues",
@@ -37,13 +38,17 @@ PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A page: its ``path`` below the dashboard, its update interval ``every_s``, and its ``title`` in the navigation."""
+    """A page: its ``path`` below the dashboard, its update interval ``every_s``, and its ``title`` in the navigation.
+
+    With ``every_s=0`` it is not live. With ``admin`` it is for those who may act.
+    """
 
     path: str
     template: str
     view: Callable[[Visit], Awaitable[dict[str, Any]]]
     title: str = ""
     every_s: float = 2.0
+    admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
-from tarry.programs.dashboard.lifecycle import actions_for
+from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import as_text
@@ -83,6 +83,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "headers": headers(job),
         "created": _created(job),
         "actions": actions_for(job.state),
+        "editable": is_editable(job.state),
     }
 
 

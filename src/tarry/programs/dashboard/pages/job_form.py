@@ -1,0 +1,255 @@
+"""The pages that add, edit and duplicate a job: one form, and the two actions that it sends.
+
+    add, duplicate   ``topic.add``, with an id that the page made: a form that is sent twice adds one job
+    edit             an ``add`` that replaces exactly the job that the form showed; another one with its id is refused
+
+An edited job is a new record: it has all its attempts again. A job that is being worked on cannot be edited. One that is handed out
+in the moment between the check and the ``add`` is replaced too: its holder learns of it when it settles the job.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
+from tarry.errors import BadInput, JobExists
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.lifecycle import is_editable
+from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.dashboard.visit import NotFound, Visit
+from tarry.values.durations import SECOND
+from tarry.verbs.codecs import RAW
+from tarry.verbs.jobs.contents import NO_LIMIT
+from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+
+LONGEST_EDITED = 100_000
+"""The size of a body that a form can hold; a longer one stays as it is."""
+NO_LIMIT_WORD = "no limit"
+KINDS = {"json": "JSON", "text": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFields:
+    """The fields of the form, as text. ``kind`` is one of KINDS, or ``keep`` for a body that a form cannot hold."""
+
+    kind: str = "json"
+    body: str = ""
+    headers: str = ""
+    ttr: str = ""
+    max_attempts: str = ""
+    max_lateness: str = ""
+
+
+async def add_view(visit: Visit) -> dict[str, Any]:
+    return _context("add", visit.query.get("topic", ""), JobFields())
+
+
+async def duplicate_view(visit: Visit) -> dict[str, Any]:
+    job = await _get(visit.topic(), visit.query.get("id", ""))
+    return {**_context("duplicate", job.topic, fields_of(job)), "job": job}
+
+
+async def edit_view(visit: Visit) -> dict[str, Any]:
+    job = await _get(visit.topic(), visit.query.get("id", ""))
+    _check_editable(job)
+    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job.head.nonce.hex()}
+
+
+def _context(mode: str, topic: str, fields: JobFields) -> dict[str, Any]:
+    new_id = secrets.token_hex(10)
+    return {"mode": mode, "topic": topic, "fields": fields, "kinds": KINDS, "new_id": new_id, "job": None, "nonce": ""}
+
+
+async def _get(topic: AsyncTopic[Any], id: str) -> JobInfo[Any]:
+    """The job, from the primary: what is changed depends on it."""
+    [job] = await topic.engine.run(topic.verbs.get([id]))
+    if job is None:
+        raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
+    return job
+
+
+def _check_editable(job: JobInfo[Any]) -> None:
+    if not is_editable(job.state):
+        raise BadInput(f"edit: not possible for a {job.state} job; duplicate it instead.")
+
+
+# ── a job as text ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fields_of(job: JobInfo[Any]) -> JobFields:
+    """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
+    kind, body = _body_as_text(*job.encoded)
+    head = job.head
+    limit = {0: "", NO_LIMIT: NO_LIMIT_WORD}.get(head.max_attempts, str(head.max_attempts))
+    return JobFields(
+        kind=kind,
+        body=body,
+        headers=_headers_as_text(job.headers),
+        ttr=_seconds(head.ttr_ms * 1000) if head.ttr_ms else "",
+        max_attempts=limit,
+        max_lateness=_seconds(head.max_lateness_us) if head.max_lateness_us is not None else "",
+    )
+
+
+def _body_as_text(raw: bytes, flags: int) -> tuple[str, str]:
+    try:
+        text = raw.decode() if flags == RAW else msgspec.json.format(raw, indent=2).decode()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "keep", ""
+    if len(text) > LONGEST_EDITED or not all(sign.isprintable() or sign in "\n\t" for sign in text):
+        return "keep", ""
+    return "text" if flags == RAW else "json", text
+
+
+def _headers_as_text(headers: dict[str, str]) -> str:
+    """A line for each; JSON if one of them does not fit in a line."""
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    try:
+        if _parse_headers("\n".join(lines)) == headers:
+            return "\n".join(lines)
+    except BadInput:
+        pass
+    return json.dumps(headers, ensure_ascii=False)
+
+
+def _seconds(us: int) -> str:
+    return f"{us / SECOND:.6f}".rstrip("0").rstrip(".") + "s"
+
+
+# ── a form as a job ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
+    """The options of a form. Without a delay a delayed or ready job that is replaced keeps its due time."""
+    delay, limit = form.value("delay"), form.value("max_attempts")
+    at = replaced.due if replaced is not None and not delay else None
+    if limit and limit != NO_LIMIT_WORD and not limit.isdecimal():
+        raise BadInput(f"attempts: {limit[:40]!r}; it is a whole number, {NO_LIMIT_WORD!r}, or empty for the topic's.")
+    options = JobOptions(
+        delay=0 if at is not None else delay or 0,
+        at=at,
+        ttr=form.value("ttr") or None,
+        max_attempts=TOPIC_DEFAULT if not limit else None if limit == NO_LIMIT_WORD else int(limit),
+        headers=_parse_headers(form.values.get("headers", "")) or None,
+        max_lateness=form.value("max_lateness") or None,
+    )
+    options.check()
+    return options
+
+
+def _parse_headers(text: str) -> dict[str, str]:
+    if text.lstrip().startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, str])
+        except msgspec.MsgspecError as fault:
+            raise BadInput(f"headers: {fault}; write one on each line, such as trace: 4711.") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        name, colon, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not colon or not name.strip():
+            raise BadInput(f"headers: line {number} is {line[:40]!r}; write a name, a colon and a value.")
+        if name.strip() in found:
+            raise BadInput(f"headers: {name.strip()[:40]!r} is given twice.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _body(form: Form, old: JobInfo[Any] | None) -> Any:
+    """The body of a form as the codec takes it. Raises ``BadInput`` that says where its JSON is wrong."""
+    kind, text = form.value("kind"), form.values.get("body", "").replace("\r\n", "\n")
+    if kind == "keep" and old is not None:
+        raw, flags = old.encoded
+        return raw if flags == RAW else msgspec.Raw(raw)
+    if kind == "text":
+        return text.encode()
+    if kind != "json":
+        raise BadInput(f"kind: {kind[:40]!r} is unknown; it is json or text.")
+    if not text.strip():
+        raise BadInput('body: it is empty; write JSON, such as {"order": 7} or null, or choose text.')
+    try:
+        msgspec.json.decode(text)
+        return msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))
+    except (msgspec.MsgspecError, RecursionError) as fault:
+        raise BadInput(f"body: it is not JSON: {_place_of(text) or fault}. Correct it, or choose text.") from None
+
+
+def _place_of(text: str) -> str:
+    """Where the JSON is wrong, in lines and columns; empty if another parser finds nothing."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as fault:
+        return f"line {fault.lineno}, column {fault.colno}: {fault.msg[:1].lower()}{fault.msg[1:]}"
+    except RecursionError:
+        pass
+    return ""
+
+
+# ── the actions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _plan_add(visit: Visit, form: Form) -> ActionPlan:
+    _options(form, replaced=None)
+    visit.client.topic(form.value("topic"))
+    return ActionPlan(f"Add a job to {filters.plain(form.value('topic'))}?", "Add")
+
+
+async def _add(visit: Visit, form: Form) -> str:
+    topic: AsyncTopic[Any] = visit.client.topic(form.value("topic"))
+    source = form.value("source")
+    old = await _get(topic, source) if source else None
+    options = msgspec.structs.asdict(_options(form, replaced=None))
+    id = form.values.get("new", "") or form.value("new_id") or None
+    added = await topic.add(_body(form, old), **{**options, "id": id})
+    return f"Job {filters.plain(added.id)} was added to {filters.plain(topic.name)}; it is {added.state}."
+
+
+async def _plan_edit(visit: Visit, form: Form) -> ActionPlan:
+    job = await _seen(visit, form)
+    _options(form, replaced=job)
+    return ActionPlan(f"Replace job {filters.plain(job.id)}?", "Replace it")
+
+
+async def _edit(visit: Visit, form: Form) -> str:
+    job = await _seen(visit, form)
+    topic: AsyncTopic[Any] = visit.client.topic(job.topic)
+    options = _options(form, replaced=job).encode().replacing_nonce(job.head.nonce)
+    try:
+        added = await topic.engine.run(server_verbs(topic).add_with(_body(form, job), options, job.id))
+    except JobExists:
+        raise BadInput(_CHANGED) from None
+    return f"Job {filters.plain(job.id)} was replaced; it is {added.state}."
+
+
+_CHANGED = "edit: another job has this id by now, nothing was done; open it again."
+
+
+async def _seen(visit: Visit, form: Form) -> JobInfo[Any]:
+    """The job that the form showed. Raises ``BadInput`` if it is another one by now, or is being worked on."""
+    if len(form.ids) != 1:
+        raise BadInput("id: give one.")
+    job = await _get(visit.client.topic(form.value("topic")), form.ids[0])
+    _check_editable(job)
+    if job.head.nonce.hex() != form.value("nonce"):
+        raise BadInput(_CHANGED)
+    return job
+
+
+SECTIONS = (
+    Section("/add", "job_form.html", add_view, every_s=0, admin=True),
+    Section("/duplicate", "job_form.html", duplicate_view, every_s=0, admin=True),
+    Section("/edit", "job_form.html", edit_view, every_s=0, admin=True),
+)
+ACTIONS = (
+    Action("add", "Add", _plan_add, _add),
+    Action("edit", "Replace", _plan_edit, _edit),
+)
