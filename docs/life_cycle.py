@@ -43,7 +43,7 @@ LINES = {
     ("reserved", "ready"): Line("M612,126 C584,62 496,62 462,124", 539, 106),
     ("reserved", "delayed"): Line("M640,126 C600,8 260,8 214,124", 424, 28),
     ("reserved", "reserved"): Line("M664,126 C654,86 714,86 694,124", 690, 90),
-    ("reserved", "gone"): Line("M712,150 H806", 758, 142),
+    ("reserved", "gone"): Line("M712,150 H806", 758, 127),
     ("reserved", "dead"): Line("M650,174 V284", 724, 226),
     ("ready", "dead"): Line("M444,174 C452,250 520,298 586,302", 551, 206),
     ("dead", "ready"): Line("M588,322 C480,330 424,270 422,177", 456, 330),

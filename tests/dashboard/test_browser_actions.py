@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import tarry
 from dashboard.conftest import Site, expect
 from tarry import NewJob
+from until import until
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +59,7 @@ def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
 
     page.get_by_role("button", name="Delete everything").click()
     expect(page.locator("#ask h1")).to_have_text("Delete everything in orders: 1 job (1 delayed)?")
-    page.get_by_role("link", name="Cancel").click()
+    page.get_by_role("link", name="Go back").click()
     assert topic.stats().delayed == 1
     page.get_by_role("button", name="Delete everything").click()
     page.get_by_role("button", name="Delete 1 job").click()
@@ -113,3 +116,43 @@ def test_a_lock_is_shown_and_force_released(site: Site, page: Any, client: tarry
         page.locator("#ask").get_by_role("button", name="Release it").click()
         expect(page.locator(".said")).to_have_text(f"{lock.name} is free.")
         assert not lock.state().held
+
+
+def test_a_running_job_is_cancelled(site: Site, page: Any, client: tarry.Client) -> None:
+    worker, seen, topic = tarry.Worker(client), list[str](), client.topic("orders")
+
+    @worker.on("orders", ttr="500ms", concurrency=3)
+    async def close(job: tarry.AsyncJob[Any]) -> None:
+        seen.append(f"{job.id} runs")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(f"{job.id} is cancelled")
+            raise
+
+    topic.add_many([NewJob(n, id=f"{n}") for n in range(3)])
+    topic.add(3, id="waits", delay="1h")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))
+    thread.start()
+    try:
+        until(lambda: len(seen) == 3, "they run")
+        page.goto(site.at + "/job?topic=orders&id=waits")
+        expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+        page.goto(site.at + "/job?topic=orders&id=0")
+        page.get_by_role("button", name="Cancel run").click()
+        expect(page.locator("#ask")).to_contain_text("A worker stops its run within half of its time to run")
+        page.get_by_role("button", name="Cancel 1 job").click()
+        expect(page.locator(".said")).to_have_text("1 job cancelled.")
+        until(lambda: "0 is cancelled" in seen, "its run is stopped")
+        page.goto(site.at + "/jobs?topic=orders&state=reserved")
+        page.get_by_label("all 2 that match").check()
+        page.get_by_role("button", name="Cancel runs").click()
+        page.get_by_role("button", name="Cancel 2 jobs").click()
+        expect(page.locator("h1")).to_have_text("0 reserved jobs")
+        until(lambda: {"1 is cancelled", "2 is cancelled"} <= {*seen}, "so are theirs")
+    finally:
+        loop.call_soon_threadsafe(worker.stop)
+        thread.join()
+        loop.close()
+    assert [job.id for job in topic.list().jobs] == ["waits"]

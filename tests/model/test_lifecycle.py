@@ -47,6 +47,7 @@ CAUSES: dict[str, Callable[[Any, Any, Step], object]] = {
     "finish": lambda topic, job, _: job.finish(),
     "release": lambda topic, job, step: job.release(60 * (step.after == "delayed")),
     "bury": lambda topic, job, _: job.bury(),
+    "cancel": lambda topic, _, step: topic.delete("7", running=True),
     "kick": lambda topic, _, step: topic.kick("7"),
     "delete": lambda topic, _, step: topic.delete("7"),
 }
@@ -79,6 +80,6 @@ def test_the_dashboard_has_a_button_for_what_may_be_done_without_a_receipt() -> 
     assert ACTIONS_BY_STATE == {
         "delayed": ("run-now", "reschedule", "delete"),
         "ready": ("reschedule", "delete"),
-        "reserved": ("bury", "delete"),
+        "reserved": ("bury", "cancel", "delete"),
         "dead": ("kick", "delete"),
     }

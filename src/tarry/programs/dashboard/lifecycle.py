@@ -9,6 +9,7 @@ VERBS_OF_ACTIONS = {
     "run-now": "reschedule",
     "reschedule": "reschedule",
     "bury": "bury",
+    "cancel": "cancel",
     "kick": "kick",
     "delete": "delete",
 }

@@ -39,6 +39,7 @@ STEPS = (
     Step("release", "reserved", "dead", "last attempt"),
     Step("time", "reserved", "ready", "its TTR is over"),
     Step("bury", "reserved", "dead"),
+    Step("cancel", "reserved", "gone"),
     Step("kick", "dead", "ready"),
     Step("pop", "dead", "gone", "after 30 days"),
     *(Step("delete", state, "gone") for state in STATES),

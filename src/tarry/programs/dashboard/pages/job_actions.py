@@ -22,8 +22,22 @@ from tarry.verbs.jobs.models import JobInfo, Reservation, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
 ROUND_SIZE, STEP = 10_000, 500
-VERBS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}
-DONE = {"run-now": "due now", "reschedule": "rescheduled", "delete": "deleted", "bury": "buried", "kick": "kicked"}
+VERBS = {
+    "run-now": "run now",
+    "reschedule": "reschedule",
+    "delete": "delete",
+    "bury": "bury",
+    "cancel": "cancel",
+    "kick": "kick",
+}
+DONE = {
+    "run-now": "due now",
+    "reschedule": "rescheduled",
+    "delete": "deleted",
+    "bury": "buried",
+    "cancel": "cancelled",
+    "kick": "kicked",
+}
 REASON = "buried from the dashboard"
 
 
@@ -142,6 +156,11 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
         notes.append(f"{len(jobs) - len(fit)} stay as they are: {' and '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
         notes.append("The holder of a reserved job learns of it when it settles the job.")
+    if action == "cancel":
+        notes.append(
+            "The job is deleted. A worker stops its run within half of its time to run; a function in a thread is told, "
+            "and cannot be stopped."
+        )
     return " ".join(notes)
 
 
@@ -186,8 +205,9 @@ async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form
             done += await _bury(topic, some, form.value("reason") or REASON)
         elif action == "kick":
             done += (await topic.kick_many(ids)).count("dead")
-        elif action == "delete":
-            done += sum(state is not None for state in await topic.delete_many(ids))
+        elif action in ("delete", "cancel"):
+            states = await topic.delete_many(ids, running=action == "cancel")
+            done += sum(state is not None for state in states)
         else:
             when = {"delay": 0} if action == "run-now" else _due(form)
             states = await topic.reschedule_many(ids, **when)
@@ -254,7 +274,7 @@ async def _purge(visit: Visit, form: Form) -> str:
 
 ACTIONS = (
     *[
-        Action(name, word.capitalize(), _plans(name), _action(name), destroys=name in ("delete", "bury"))
+        Action(name, word.capitalize(), _plans(name), _action(name), destroys=name in ("delete", "bury", "cancel"))
         for name, word in VERBS.items()
     ],
     Action("pause", "Pause", _plan_pause, _pause),
