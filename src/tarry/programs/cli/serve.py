@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -139,7 +140,21 @@ def serve(
         from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 
         spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
+    if dashboard:
+        _show_audit_log("json" if session.json else "text")
     run_in_loop(_serve(session, settings, tls, spoken, without_tokens=without_tokens))
+
+
+def _show_audit_log(format: str) -> None:
+    """Sends the dashboard's audit log to stderr; its other log lines are shown from warnings on."""
+    from tarry.programs.worker import log_setup
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else log_setup.TextFormatter())
+    audit = logging.getLogger("tarry.audit")
+    audit.addHandler(handler)
+    audit.setLevel(logging.INFO)
+    audit.propagate = False
 
 
 async def _serve(

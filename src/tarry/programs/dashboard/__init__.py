@@ -9,6 +9,7 @@
     access           roles, cross-site requests, the headers of every response; sign_in
     sections         pages and actions, one module each in pages/: add a new page there
     action_handler   an action: the plan, the confirmation, the execution
+    audit            who did what, as log lines
     sampler          counters and lateness over time
 
 Rules: the server renders, so a page works without scripts. Text of a producer is never markup: Jinja escapes everything,

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from tarry.verbs.tokens import split_token
+
 Role = Literal["viewer", "admin"]
 ROLES: dict[object, Role] = {"viewer": "viewer", "admin": "admin"}
 Scope = MutableMapping[str, Any]
@@ -20,6 +22,8 @@ AllowFunction = Callable[[Scope], "Role | Awaitable[Role | None] | None"]
 """Returns the role of a request, from the ASGI scope with your application's own authentication."""
 TokenFunction = Callable[[str], "Role | Awaitable[Role | None] | None"]
 """Returns the role of a token."""
+WhoFunction = Callable[[Scope], str]
+"""Returns the name of the user of a request, for the audit log."""
 
 COOKIE = "tarry-dashboard"
 COOKIE_LIFETIME_S = 12 * 3600
@@ -53,10 +57,15 @@ class AccessControl:
     """Decides the role of each request."""
 
     def __init__(
-        self, allow: Role | AllowFunction, tokens: TokenFunction | None, hosts: Collection[str] | None
+        self,
+        allow: Role | AllowFunction,
+        tokens: TokenFunction | None,
+        hosts: Collection[str] | None,
+        who: WhoFunction | None = None,
     ) -> None:
         self._allow = allow
         self._tokens = tokens
+        self._who = who
         self.cookie = COOKIE
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
@@ -78,6 +87,16 @@ class AccessControl:
         if self._tokens is None or not token or len(token) > LONGEST_TOKEN:
             return None
         return await _awaited_role(self._tokens(token))
+
+    def who(self, scope: Scope, cookies: Mapping[str, str]) -> str:
+        """Who sends a request, as far as it is known: a name, the id of a token, or an address. Never a secret."""
+        if self._who is not None:
+            return str(self._who(scope))
+        if self._tokens is not None:
+            parts = split_token(cookies.get(self.cookie, ""))
+            return f"token {parts[0]}" if parts else "a token"
+        client = scope.get("client")
+        return f"somebody at {client[0]}" if client else "somebody"
 
     def is_known_host(self, headers: Mapping[str, str]) -> bool:
         """Whether the Host header is allowed: a foreign name that resolves to here is an attack (DNS rebinding)."""

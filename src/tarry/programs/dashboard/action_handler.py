@@ -4,6 +4,7 @@
                    └──────────── one job, and easily undone ───────────────────────────────────────▶┘
 
 The jobs of a form are read again when the action is executed: their states may have changed since the confirmation page.
+Each action that was executed, or begun, is a line of the audit log (audit.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
+from tarry.programs.dashboard import audit
 from tarry.programs.dashboard.visit import FormTooLong, NotFound, Visit, read_form, return_path
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) ->
         if (action.destroys or plan.many) and not form.value("sure"):
             data = {"plan": plan, "action": action, "form": form, "back": back}
             return dashboard.page(visit, "confirm.html", data)
-        result = await action.do(visit, form)
+        who = dashboard.access.who(request.scope, request.cookies)
+        with audit.logged(who, visit.client.namespace, form) as entry:
+            entry.result = result = await action.do(visit, form)
     except NotFound as fault:
         return dashboard.error_page(request, 404, "This does not exist any more", str(fault), visit)
     except (BadInput, BodyError, JobExists, StaleReceipt) as fault:

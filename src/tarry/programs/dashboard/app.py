@@ -21,7 +21,15 @@ from starlette.types import Message, Receive, Scope, Send
 from tarry.clients.awaited.client import AsyncClient
 from tarry.errors import BadInput, BodyError, ServerUnfit, TarryError, Unavailable
 from tarry.programs.dashboard import action_handler, assets, filters, live_updates
-from tarry.programs.dashboard.access import HEADERS, AccessControl, AllowFunction, Role, TokenFunction, same_origin
+from tarry.programs.dashboard.access import (
+    HEADERS,
+    AccessControl,
+    AllowFunction,
+    Role,
+    TokenFunction,
+    WhoFunction,
+    same_origin,
+)
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Section, actions, sections
@@ -53,7 +61,8 @@ class Dashboard:
 
     ``allow`` is the role of every visitor, ``"viewer"`` (may look) or ``"admin"`` (may act), or a function from the ASGI scope
     to a role or ``None``. With ``tokens``, a function from a token to a role, each browser has to sign in instead. ``hosts``
-    are the host names it answers to; ``None``: all, for an application that checks them itself. It needs ``tarry[http]``.
+    are the host names it answers to; ``None``: all, for an application that checks them itself. ``who``, a function from the ASGI
+    scope to a name, says in the audit log who did what. It needs ``tarry[http]``.
 
         app.mount("/tarry", Dashboard(client, allow=lambda scope: "admin" if scope["user"].is_staff else None))
     """
@@ -65,9 +74,10 @@ class Dashboard:
         allow: Role | AllowFunction = "viewer",
         tokens: TokenFunction | None = None,
         hosts: Collection[str] | None = None,
+        who: WhoFunction | None = None,
     ) -> None:
         self.client = client
-        self.access = AccessControl(allow, tokens, hosts)
+        self.access = AccessControl(allow, tokens, hosts, who)
         self.sampler = Sampler(client)
         self.sections = sections()
         self.actions = actions()
