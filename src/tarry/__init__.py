@@ -83,6 +83,8 @@ if TYPE_CHECKING:
     from tarry.verbs.guarded.context import GuardedStats as GuardedStats
     from tarry.verbs.guarded.context import Item as Item
     from tarry.verbs.jobs.contents import FailedAttempt as FailedAttempt
+    from tarry.verbs.jobs.dead_groups import DeadGroup as DeadGroup
+    from tarry.verbs.jobs.dead_groups import DeadGroups as DeadGroups
     from tarry.verbs.jobs.migration import Migrated as Migrated
     from tarry.verbs.jobs.models import Added as Added
     from tarry.verbs.jobs.models import BaseJob as BaseJob
@@ -148,6 +150,7 @@ _NAMES_BY_MODULE = {
     "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.jobs.contents": "FailedAttempt",
+    "verbs.jobs.dead_groups": "DeadGroup DeadGroups",
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",

@@ -87,6 +87,9 @@ async def partitions(world: Environment) -> None:
     left = {f"{number}" for number in range(40)} - {f"{number}" for number in taken}
     assert {info.id for info in await topic.list(limit=100)} == left | {job.id}
     assert (await topic.get(job.id)).reason == "no use"
+    [group] = await topic.dead_groups()
+    assert (group.error, group.samples) == ("no use", (job.id,))
+    assert [info.id for info in await topic.list("dead", group=group.id)] == [job.id]
     assert await topic.kick(job.id) == "dead"
     assert await topic.reschedule(job.id, delay="1h") == "ready"
     shown = await topic.histogram(span="2h", buckets=2)

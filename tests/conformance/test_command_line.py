@@ -35,7 +35,7 @@ def jobs_by_hand(cli: Cli) -> None:
     [again] = cli("pop", "orders", "--wait", "10s")
     cli("bury", "orders", "b", str(again["receipt"]), "--reason", "no use")
     assert [row["state"] for row in cli("list", "orders")] == ["delayed", "dead"]
-    assert [row["jobs"] for row in cli("dead", "orders")] == [1]
+    assert [row["count"] for row in cli("dead", "orders")] == [1]
     cli("kick", "orders", "b")
     cli("reschedule", "orders", "b", "--delay", "2h")
     cli("delete", "orders", "b")

@@ -33,6 +33,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "stats": (),
     "histogram": (),
     "throughput": (),
+    "dead_groups": (),
     "pop": (),
     "pop_many": (9,),
     "add": ("three",),

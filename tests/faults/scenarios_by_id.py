@@ -128,6 +128,14 @@ def throughput(scenario: Scenario) -> Iterator[None]:
 
 
 @verb
+def dead_groups(scenario: Scenario) -> Iterator[None]:
+    scenario.at.add("tea")
+    scenario.at.bury(scenario.at.pop(), "no card")
+    yield
+    assert [group.count for group in scenario.say("dead_groups")] == [1]
+
+
+@verb
 def check(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     yield

@@ -83,6 +83,7 @@ OTHERS: dict[str, Act] = {
     "stats": lambda topic, _: topic.stats(),
     "histogram": lambda topic, _: topic.histogram(),
     "throughput": lambda topic, _: topic.throughput(),
+    "dead_groups": lambda topic, _: topic.dead_groups(),
     "check": lambda topic, _: topic.check(),
     "pause": lambda topic, _: topic.pause("1s"),
     "resume": lambda topic, _: topic.resume(),

@@ -39,13 +39,13 @@ def orders(client: tarry.Client, valkey_url: str, namespace: str) -> tarry.Topic
 
 def test_a_group_is_listed_exported_kicked_and_deleted_as_one(orders: tarry.Topic[Any], answers: Answers) -> None:
     groups = answers("dead", "orders")
-    assert sorted((one["jobs"], one["task"], one["error"]) for one in groups) == [
+    assert sorted((one["count"], one["task"], one["error"]) for one in groups) == [
         (4, "charge", "ConnectionError: … from … for …"),
         (4, "charge", "ValueError: order … at <object object at …> is not paid"),
         (4, "ship", "ValueError: order … at <object object at …> is not paid"),
     ]
     assert {one["place"] for one in groups} == {"test_cli_dead.py, charge", "test_cli_dead.py, ship"}
-    keys = {(one["task"], one["error"].partition(":")[0]): one["group"] for one in groups}
+    keys = {(one["task"], one["error"].partition(":")[0]): one["id"] for one in groups}
     shown = answers("dead", "orders", "--group", keys["ship", "ValueError"], "--jobs")
     assert sorted(job["id"] for job in shown) == ["s1", "s2", "s3", "s4"]
     assert all(job["error"] for job in shown)
@@ -55,7 +55,7 @@ def test_a_group_is_listed_exported_kicked_and_deleted_as_one(orders: tarry.Topi
     assert len(gone) == 3
     stats = orders.stats()
     assert (stats.ready, stats.dead) == (4, 5)
-    assert sorted(one["jobs"] for one in answers("dead", "orders")) == [1, 4], "exact after a kick and a deletion"
+    assert sorted(one["count"] for one in answers("dead", "orders")) == [1, 4], "exact after a kick and a deletion"
     assert answers("dead", "orders", "--group", "none") == []
 
 

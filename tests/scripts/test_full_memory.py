@@ -111,6 +111,7 @@ def test_views_and_purge_work(full: Any) -> None:
     assert len(topic.list(limit=100)) == 60
     assert topic.histogram().before == 50
     assert sum(minute.died for minute in topic.throughput()) == 5
+    assert [group.count for group in topic.dead_groups()] == [5]
     topic.resume()
     assert topic.purge("dead") == 5
     assert topic.purge() == 55

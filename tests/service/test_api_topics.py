@@ -42,6 +42,26 @@ def test_stats_and_histogram_of_a_topic(api: Api, clock: Clock) -> None:
     assert [(minute["added"], minute["finished"]) for minute in found["minutes"]] == [(3, 0)]
 
 
+def test_dead_jobs_are_grouped_and_searched(api: Api, clock: Clock) -> None:
+    for n in range(3):
+        api.post(JOBS, {"body": {"order": n}, "id": f"{n}", "max_attempts": 1}, status=201)
+        held = pop(api)
+        api.post(f"{JOBS}/{n}/bury", {"receipt": held["receipt"], "reason": f"no such order: {n}"}, status=204)
+        clock.advance(1)
+    groups = "/v1/topics/orders/dead-groups"
+    found = api.get(groups, limit=2)
+    [group] = found["groups"]
+    assert (group["count"], group["error"], group["samples"]) == (2, "no such order: …", ["1", "0"])
+    assert (found["scanned"], found["dead"]) == (2, 3)
+    last = api.get(groups, limit=2, cursor=found["cursor"])
+    assert ([one["id"] for one in last["groups"]], "cursor" in last) == ([group["id"]], False)
+    assert [job["id"] for job in api.get(JOBS, state="dead", group=group["id"])["jobs"]] == ["0", "1", "2"]
+    assert [job["id"] for job in api.get(JOBS, text='"order":1')["jobs"]] == ["1"]
+    for path in (groups, JOBS):
+        assert api.refused("GET", path, params={"error": "", "namespace": api.namespace}) == (400, "bad_input")
+    assert api.refused("GET", groups, params={"cursor": "abcd", "namespace": api.namespace}) == (404, "unknown_cursor")
+
+
 def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None:
     add(api)
     until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"for": "10m"})["until"])

@@ -83,7 +83,7 @@ UNSAID = {
     r"^cron: ": "what a calendar has: 31 February, the order of a range",
     r"beyond the year 9999|never comes": "sums with the present",
     r"is before 1970": "what a moment is in UTC",
-    r"^due_after, due_before: reserved and dead": "what two parameters of a query have to do with each other",
+    r"^(due_after, due_before: reserved, dead|group: only dead)": "what two parameters of a query have to do with each other",
     r"^query: put the options of a JSON request": "what a query and a body have to do with each other",
     r"^delay and at: give one": "as these are, in the query of an add",
     r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",

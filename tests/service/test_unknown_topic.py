@@ -14,6 +14,7 @@ SHOWS_OR_EMPTIES = (
     ("GET", "histogram", None),
     ("GET", "throughput", None),
     ("GET", "jobs", None),
+    ("GET", "dead-groups", None),
     ("POST", "purge", {}),
     ("POST", "purge", {"state": "dead"}),
 )

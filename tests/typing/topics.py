@@ -68,6 +68,12 @@ def blocking() -> None:
         assert_type(info, tarry.JobInfo[Order] | None)
         for listed in orders.list("dead"):
             assert_type(listed.body, Order)
+        groups = orders.dead_groups(task="charge", error="503", text="ada", limit=100)
+        assert_type(groups, tarry.DeadGroups)
+        assert_type(groups + orders.dead_groups(cursor=groups.cursor), tarry.DeadGroups)
+        for group in groups:
+            assert_type(group, tarry.DeadGroup)
+            assert_type(orders.list("dead", group=group.id), tarry.Page[Order])
         assert_type(orders.stats(), tarry.Stats)
         assert_type(orders.throughput(span="1h"), tuple[tarry.Minute, ...])
 

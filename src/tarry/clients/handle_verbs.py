@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tarry.verbs.delayed.transfer import SetAside
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.context import TopicContext
+    from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
     from tarry.verbs.jobs.settings import TopicSettings
@@ -71,7 +72,9 @@ class TopicHandleVerbs(Protocol[T]):
         due_before: datetime | None,
         limit: int,
         cursor: str | None,
+        search: JobSearch | None = None,
     ) -> Operation[Page[T]]: ...
+    def dead_groups(self, search: JobSearch | None, limit: int, cursor: str | None) -> Operation[DeadGroups]: ...
 
 
 class HasTopicVerbs(Protocol[T]):

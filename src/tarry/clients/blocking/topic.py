@@ -15,6 +15,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
+from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.models import (
     Added,
     BaseJob,
@@ -269,6 +270,10 @@ class Topic(Generic[T]):
         *,
         due_after: datetime | None = None,
         due_before: datetime | None = None,
+        task: str | None = None,
+        error: str | None = None,
+        text: str | None = None,
+        group: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[T]:
@@ -276,8 +281,31 @@ class Topic(Generic[T]):
 
         ``"retrying"``: those delayed jobs that have failed before. ``"finished"``: those that are kept, by the end of their keep;
         they are listed only by this name. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+
+        To search, give a ``task``, a text in the reason or ``error``, a ``text`` in the body as it is stored, or the ``group`` of
+        dead jobs. A page is then those that match of the next thousand jobs: it may be empty, and not be the last one.
         """
-        return self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
+        search = JobSearch(task, error, text, group).check(state)
+        return self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor, search))
+
+    def dead_groups(
+        self,
+        *,
+        task: str | None = None,
+        error: str | None = None,
+        text: str | None = None,
+        group: str | None = None,
+        limit: int = 1000,
+        cursor: str | None = None,
+    ) -> DeadGroups:
+        """Groups dead jobs by what went wrong: the task, the error without numbers, ids, quoted text and addresses, the place.
+
+        It reads the next ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does. Give the
+        result's ``cursor`` for the next ones and add up the results; ``scanned`` of ``dead`` is the progress. ``list("dead", group=…)``
+        has the jobs of a group, ``kick_many`` and ``delete_many`` take their ids.
+        """
+        search = JobSearch(task, error, text, group).check("dead")
+        return self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
 
     def stats(self) -> Stats:
         """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""

@@ -17,8 +17,11 @@ from tarry.programs.cli.jobs import At, Delay
 from tarry.programs.cli.selection import (
     DryRun,
     Limit,
+    OfTask,
     SomeIds,
     StateName,
+    WithError,
+    WithText,
     Yes,
     act_on_each,
     choose_ids,
@@ -160,20 +163,32 @@ def _list(
     state: StateName = None,
     due_after: Annotated[str | None, typer.Option(help="Due then or later.", show_default=False)] = None,
     due_before: Annotated[str | None, typer.Option(help="Due before then.", show_default=False)] = None,
+    task: OfTask = None,
+    error: WithError = None,
+    text: WithText = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died. On a terminal as a table, with task, body and error."""
+    from tarry.verbs.jobs.dead_groups import JobSearch
     from tarry.verbs.jobs.views import page_args
 
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     page_args(
         cast("StateFilter | None", state), after, before, 1, None
     )  # bad options are refused before an unknown topic
+    JobSearch(task, error, text).check(None)
     handle, cursor, left = session.known_topic(topic), None, limit
     table: list[JobInfo[Any]] = []
     while left:
         page = handle.list(
-            cast("StateFilter | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
+            cast("StateFilter | None", state),
+            due_after=after,
+            due_before=before,
+            task=task,
+            error=error,
+            text=text,
+            limit=min(left, 1000),
+            cursor=cursor,
         )
         if not session.json and sys.stdout.isatty():
             table += page

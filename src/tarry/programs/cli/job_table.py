@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tarry.programs.cli.output import last_error_line
 from tarry.values.durations import SECOND, as_text
+from tarry.verbs.jobs.dead_groups import raw_body, task_call
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo
@@ -28,14 +28,6 @@ GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12
 """Characters between two columns; and the number that a row must have left for error and body, or the body."""
 MOST_SHOWN = 200
 """Characters of a body or an error; the terminal cuts the rest."""
-
-
-class _TaskBody(msgspec.Struct):
-    task: str
-    args: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-_task_body = msgspec.json.Decoder(_TaskBody).decode
 
 
 def print_jobs(jobs: Sequence[JobInfo[Any]], now: datetime) -> None:
@@ -88,11 +80,9 @@ def _print_line(console: Console, cells: Sequence[Text], widths: Sequence[int]) 
 
 def task_and_body(job: JobInfo[Any]) -> tuple[str, str]:
     """The task's name, or nothing, and the start of the body: of a task its arguments."""
-    try:
-        found = _task_body(job.raw)
-    except msgspec.MsgspecError:
-        return "", job.raw[: MOST_SHOWN * 4].decode("utf-8", "replace")
-    return found.task, bytes(found.args)[: MOST_SHOWN * 4].decode("utf-8", "replace")
+    call = task_call(job)
+    body = raw_body(job) if call is None else bytes(call.args)
+    return "" if call is None else call.task, body[: MOST_SHOWN * 4].decode("utf-8", "replace")
 
 
 def error_line(job: JobInfo[Any]) -> str:

@@ -19,6 +19,7 @@ from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
+    from tarry.verbs.jobs.dead_groups import JobSearch
     from tarry.verbs.jobs.models import JobInfo, State, StateFilter
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
@@ -31,6 +32,13 @@ StateName = Annotated[
         show_default=False,
         autocompletion=STATES,
     ),
+]
+OfTask = Annotated[str | None, typer.Option("--task", help="Only jobs of this task.", show_default=False)]
+WithError = Annotated[
+    str | None, typer.Option("--error", help="Only jobs with this text in their reason or error.", show_default=False)
+]
+WithText = Annotated[
+    str | None, typer.Option("--text", help="Only jobs with this text in their body.", show_default=False)
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
@@ -81,16 +89,19 @@ def choose_ids(topic: Topic[Any], ids: Sequence[str] | None, state: str | None, 
     return [job.id for job in list_jobs(topic, state, limit)]
 
 
-def list_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> Iterator[JobInfo[Any]]:
-    """The jobs in a state, or all, page by page."""
+def list_jobs(
+    topic: Topic[Any], state: str | None, limit: int | None, search: JobSearch | None = None
+) -> Iterator[JobInfo[Any]]:
+    """The jobs in a state, or all, page by page; of a search those that match."""
     cursor: str | None = None
     left = limit
     with progress(f"{topic.name}: looking", limit) as advance:
         while left is None or left > 0:
-            step = topic.verbs.list(cast("StateFilter | None", state), None, None, min(left or 1000, 1000), cursor)
+            page_size = min(left or 1000, 1000)
+            step = topic.verbs.list(cast("StateFilter | None", state), None, None, page_size, cursor, search)
             page = topic.engine.run(step)  # never from a replica: a command acts on the answer
             yield from page
-            advance(len(page))
+            advance(page.scanned or len(page))
             left = None if left is None else left - len(page)
             cursor = page.cursor
             if cursor is None:

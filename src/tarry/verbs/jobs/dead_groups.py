@@ -3,82 +3,221 @@
     HTTPError: 503 for order 4711 of 'ada'  at  billing.py, charge   ──▶   HTTPError: … for order … of …   one group
 
 Numbers, ids, quoted text and addresses are taken out of the message. A group is computed from the dead jobs and nothing is
-stored, so counts are exact after a kick, a deletion or a sweep, and beside older versions.
+stored, so counts are exact after a kick, a deletion or a sweep, and beside older versions. The same groups select jobs: see
+``JobSearch``. The text of an error is foreign: every pattern here takes time that grows with its length and no faster.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from tarry.verbs.jobs.models import JobInfo
+from tarry.errors import BadInput, BodyError
+from tarry.values import names
+from tarry.verbs.jobs.models import JobInfo, StateFilter
 
 EXHAUSTED = "attempts exhausted"
-KEY_SIZE = 8
+ID_SIZE = 12
+SAMPLES = 3
+MOST_GROUPS = 10_000
+LONGEST_SEARCH = 1000
+_READ_OF_MESSAGE, _LONGEST_MESSAGE, _LONGEST_PLACE = 1000, 200, 100
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 _VARIABLE = re.compile(
-    r"""'[^'\n]*' | "[^"\n]*" | `[^`\n]*`                       # quoted text
-    | \w+://\S+                                                 # addresses: of the web,
-    | \S+@\S+\.\w+                                              # of a person,
-    | 0x[0-9a-fA-F]+                                            # of an object in memory
-    | \b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b  # ids
-    | [\w-]*\d[\w.:-]*                                          # numbers, and words with digits
+    r"""(?<!\w)'[^'\n]*' | "[^"\n]*" | `[^`\n]*`  # quoted text; not from the apostrophe of a word
+    | \b\w++://\S+                                # addresses: of the web,
+    | (?<![\w.+-])[\w.+-]++@[\w.-]+               # of a person
+    | (?<![\w-])[\w-]*\d[\w.:-]*                  # numbers, ids, and other words with digits
     """,
     re.X,
 )
-_FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+, in (.+)$', re.M)
+_FRAME = re.compile(r'^[ \t]*+File "([^"\n]+)", line \d+, in (.+)$', re.M)
 
 
-class _TaskName(msgspec.Struct):
+class TaskCall(msgspec.Struct, forbid_unknown_fields=True):
+    """The body that a task's ``add`` writes: these two fields and no other."""
+
     task: str
+    args: msgspec.Raw
 
 
-_read_task = msgspec.json.Decoder(_TaskName).decode
+_read_call = msgspec.json.Decoder(TaskCall).decode
 
 
 @dataclass(frozen=True, slots=True)
 class DeadGroup:
-    """The properties that all jobs of one group share."""
+    """Dead jobs with the same task, error and place in the code."""
 
+    id: str
+    """A short name, the same in every process and at any time."""
     task: str
     """The task's name; empty for the handler of a topic."""
     error: str
     """The kind of error and its message, without what differs from job to job."""
     place: str
     """The innermost place in the code: file and function; empty if it is not known."""
+    count: int
+    """How many jobs."""
+    first: datetime
+    """When the first of them died."""
+    last: datetime
+    """When the last of them died."""
+    samples: tuple[str, ...]
+    """The ids of up to three of them; those that died last."""
 
-    @property
-    def key(self) -> str:
-        """A short name, the same in every process."""
-        text = "\n".join((self.task, self.error, self.place))
-        return sha256(text.encode("utf-8", "replace")).hexdigest()[:KEY_SIZE]
+    def __add__(self, later: DeadGroup) -> DeadGroup:
+        """The same group, with the jobs of a later page."""
+        return replace(
+            self,
+            count=self.count + later.count,
+            first=min(self.first, later.first),
+            last=max(self.last, later.last),
+            samples=(*later.samples, *self.samples)[:SAMPLES],
+        )
 
 
-def group_of(job: JobInfo[Any]) -> DeadGroup:
-    """The group of a dead job."""
+@dataclass(frozen=True, slots=True)
+class DeadGroups:
+    """Groups of the dead jobs of one page, the largest first. Add up the pages: ``found += topic.dead_groups(cursor=found.cursor)``."""
+
+    groups: tuple[DeadGroup, ...]
+    scanned: int
+    """How many dead jobs were read."""
+    dead: int
+    """How many dead jobs the topic has."""
+    cursor: str | None = None
+    """For the next page; ``None`` when all were read."""
+    ungrouped: int = 0
+    """Jobs in no group here, because there are more than ten thousand groups."""
+
+    def __iter__(self) -> Iterator[DeadGroup]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __add__(self, later: DeadGroups) -> DeadGroups:
+        """The groups of both pages; the cursor is the later one's."""
+        merged, ungrouped = {group.id: group for group in self.groups}, self.ungrouped + later.ungrouped
+        for group in later.groups:
+            if group.id in merged:
+                merged[group.id] += group
+            elif len(merged) < MOST_GROUPS:
+                merged[group.id] = group
+            else:
+                ungrouped += group.count
+        return DeadGroups(_largest_first(merged), self.scanned + later.scanned, later.dead, later.cursor, ungrouped)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSearch:
+    """Which jobs are meant: of a task, with a text in their reason or error, with a text in their body, of a group of dead jobs."""
+
+    task: str | None = None
+    error: str | None = None
+    text: str | None = None
+    group: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """The parts that were given."""
+        return {name: text for name in self.__slots__ if (text := getattr(self, name)) is not None}
+
+    def check(self, state: StateFilter | None) -> JobSearch | None:
+        """The search among the jobs in a state; ``None`` if nothing was given. Raises ``BadInput``."""
+        given = self.given()
+        for name, text in given.items():
+            if not isinstance(text, str) or not 0 < len(text) <= LONGEST_SEARCH or not _is_unicode(text):
+                raise BadInput(f"{name}: {text!r:.60}; it is a text of 1 to {LONGEST_SEARCH} characters.")
+        if self.group is not None and state != "dead":
+            raise BadInput('group: only dead jobs have groups; give state "dead".')
+        return self if given else None
+
+    def matches(self, job: JobInfo[Any]) -> bool:
+        """Whether the job is meant."""
+        return (
+            (self.task is None or task_of(job) == self.task)
+            and (self.error is None or self.error in f"{job.reason or ''}\n{job.error or ''}")
+            and (self.text is None or self.text.encode() in raw_body(job))
+            and (self.group is None or group_id(*_what_went_wrong(job)) == self.group)
+        )
+
+
+def group_jobs(jobs: Iterable[JobInfo[Any]], dead: int, scanned: int, cursor: str | None) -> DeadGroups:
+    """The groups of a page of dead jobs, which are in the order of their deaths."""
+    groups: dict[str, DeadGroup] = {}
+    for job in jobs:
+        if job.died is None:
+            continue
+        group = group_of(job, job.died)
+        groups[group.id] = groups[group.id] + group if group.id in groups else group
+    return DeadGroups(_largest_first(groups), scanned, dead, cursor)
+
+
+def group_of(job: JobInfo[Any], died: datetime) -> DeadGroup:
+    """The group of a dead job, with only this job."""
+    task, error, place = _what_went_wrong(job)
+    return DeadGroup(group_id(task, error, place), task, error, place, 1, died, died, (job.id,))
+
+
+def group_id(task: str, error: str, place: str) -> str:
+    return sha256("\n".join((task, error, place)).encode("utf-8", "replace")).hexdigest()[:ID_SIZE]
+
+
+def _largest_first(groups: Mapping[str, DeadGroup]) -> tuple[DeadGroup, ...]:
+    return tuple(sorted(groups.values(), key=lambda group: (-group.count, group.id)))
+
+
+def _what_went_wrong(job: JobInfo[Any]) -> tuple[str, str, str]:
+    """Task, error and place."""
     reason, error = job.reason or "", job.error or ""
-    told = error.partition("\n")[0] if reason == EXHAUSTED and error else reason
+    message = (error[:_READ_OF_MESSAGE].partition("\n")[0] if reason == EXHAUSTED else "") or reason
+    found = _CONTROL.sub("…", _VARIABLE.sub("…", message[:_READ_OF_MESSAGE]))
+    return task_of(job), found[:_LONGEST_MESSAGE], _place_in(error)
+
+
+def _place_in(error: str) -> str:
+    """The last frame of a Python traceback."""
     frames = _FRAME.findall(error)
-    place = f"{PurePath(frames[-1][0]).name}, {frames[-1][1]}" if frames else ""
-    return DeadGroup(task_of(job), _VARIABLE.sub("…", told), place)
+    if not frames:
+        return ""
+    file, function = frames[-1]
+    return _CONTROL.sub("…", f"{PurePath(file).name}, {function}")[:_LONGEST_PLACE]
 
 
 def task_of(job: JobInfo[Any]) -> str:
-    """The name of a job's task; empty if it is none."""
+    """The name of a job's task; empty if there is none."""
+    call = task_call(job)
+    return "" if call is None else call.task
+
+
+def task_call(job: JobInfo[Any]) -> TaskCall | None:
+    """The task and its arguments; ``None`` if the body is not exactly what a task's ``add`` writes."""
     try:
-        return _read_task(job.raw).task
-    except msgspec.DecodeError:
-        return ""
+        found = _read_call(job.raw)
+        names.check_name(found.task, "task")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BodyError, BadInput):
+        return None
+    return found if bytes(found.args).startswith(b"{") else None
 
 
-def matches(job: JobInfo[Any], *, task: str | None = None, error: str | None = None, text: str | None = None) -> bool:
-    """Whether the job is one of this task, has this text in its reason or error, and this text in its body."""
-    return (
-        (task is None or task_of(job) == task)
-        and (error is None or error in f"{job.reason or ''}\n{job.error or ''}")
-        and (text is None or text.encode() in job.raw)
-    )
+def raw_body(job: JobInfo[Any]) -> bytes:
+    """Nothing, where the record is damaged or of a newer version."""
+    try:
+        return job.raw
+    except BodyError:
+        return b""
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

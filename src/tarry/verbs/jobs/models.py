@@ -309,10 +309,12 @@ def not_kept(job: JobInfo[Any], why: str) -> NoResult:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of ``list``. ``cursor`` is ``None`` on the last one."""
+    """One page of ``list``. ``cursor`` is ``None`` on the last one. Of a search it may be empty before the last one."""
 
     jobs: tuple[JobInfo[T], ...]
     cursor: str | None
+    scanned: int = 0
+    """How many jobs were read for it; more than it has if it is one of a search."""
 
     def __iter__(self) -> Iterator[JobInfo[T]]:
         return iter(self.jobs)

@@ -18,6 +18,7 @@ from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
 from tarry.verbs.jobs import add, holders, merge, pop, settings, views
 from tarry.verbs.jobs.by_id import ByIdVerb
+from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch, group_jobs
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
@@ -191,6 +192,7 @@ class TopicVerbs(Partitions[T]):
         due_before: datetime | None,
         limit: int,
         cursor: str | None,
+        search: JobSearch | None = None,
     ) -> Flow[Page[T]]:
         return self.over_partitions(
             lambda parts: views.list_jobs(
@@ -200,8 +202,20 @@ class TopicVerbs(Partitions[T]):
                 due_before=due_before,
                 limit=limit,
                 cursor=cursor,
+                search=search,
             )
         )
+
+    def dead_groups(self, search: JobSearch | None, limit: int, cursor: str | None) -> Flow[DeadGroups]:
+        return self.over_partitions(lambda parts: self._dead_groups(parts, search, limit, cursor))
+
+    def _dead_groups(
+        self, parts: Sequence[PartitionVerbs[T]], search: JobSearch | None, limit: int, cursor: str | None
+    ) -> Flow[DeadGroups]:
+        contexts = [verbs.context for verbs in parts]
+        page = yield from views.list_jobs(contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit)
+        counts = yield from gather([ask(views.count_dead(verbs.keys)) for verbs in parts])
+        return group_jobs(page, sum(counts), page.scanned, page.cursor)
 
     def stats(self) -> Operation[Stats]:
         return self._on_each(lambda verbs: verbs.stats(), merge.merge_stats)

@@ -27,6 +27,7 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
 from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobInfo, JobState, Page, StateFilter
 from tarry.verbs.jobs.states import Range, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
@@ -39,6 +40,8 @@ STATS = Script("topic/stats", keys=LISTING_PARTS, read_only=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
+MOST_SEARCHED = 1000
+"""A page of a search reads at most this many jobs, however few match."""
 NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
@@ -89,22 +92,33 @@ def list_jobs(
     due_before: datetime | None = None,
     limit: int = 100,
     cursor: str | None = None,
+    search: JobSearch | None = None,
+    reads: int = MOST_SEARCHED,
 ) -> Flow[Page[T]]:
-    """Reads one page of jobs, in the order of their moments: due, end of TTR, death. All partitions are one list."""
+    """Reads one page of jobs, in the order of their moments: due, end of TTR, death. All partitions are one list.
+
+    With a search it returns those that match of the next ``reads`` jobs, at most ``limit``.
+    """
     places, after, before, (index, since, past) = page_args(state, due_after, due_before, limit, cursor)
     found: list[JobInfo[T]] = []
+    scanned = 0
     while True:
         args = (*places[index], since or after, before, past)
-        rows, more = yield from _read_rows(contexts, args, limit - len(found))
-        infos = [_job_info(context, row) for context, row in rows if row[1] is not None and row[3]]
-        found += [info for info in infos if info is not None]
+        rows, more = yield from _read_rows(contexts, args, reads - scanned if search else limit - len(found))
+        for context, row in rows:
+            scanned += 1
+            info = _job_info(context, row) if row[1] is not None and row[3] else None
+            if info is not None and (search is None or search.matches(info)):
+                found.append(info)
+                if search and len(found) == limit:
+                    return Page(tuple(found), _write_cursor(index, *_position(row)), scanned)
         if more and rows:
-            return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])))
+            return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])), scanned)
         index, since, past = index + 1, b"", b""
         if index == len(places):
-            return Page(tuple(found), None)
-        if len(found) >= limit:
-            return Page(tuple(found), _write_cursor(index, None, b""))
+            return Page(tuple(found), None, scanned)
+        if scanned >= reads if search else len(found) >= limit:
+            return Page(tuple(found), _write_cursor(index, None, b""), scanned)
 
 
 def page_args(
@@ -235,6 +249,11 @@ def due_histogram(
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
     return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
+
+
+def count_dead(keys: TopicKeys) -> Command[int]:
+    """The number of dead jobs."""
+    return Command((b"ZCARD", keys.dead), int, read_only=True)
 
 
 def is_known(keys: TopicKeys) -> Command[bool]:

@@ -36,6 +36,7 @@ from tarry.verbs.jobs import add, holders, settings, settle, throughput, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import JobOptions, NewJob
@@ -244,13 +245,20 @@ class HTTPTopicVerbs(Generic[T]):
         due_before: datetime | None,
         limit: int,
         cursor: str | None,
+        search: JobSearch | None = None,
     ) -> HTTPRequest[Page[T]]:
         views.page_args(state, due_after, due_before, limit, cursor)
         moments = {"due_after": due_after, "due_before": due_before}
         bounds = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
-        query = {**named, **bounds, "limit": str(limit)}
+        query = {**named, **bounds, **(search.given() if search else {}), "limit": str(limit)}
         return self.request(topics.LIST_JOBS, known=(self.context.codec,), query=query)
+
+    def dead_groups(self, search: JobSearch | None, limit: int, cursor: str | None) -> HTTPRequest[DeadGroups]:
+        views.page_args("dead", None, None, limit, cursor)
+        where = {} if cursor is None else {"cursor": cursor}
+        query = {**where, **(search.given() if search else {}), "limit": str(limit)}
+        return self.request(topics.DEAD_GROUPS, query=query)
 
     def stats(self) -> HTTPRequest[Stats]:
         return self.request(topics.STATS)

@@ -96,10 +96,11 @@ class JobShown(JobFields, kw_only=True):
 
 
 class JobPage(Answer):
-    """Without ``cursor`` it is the last page."""
+    """Without ``cursor`` it is the last page. ``scanned``: how many jobs were read for it."""
 
     jobs: list[JobShown]
     cursor: str | None = None
+    scanned: int = 0
 
 
 class JobsShown(Struct):
@@ -218,11 +219,11 @@ def _load_jobs(found: JobsShown, codec: BodyCodec[T]) -> list[JobInfo[T] | None]
 
 
 def _dump_page(found: Page[Any]) -> JobPage:
-    return JobPage([_dump_job(job) for job in found], found.cursor)
+    return JobPage([_dump_job(job) for job in found], found.cursor, found.scanned)
 
 
 def _load_page(found: JobPage, codec: BodyCodec[T]) -> Page[T]:
-    return Page(tuple(_load_job(job, codec) for job in found.jobs), found.cursor)
+    return Page(tuple(_load_job(job, codec) for job in found.jobs), found.cursor, found.scanned)
 
 
 def _dump_popped_jobs(jobs: list[Any]) -> PoppedJobs:

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tarry.clients.http.wire.schemas import Schema, field_schema, model_schema, schema_of
+from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
@@ -38,6 +39,17 @@ DEFAULTS = schema_of(
     Defaults,
     "TopicDefaults",
     "The defaults of the topic's jobs. ``null``: no limit of attempts, dead jobs kept for ever.",
+)
+DEAD_GROUP = schema_of(
+    DeadGroup,
+    "DeadGroupShown",
+    "Dead jobs with the same task, error and place in the code; ``samples``: the ids of some.",
+)
+DEAD_GROUPS = schema_of(
+    DeadGroups,
+    "DeadGroupsShown",
+    "The largest group first. ``scanned`` of ``dead`` jobs were read; without ``cursor`` they were the last.",
+    omit_defaults=True,
 )
 CHECK = schema_of(
     Check,

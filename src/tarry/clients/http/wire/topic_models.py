@@ -22,18 +22,37 @@ from tarry.clients.http.wire.types import (
     Words,
     with_pattern,
 )
+from tarry.verbs.jobs.dead_groups import LONGEST_SEARCH
 from tarry.verbs.jobs.models import StateFilter
 
 CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 
 
+SearchText = Annotated[str, Meta(min_length=1, max_length=LONGEST_SEARCH)]
+
+
 class ListQuery(Strict):
-    """Which jobs, and where the page begins."""
+    """Which jobs, and where the page begins. ``task``, ``error``, ``text`` (in the body) and ``group`` (of dead jobs) search."""
 
     state: StateFilter | None = None
     due_after: Moment | None = None
     due_before: Moment | None = None
+    task: SearchText | None = None
+    error: SearchText | None = None
+    text: SearchText | None = None
+    group: SearchText | None = None
     limit: Limit = 100
+    cursor: Annotated[str, with_pattern(CURSOR)] | None = None
+
+
+class DeadGroupsQuery(Strict):
+    """Which dead jobs, how many one request reads, and where it begins."""
+
+    task: SearchText | None = None
+    error: SearchText | None = None
+    text: SearchText | None = None
+    group: SearchText | None = None
+    limit: Limit = 1000
     cursor: Annotated[str, with_pattern(CURSOR)] | None = None
 
 

@@ -19,6 +19,7 @@ from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
+from tarry.verbs.jobs.dead_groups import DeadGroups
 from tarry.verbs.jobs.models import Page
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
@@ -94,16 +95,49 @@ def start_of(text: str) -> str | datetime:
 async def list_jobs(request: ServiceRequest) -> Page[Body]:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
-    Give the page's `cursor` for the next one. `due_before` itself is not in it.
+    Give the page's `cursor` for the next one. `due_before` itself is not in it. With `task`, `error`, `text` or `group` it is
+    those that match of the next thousand jobs: it may be empty, and not be the last one.
     """
     query = request.query_model
     view = request.topic.list(
-        query.state, due_after=query.due_after, due_before=query.due_before, limit=query.limit, cursor=query.cursor
+        query.state,
+        due_after=query.due_after,
+        due_before=query.due_before,
+        task=query.task,
+        error=query.error,
+        text=query.text,
+        group=query.group,
+        limit=query.limit,
+        cursor=query.cursor,
     )
+    return await _page_of_known(request, view)
+
+
+@table.handles(endpoints.DEAD_GROUPS)
+async def dead_groups(request: ServiceRequest) -> DeadGroups:
+    """Groups dead jobs by what went wrong: task, error without numbers, ids, quoted text and addresses, place in the code.
+
+    One request reads the next `limit` dead jobs. Give the answer's `cursor` for the next ones, and add up the counts of each
+    group; `list` with a `group` has its jobs.
+    """
+    query = request.query_model
+    view = request.topic.dead_groups(
+        task=query.task,
+        error=query.error,
+        text=query.text,
+        group=query.group,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return await _page_of_known(request, view)
+
+
+async def _page_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) -> T:
+    """A page of a topic that is known. Raises ``UnknownCursor``."""
     try:
         return await _view_of_known(request, view)
     except BadInput as fault:
-        if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, query.cursor or ""):
+        if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, request.query_model.cursor or ""):
             raise UnknownCursor from None
         raise
 

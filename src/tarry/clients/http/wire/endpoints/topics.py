@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
 from tarry.clients.http.wire.schemas import NOTHING
+from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Minute, Stats
 
 UNKNOWN = ("unknown_topic",)
@@ -26,6 +27,10 @@ _DEFAULTS = Defaults(
     burst=None,
     concurrency=None,
     max_lateness=None,
+)
+
+_GROUP = DeadGroup(
+    "84b1c7f0a3d2", "charge", "ConnectionError: … from …", "billing.py, charge", 40, _NOW, _NOW, ("7", "6", "5")
 )
 
 NAMES = Endpoint(
@@ -76,6 +81,15 @@ LIST_JOBS = Endpoint(
     problem_codes=("unknown_cursor", *UNKNOWN),
     returns=answers.JOB_PAGE,
     example=Example(answer=answers.JobPage([]), path=_PATH),
+)
+DEAD_GROUPS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/dead-groups",
+    scopes=VIEW,
+    query_model=topic_models.DeadGroupsQuery,
+    problem_codes=("unknown_cursor", *UNKNOWN),
+    returns=topic_answers.DEAD_GROUPS,
+    example=Example(answer=DeadGroups((_GROUP,), 40, 40), path=_PATH),
 )
 CHECK = Endpoint(
     "GET",
