@@ -98,6 +98,7 @@ GIVEN = JobOptions(
     max_attempts=None,
     headers={"k": "v"},
     max_lateness="1h",
+    priority=2,
     durability="replicated",
 )
 

@@ -40,7 +40,8 @@ MANY_IDS = st.lists(IDS, min_size=1, max_size=5, unique=True)
 DELAYS = st.sampled_from([0, 0, 0, 1, 2, 5, 1000, 59 * SECOND, 60 * SECOND, 3600 * SECOND])
 TTRS = st.sampled_from([1000, 2000, 30 * SECOND, 60 * SECOND])
 LIMITS = st.sampled_from([1, 2, 3, None, 20])
-NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS)
+PRIORITIES = st.sampled_from([0, 0, 1, 2, 3])
+NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS, PRIORITIES)
 IF_EXISTS = st.sampled_from(["error", "keep", "replace"])
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
@@ -76,12 +77,14 @@ class Game(RuleBasedStateMachine):
             self.client.close()
             assert found.ok, found.faults
 
-    def new(self, spec: tuple[str, int, int | None, int | None], k: int = 0, n: int = 1) -> tuple[NewJob[Any], Job]:
-        id, delay, limit, ttr = spec
+    def new(
+        self, spec: tuple[str, int, int | None, int | None, int], k: int = 0, n: int = 1
+    ) -> tuple[NewJob[Any], Job]:
+        id, delay, limit, ttr, priority = spec
         body = next(self.bodies)
         at = self.believed.now + (delay + k if delay else k - n)
-        real = NewJob(body, delay=us(delay), id=id, max_attempts=limit, ttr=us(ttr) if ttr else None)
-        return real, Job(body, at, limit, ttr)
+        real = NewJob(body, delay=us(delay), id=id, max_attempts=limit, ttr=us(ttr) if ttr else None, priority=priority)
+        return real, Job(body, at, limit, ttr, priority=priority)
 
     # ── adding, popping ──
 
@@ -90,7 +93,11 @@ class Game(RuleBasedStateMachine):
         real, job = self.new(spec)
         created, state = self.believed.add(spec[0], job, if_exists)
         opts = JobOptions(
-            delay=real.delay or 0, if_exists=if_exists, ttr=real.ttr, max_attempts=real.max_attempts
+            delay=real.delay or 0,
+            if_exists=if_exists,
+            ttr=real.ttr,
+            max_attempts=real.max_attempts,
+            priority=real.priority or 0,
         ).encode()
         call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
         for ask in [call, call.as_replay()][: 1 + twice]:
@@ -277,9 +284,11 @@ class Game(RuleBasedStateMachine):
         if not hasattr(self, "client"):
             return
         believed = {
-            id: (self.believed.state(id), job.at, job.attempt, job.body) for id, job in self.believed.jobs.items()
+            id: (self.believed.state(id), job.at, job.attempt, job.body, job.priority)
+            for id, job in self.believed.jobs.items()
         }
-        real = {info.id: (info.state, info._since, info.attempts, info.body) for info in self.topic.list(limit=1000)}
+        listed = self.topic.list(limit=1000)
+        real = {job.id: (job.state, job._since, job.attempts, job.body, job.priority) for job in listed}
         assert real == believed
         stats = self.topic.stats()
         assert stats.added == self.believed.added

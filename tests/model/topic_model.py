@@ -57,6 +57,7 @@ class Job:
     holder: str = ""
     failed: bool = False  # an attempt that counted has failed, since the job was added or kicked
     receipt: int | None = None  # of the last hand-out since the job was added or kicked
+    priority: int = 0
 
 
 @dataclass
@@ -114,7 +115,8 @@ class Topic:
             del self.jobs[id]
         room = max(self.cap - len(self.in_place("reserved", 10**18)), 0)
         ready = []
-        for id, job in [] if self.paused > self.now or not room else self.in_place("due", self.now):
+        due = sorted(self.in_place("due", self.now), key=lambda pair: -pair[1].priority)  # of one priority as they were
+        for id, job in [] if self.paused > self.now or not room else due:
             if len(ready) == min(n, room):
                 break
             if self.now - job.at > self.latest:

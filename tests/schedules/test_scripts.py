@@ -9,7 +9,7 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.scripts import Script
-from tarry.values.keys import SCHEDULE_PARTS, schedule_keys
+from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, schedule_keys
 from tarry.verbs.schedules import definitions, occurrences
 
 BOUND = {
@@ -30,10 +30,11 @@ def test_every_script_has_a_verb() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
-    assert f"local {', '.join(SCHEDULE_PARTS)} = unpack(KEYS)" in text
+    parts = FIRING_PARTS if name == "schedules/fire" else SCHEDULE_PARTS
+    assert f"local {', '.join(parts)} = unpack(KEYS)" in text
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
-        assert key in {*SCHEDULE_PARTS, "list", "set"}, f"{command} {key}"
+        assert key in {*parts, "list", "set", "INDEXES[priority]", "index"}, f"{command} {key}"
 
 
 def test_the_topic_always_stores_its_next_schedule_time(valkey_url: str) -> None:

@@ -21,6 +21,7 @@ from tarry.values.keys import (
     PURGING_PARTS,
     RETRYING_PARTS,
     TOPIC_PARTS,
+    WAITING_PARTS,
 )
 from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, throughput, views
 
@@ -69,6 +70,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
     known_parts = (
         TOPIC_PARTS,
         RETRYING_PARTS,
+        WAITING_PARTS,
         POPPING_PARTS,
         DEPARTING_PARTS,
         FINISHING_PARTS,
@@ -81,7 +83,16 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
-        known = {*declared.split(", "), "SETS[place]", "parts[part]", "set", "list", "records"}
+        known = {
+            *declared.split(", "),
+            "SETS[place]",
+            "parts[part]",
+            "set",
+            "list",
+            "records",
+            "index",
+            "INDEXES[priority]",
+        }
         assert key in known, f"{command} {key}"
 
 

@@ -88,6 +88,29 @@ async def test_a_pop_takes_older_jobs_before_scheduled_ones(
     assert [job.body for job in await topic.pop_many(9)] == ["scheduled", "after"]
 
 
+async def test_a_job_of_a_schedule_comes_before_those_that_were_due_earlier_if_its_priority_is_higher(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await topic.add_many(["a", "b"])
+    await schedules.put(topic, "s", "scheduled", every="10s", priority=2)
+    assert (await schedules.get(topic, "s")).head.priority == 2
+    clock.advance("10s")
+    await topic.add("soon", priority=1)
+    clock.advance("1s")
+    assert [job.body for job in await topic.pop_many(5)] == ["scheduled", "soon", "a", "b"]
+
+
+async def test_a_schedule_does_not_hold_back_what_has_a_priority(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await topic.add_many(range(3))
+    await schedules.put(topic, "s", "scheduled", every="10s")
+    clock.advance("11s")
+    await topic.add("urgent", priority=3)
+    clock.advance("1s")
+    assert [(await topic.pop()).body for _ in range(2)] == ["urgent", 0]
+
+
 @pytest.mark.parametrize(("missed", "jobs", "skipped"), [("skip", 0, 10), ("once", 1, 9), ("all", 10, 0)])
 async def test_missed_occurrences_are_handled_as_configured(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock, missed: Any, jobs: int, skipped: int

@@ -8,6 +8,7 @@
     tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, defaults, limits, counters, lateness
     tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
+    tarry:{NAMESPACE/TOPIC}:priority1  sorted set   id → when it is due, as in `due`        waiting jobs of this priority; so are `priority2`, `priority3`
     tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
     tarry:{NAMESPACE/TOPIC}:finished   sorted set   id → when its keep ends, server µs      finished jobs that are kept
@@ -94,17 +95,20 @@ NEIGHBOURING_SLOTS = 64
 """A partition may be as many slots away from its ideal slot: close enough, and K is found soon."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 RETRYING_PARTS = (*TOPIC_PARTS, "retrying", "attempts")
-POPPING_PARTS = (*RETRYING_PARTS, "minutes")
-DEPARTING_PARTS = (*RETRYING_PARTS, "leaving")
+PRIORITY_PARTS = ("priority1", "priority2", "priority3")
+WAITING_PARTS = (*RETRYING_PARTS, *PRIORITY_PARTS)
+POPPING_PARTS = (*WAITING_PARTS, "minutes")
+DEPARTING_PARTS = (*WAITING_PARTS, "leaving")
 HISTORY_PARTS = ("finished", "results")
 FINISHING_PARTS = (*RETRYING_PARTS, "stale", *HISTORY_PARTS)
-GETTING_PARTS = (*DEPARTING_PARTS, *HISTORY_PARTS)
+GETTING_PARTS = (*RETRYING_PARTS, "leaving", *HISTORY_PARTS)
 LISTING_PARTS = (*RETRYING_PARTS, *HISTORY_PARTS)
 DELETING_PARTS = (*DEPARTING_PARTS, "stale")
 PURGING_PARTS = (*DELETING_PARTS, *HISTORY_PARTS)
 CANCELLING_PARTS = (*DELETING_PARTS, "cancelled")
 ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
+FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
 WORKER_PARTS = ("workers", "heard")
@@ -230,6 +234,11 @@ def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     return (*keys, stem + b"schedules", stem + b"plans", stem + b"declared")
 
 
+def firing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of FIRING_PARTS: those of SCHEDULE_PARTS and PRIORITY_PARTS."""
+    return (*schedule_keys(keys), *priority_keys(keys))
+
+
 def moving_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     """The keys of MOVING_PARTS: a topic's, those of its schedules, and those of schedules that are moved."""
     stem = keys.due.removesuffix(b"due")
@@ -253,16 +262,28 @@ def retrying_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     return (*keys, stem + b"retrying", stem + b"attempts")
 
 
+def priority_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of PRIORITY_PARTS: for each priority that of the jobs that wait with it."""
+    stem = keys.due.removesuffix(b"due")
+    return tuple([stem + part.encode() for part in PRIORITY_PARTS])
+
+
+@lru_cache(4096)
+def waiting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of WAITING_PARTS: those of RETRYING_PARTS and PRIORITY_PARTS."""
+    return (*retrying_keys(keys), *priority_keys(keys))
+
+
 @lru_cache(4096)
 def popping_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of POPPING_PARTS: those of RETRYING_PARTS, and that of the totals of each minute."""
-    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"minutes")
+    """The keys of POPPING_PARTS: those of WAITING_PARTS, and that of the totals of each minute."""
+    return (*waiting_keys(keys), keys.due.removesuffix(b"due") + b"minutes")
 
 
 @lru_cache(4096)
 def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of DEPARTING_PARTS: those of RETRYING_PARTS, and that of the jobs that are being moved away."""
-    return (*retrying_keys(keys), departing_key(keys))
+    """The keys of DEPARTING_PARTS: those of WAITING_PARTS, and that of the jobs that are being moved away."""
+    return (*waiting_keys(keys), departing_key(keys))
 
 
 @lru_cache(4096)
@@ -284,8 +305,8 @@ def finished_channel(keys: TopicKeys) -> bytes:
 
 @lru_cache(4096)
 def getting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of GETTING_PARTS: those of DEPARTING_PARTS and HISTORY_PARTS."""
-    return (*with_departing(keys), *history_keys(keys))
+    """The keys of GETTING_PARTS: those of RETRYING_PARTS and HISTORY_PARTS, and that of the jobs that are being moved away."""
+    return (*retrying_keys(keys), departing_key(keys), *history_keys(keys))
 
 
 def listing_keys(keys: TopicKeys) -> tuple[bytes, ...]:

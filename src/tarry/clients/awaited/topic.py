@@ -74,6 +74,7 @@ class AsyncTopic(Generic[T]):
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
         durability: Durability = None,
     ) -> Added:
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
@@ -81,7 +82,8 @@ class AsyncTopic(Generic[T]):
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
-        consumer's and the topic's. ``durability`` answers only when a replica has it (``"replicated"``, or a number of
+        consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
+        ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
@@ -94,6 +96,7 @@ class AsyncTopic(Generic[T]):
             max_attempts=max_attempts,
             headers=headers,
             max_lateness=max_lateness,
+            priority=priority,
             durability=durability,
         )
         call = self.verbs.add(body, options, id)
@@ -111,6 +114,7 @@ class AsyncTopic(Generic[T]):
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
         durability: Durability = None,
         atomic: bool = False,
     ) -> list[Added]:
@@ -128,6 +132,7 @@ class AsyncTopic(Generic[T]):
             max_attempts=max_attempts,
             headers=headers,
             max_lateness=max_lateness,
+            priority=priority,
             durability=durability,
         )
         flow = self.verbs.add_many(bodies, options, atomic=atomic)

@@ -43,6 +43,7 @@ class Schedules:
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
     ) -> Schedule:
         """Stores a schedule, or changes it: a job with this body ``every`` period, or by ``cron`` in the time zone ``tz``.
 
@@ -53,7 +54,9 @@ class Schedules:
         Raises ``BadInput``, also where a worker's code declares a schedule of this name.
         """
         timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
-        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        options = JobOptions(
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+        )
         put = self._verbs.put(topic, id, body, timing, options)
         self._engine.register_topic(self._verbs.context(topic).name)
         return self._engine.run(put)

@@ -19,11 +19,3 @@ local function sweep_dead(keep)
   redis.call('HDEL', attempts, unpack(old))
   count('swept', #old)
 end
-
--- Why a record cannot be read: it is damaged, or a newer version wrote its format or flags.
-local function unreadable(value, flags)
-  local format = string.byte(value) or FORMAT
-  if format == FORMAT and not flags then return 'damaged\nof its head and headers ' .. #value .. ' bytes are left' end
-  local what = flags and format .. ' with flags ' .. flags or format
-  return 'unknown format ' .. what .. '\nwritten by a newer version of tarry'
-end

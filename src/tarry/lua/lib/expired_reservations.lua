@@ -2,11 +2,23 @@
 -- A last attempt that was never confirmed does not count: its answer was lost.
 -- Bounded: the caller pops again if MOST_BACK came.
 
-local MOST_BACK = 200
+local MOST_BACK, MOST_READ = 200, 4000000
+
+-- The first of them, as many as fit into one reply: their priorities are read from their records.
+local function those_to_read(over)
+  local kept, size = {}, 0
+  for i = 1, #over, 2 do
+    size = size + redis.call('HSTRLEN', jobs, over[i])
+    if size > MOST_READ and i > 1 then break end
+    kept[i], kept[i + 1] = over[i], over[i + 1]
+  end
+  return kept
+end
 
 local function put_back_expired()
   local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, MOST_BACK, 'WITHSCORES')
   if #over == 0 then return 0 end
+  if priorities_used() ~= '' then over = those_to_read(over) end
   local ids, ready, notes, died = {}, {}, {}, 0
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end
   redis.call('ZREM', reserved, unpack(ids))
@@ -34,6 +46,7 @@ local function put_back_expired()
   if #ready > 0 then
     redis.call('ZADD', due, unpack(ready))
     redis.call('HSET', runs, unpack(notes))
+    for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
   end
   count('timed_out', #ids)
   count('died', died)

@@ -6,13 +6,15 @@ local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max a
 local NONCE_AT, NONCE_TO, HEAD_SIZE = 19, 26, 28
 local HAS_MAX_LATENESS = 64   -- a flag: `max_lateness` follows, 8 bytes: µs after the due time
 local RAW = 1           -- a flag: the body is plain bytes
+local LEVELS = 6        -- two flags: the priority, 0 to 3 (lib/priorities.lua)
+local FLAGS_AT = 10     -- the byte of the flags
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
 local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
 -- Whether this version knows all flags: after others, a newer version may have put anything.
-local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW and flags < 2 * HAS_MAX_LATENESS end
+local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW + LEVELS and flags < 2 * HAS_MAX_LATENESS end
 
 -- The offset at which the headers end and the body begins; beyond the record's end if it is damaged.
 local function headers_end(value, flags)

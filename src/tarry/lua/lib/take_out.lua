@@ -2,6 +2,7 @@
 
 local function take_out(id)
   redis.call('ZREM', due, id)
+  take_from_indexes({id})
   local ended = redis.call('ZREM', reserved, id)
   redis.call('ZREM', dead, id)
   redis.call('HDEL', leaving, id)

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, arrived = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, arrived = unpack(KEYS)
 local clock, departure = unpack(ARGV)
 -- each: id, place, value, run, failed = unpack(ARGV, i, i + 4)
 --
@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job departure limits handout_limits watch retries
+-- include clock refuse_partitioned job departure limits handout_limits watch retries priorities
 
 local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -31,6 +31,8 @@ local function take_in(id, place, value, run, failed)
   if redis.call('HSETNX', jobs, id, value) == 0 then return redis.call('HGET', jobs, id) == value and 1 or 0 end
   local name, at = string.match(place, '^(%a+) (%d+)$')
   redis.call('ZADD', SETS[name], at, id)
+  local priority = priority_of(string.byte(value, FLAGS_AT) or 0)
+  if name == 'due' and priority > 0 then index_jobs(priority, {at, id}) end
   if run ~= '' then
     local attempt, limit, _, first, _, fault = unpack_run(run)
     redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs out of their place, those due first, then dead ones, and keeps their places in `leaving` until the
@@ -7,7 +7,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.
--- include clock refuse_partitioned job departure depart
+-- include clock refuse_partitioned job departure depart priorities
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -21,6 +21,7 @@ local function take(set, name)
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
     redis.call('ZREM', set, id)
     redis.call('ZREM', retrying, id)
+    take_from_indexes({id})
     redis.call('HSET', leaving, id, name .. ' ' .. text(tonumber(found[i + 1])))
   end
 end

@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
 local clock, departure = unpack(ARGV)
 -- each: id, arrived = unpack(ARGV, i, i + 1)
 --
 -- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
 -- departure: if it has ended already, nothing is done. Answers how many were deleted.
--- include clock job limits handout_limits watch retries
+-- include clock job limits handout_limits watch retries priorities
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -22,7 +22,10 @@ for i = FIRST, #ARGV, STRIDE do
       gone = gone + redis.call('HDEL', jobs, id)
     else
       redis.call('ZADD', SETS[name], at, id)
-      if name == 'due' then note_retry(id, tonumber(at), first_failure(id)) end
+      if name == 'due' then
+        note_retry(id, tonumber(at), first_failure(id))
+        index_again(id, at)
+      end
       back = true
     end
   end

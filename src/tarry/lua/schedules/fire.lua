@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, priority1, priority2, priority3 = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
 --
@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- is unchanged since it was read: so a second client, or a repeated call, adds nothing. No next: it has ended.
 -- The job of an occurrence is named after both: if a job of that name exists, none is added.
 -- Answers for each how many were added, or -1 if another client was first.
--- include clock job limits handout_limits watch schedule
+-- include clock job limits handout_limits watch schedule priorities
 
 local FIRST, STRIDE = 2, 7
 local stamp, answers = struct.pack('<Bd', FORMAT, now), {}
@@ -18,10 +18,12 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('ZREM', schedules, id)  -- the first write is a removal: works with a full memory too
     if next ~= '' then redis.call('ZADD', schedules, next, id) end
     added = 0
+    local priority = priority_of(string.byte(plan.value) or 0)
     for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
       local job = id .. '@' .. name
       if redis.call('HSETNX', jobs, job, stamp .. plan.value) == 1 then
         redis.call('ZADD', due, moment, job)
+        if priority > 0 then index_jobs(priority, {moment, job}) end
         added = added + 1
       end
     end

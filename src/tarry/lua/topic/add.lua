@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
 local clock, mode, is_replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
@@ -11,7 +11,7 @@ local clock, mode, is_replay = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job migrated_job limits handout_limits watch
+-- include clock job migrated_job limits handout_limits watch priorities
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -45,11 +45,17 @@ end
 local stamp = struct.pack('<Bd', FORMAT, now)
 local answers, scores, values = {now}, {}, {}
 local added, repeated, replaced, soonest = 0, 0, 0, math.huge
+local urgent  -- id → moment and priority, of those that have one
 
-local function put(id, at)
+local function put(id, at, value)
   scores[2 * added + 1], scores[2 * added + 2] = at, id
   added = added + 1
   if at < soonest then soonest = at end
+  local priority = priority_of(string.byte(value))
+  if priority > 0 then
+    urgent = urgent or {}
+    urgent[id] = {at, priority}
+  end
   return at
 end
 
@@ -71,8 +77,10 @@ local function handle_existing(id, mark_and_due, value, index)
     end
     redis.call('HDEL', leaving, id)
     redis.call('HSET', jobs, id, stamp .. value)
+    take_from_indexes({id})
+    if urgent then urgent[id] = nil end  -- it may have been added by this very script
     replaced = replaced + 1
-    return put(id, due_of(index, mark_and_due, now))
+    return put(id, due_of(index, mark_and_due, now), value)
   end
   local state, since = place_of(id)
   if not state then state, since = leaving_state(id) end
@@ -94,9 +102,9 @@ for index = 0, n - 1 do
   elseif is_replay == '0' and string.byte(mark_and_due) == NEW then  -- certainly new: written with the others, below
     values[#values + 1] = id
     values[#values + 1] = stamp .. value
-    answer = put(id, at)
+    answer = put(id, at, value)
   elseif redis.call('HSETNX', jobs, id, stamp .. value) == 1 then
-    answer = put(id, at)
+    answer = put(id, at, value)
   else
     answer = handle_existing(id, mark_and_due, value, index)
   end
@@ -104,6 +112,16 @@ for index = 0, n - 1 do
 end
 if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
+if urgent then
+  local lists = {{}, {}, {}}
+  for id, job in pairs(urgent) do
+    local list = lists[job[2]]
+    list[#list + 1], list[#list + 2] = job[1], id
+  end
+  for priority, list in ipairs(lists) do
+    if #list > 0 then index_jobs(priority, list) end
+  end
+end
 count('replaced', replaced)  -- added jobs are not counted here: see stats.lua
 count('repeated', repeated)
 if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then

@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale, cancelled = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, cancelled = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Deletes jobs in any state, as `delete` does. For one that is reserved it also notes the receipt, until a minute after the
 -- reservation would have ended: its worker asks `cancelled` when its renewal is refused, and stops the run.
 -- Answers for each the state it was in, or nothing.
--- include clock job migrated_job stale take_out
+-- include clock job migrated_job stale priorities take_out
 
 local FIRST, STRIDE, MINUTE, MOST = 2, 1, 60000000, 10000
 local answers, deleted, ended, noted = {}, 0, 0, 0

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale, cancelled = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, cancelled = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, nonce = unpack(ARGV, i, i + 1)
 --
@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- it: another one with this id stays, and the answer is nothing.
 -- A job that `migrate` is moving is deleted here too.
 -- Answers for each the state it was in, or nothing.
--- include clock job migrated_job stale take_out
+-- include clock job migrated_job stale priorities take_out
 
 local FIRST, STRIDE = 2, 2
 local answers, deleted, ended = {}, 0, 0

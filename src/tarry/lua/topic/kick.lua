@@ -1,9 +1,9 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
--- include clock job limits handout_limits watch
+-- include clock job limits handout_limits watch priorities
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0
@@ -15,6 +15,7 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('HDEL', runs, id)
     redis.call('HDEL', attempts, id)
     redis.call('ZADD', due, text(now - (#ARGV - i) - 1), id)
+    index_again(id, text(now - (#ARGV - i) - 1))
     kicked = kicked + 1
   end
   answers[#answers + 1] = state or false

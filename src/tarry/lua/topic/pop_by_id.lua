@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
 local clock, id, states, ttr, holder = unpack(ARGV)
 --
 -- Hands out one job by its id, if it is in one of `states` ("delayed ready dead"), reserved for its TTR. Its attempts go on. The
 -- pause and the limits of the topic do not count: it is an act by id, like kick.
 -- Answers now, receipt, and of the job: id, head and body, attempt, due (of a dead job: when it died), TTR in µs; or nothing.
--- include clock job limits handout_limits watch
+-- include clock job limits handout_limits watch priorities
 
 local DEFAULT_TTR = 60000000
 local state, at = place_of(id)
@@ -18,7 +18,9 @@ local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would
 redis.call('ZREM', due, id)
 redis.call('ZREM', dead, id)
 redis.call('ZREM', retrying, id)
-local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts')
+local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts', 'priorities')
+used = set[4] or ''
+take_from_indexes({id})
 local attempt, limit, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
 limit = own_limit > 0 and own_limit or tonumber(set[3] or limit)
 if limit == NO_LIMIT then limit = 0 end

@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, stale, finished, results = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, finished, results = unpack(KEYS)
 local clock, place, side, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of one place, or the whole topic and its history at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
--- include clock refuse_partitioned job window limits handout_limits watch capacity
+-- include clock refuse_partitioned job window limits handout_limits watch capacity priorities
 
 -- Without entries of an older version, which differ from `due`; they are removed.
 local function those_still_due(ids)
@@ -22,7 +22,7 @@ end
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
-  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts, finished, results)
+  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts, finished, results, priority1, priority2, priority3)
 elseif place == 'finished' then
   local present, kept = text(now), 0
   for _, range in ipairs({{'-inf', present}, {'(' .. present, '+inf'}}) do  -- those whose keep is over are not counted
@@ -42,6 +42,7 @@ else
   if gone > 0 then
     redis.call('ZREM', SETS[place], unpack(ids))
     if place == 'due' then redis.call('ZREM', retrying, unpack(ids)) end
+    if place ~= 'dead' then take_from_indexes(ids) end
     if place == 'retrying' then redis.call('ZREM', due, unpack(ids)) end
     ended = place == 'reserved' and gone or 0
     redis.call('HDEL', runs, unpack(ids))

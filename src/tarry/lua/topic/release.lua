@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job limits handout_limits watch capacity attempts bury attempt_cap receipt refund retries
+-- include clock job limits handout_limits watch capacity attempts bury attempt_cap receipt refund retries priorities
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -47,6 +47,7 @@ for i = FIRST, #ARGV, STRIDE do
       redis.call('ZADD', due, text(at), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
       note_retry(id, at, first)
+      index_again(id, text(at))
       answer, released = 'delayed', released + 1
       if counted == UNSEEN then unseen, given = unseen + 1, receipt end
     end

@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
 local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
 -- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
--- include clock refuse_partitioned job limits handout_limits watch capacity attempts bury
+-- include clock refuse_partitioned job limits handout_limits watch capacity attempts bury priorities
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
@@ -38,6 +38,7 @@ for i, pair in ipairs(found) do
         attempt = attempt - 1
       end
       redis.call('ZADD', due, text(now - #found + i - 1), id)
+      index_again(id, text(now - #found + i - 1))
       redis.call('HSET', runs, id, pack_run(attempt, limit_of, receipt, first, holder, fault))
     end
   end

@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, due_time = unpack(ARGV, i, i + 1)
 --
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job limits handout_limits watch retries
+-- include clock job limits handout_limits watch retries priorities
 
 local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
 local function due_of(due_time)
@@ -24,6 +24,7 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('ZREM', reserved, id)
     redis.call('ZADD', due, text(due_of(due_time)), id)
     note_retry(id, due_of(due_time), first_failure(id))
+    index_again(id, text(due_of(due_time)))
   end
   answers[#answers + 1] = state or false
 end

@@ -44,6 +44,9 @@ def add(
     max_lateness: Annotated[
         str | None, typer.Option(help="Buried as stale if it is later than this.", show_default=False)
     ] = None,
+    priority: Annotated[
+        int, typer.Option(help="0 to 3: of the jobs that are due, the highest is handed out first.")
+    ] = 0,
     header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
     file: Annotated[
         str | None,
@@ -73,6 +76,7 @@ def add(
         "max_attempts": arguments.parse_limit(max_attempts),
         "headers": arguments.parse_headers(header),
         "max_lateness": max_lateness,
+        "priority": priority,
         "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
     handle = session.topic(topic, partitions)

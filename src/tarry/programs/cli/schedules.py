@@ -47,6 +47,9 @@ def put(
     max_lateness: Annotated[
         str | None, typer.Option(help="Jobs that are later are buried as stale.", show_default=False)
     ] = None,
+    priority: Annotated[
+        int, typer.Option(help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first.")
+    ] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="The body is plain text, not JSON.")] = False,
 ) -> None:
     """Stores a schedule, or changes it."""
@@ -64,6 +67,7 @@ def put(
         max_attempts=arguments.parse_limit(max_attempts),
         headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
+        priority=priority,
     )
     show_schedule(session, made)
 

@@ -73,6 +73,7 @@ class ScheduleDecorators:
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs once in each period, with ``args``; a plain function becomes a task.
 
@@ -81,7 +82,9 @@ class ScheduleDecorators:
         worker starts. Raises ``BadInput``.
         """
         handlers.refuse_bare(period, '@worker.every("5m")')
-        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        options = JobOptions(
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+        )
         return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
     @answers_other_words(OF_HANDLERS)
@@ -98,10 +101,13 @@ class ScheduleDecorators:
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
-        options = JobOptions(ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness)
+        options = JobOptions(
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+        )
         return self._add_schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
 
     def _add_schedule(

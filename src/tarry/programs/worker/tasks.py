@@ -294,6 +294,7 @@ class Task(Generic[P, R]):
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
+        priority: int = 0,
         durability: Durability = None,
     ) -> TaskOptions[P]:
         """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
@@ -305,6 +306,7 @@ class Task(Generic[P, R]):
             max_attempts=max_attempts,
             headers=headers,
             max_lateness=max_lateness,
+            priority=priority,
             durability=durability,
         )
         options.encode()

@@ -18,11 +18,11 @@ from tarry.values.durations import Duration
 from tarry.values.keys import (
     CANCELLING_PARTS,
     DELETING_PARTS,
-    RETRYING_PARTS,
+    WAITING_PARTS,
     TopicKeys,
     cancelling_keys,
     deleting_keys,
-    retrying_keys,
+    waiting_keys,
 )
 from tarry.verbs.jobs.models import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
@@ -74,18 +74,18 @@ def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, 
     return (encode_due_time(delay, at),)
 
 
-KICK_SCRIPT = Script("topic/kick", item=("id",), keys=RETRYING_PARTS)
+KICK_SCRIPT = Script("topic/kick", item=("id",), keys=WAITING_PARTS)
 DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
 CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=CANCELLING_PARTS)
-RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=RETRYING_PARTS)
-KICK = ByIdVerb(KICK_SCRIPT, _kick, retrying_keys)
+RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=WAITING_PARTS)
+KICK = ByIdVerb(KICK_SCRIPT, _kick, waiting_keys)
 """Makes dead jobs ready again."""
 DELETE = ByIdVerb(DELETE_SCRIPT, _delete, deleting_keys)
 """Deletes jobs in any state."""
 CANCEL = ByIdVerb(CANCEL_SCRIPT, _cancel, cancelling_keys)
 """Deletes jobs in any state, and notes which of them run, so that their workers stop them."""
 CANCELLED = Script("topic/cancelled", item=("id", "receipt"), keys=CANCELLING_PARTS)
-RESCHEDULE = ByIdVerb(RESCHEDULE_SCRIPT, _reschedule, retrying_keys)
+RESCHEDULE = ByIdVerb(RESCHEDULE_SCRIPT, _reschedule, waiting_keys)
 """Sets another due time for delayed or ready jobs."""
 
 

@@ -26,6 +26,7 @@ class JobContents(NamedTuple):
     """As they are stored, or as a map; ``None``: they cannot be read."""
     body: bytes
     nonce: bytes = NO_NONCE
+    priority: int = 0
 
 
 Record = bytes | JobContents

@@ -12,10 +12,10 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import RETRYING_PARTS, TopicKeys, retrying_keys
+from tarry.values.keys import WAITING_PARTS, TopicKeys, waiting_keys
 
 RELEASE_HOLDER = Script(
-    "topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"), keys=RETRYING_PARTS
+    "topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"), keys=WAITING_PARTS
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
@@ -27,7 +27,7 @@ def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: 
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
     check_limit(limit)
     args = (encode_holder(holder), b"1" if count else b"0")
-    return (yield from _in_steps(RELEASE_HOLDER, retrying_keys(keys), args, limit))
+    return (yield from _in_steps(RELEASE_HOLDER, waiting_keys(keys), args, limit))
 
 
 def check_limit(limit: int | None) -> None:

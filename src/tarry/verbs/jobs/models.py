@@ -94,6 +94,11 @@ class StoredJob(Generic[T]):
         return records.unpack_headers(self.head.headers)
 
     @property
+    def priority(self) -> int:
+        """Of the due jobs of a topic, those with the highest are handed out first: 0 (the default) to 3."""
+        return self.head.priority
+
+    @property
     def created(self) -> datetime:
         """When it was added, by the server's clock."""
         return as_datetime(self.head.created)

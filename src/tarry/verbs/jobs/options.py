@@ -41,6 +41,7 @@ class JobOptions(Struct, frozen=True):
     max_attempts: int | None = TOPIC_DEFAULT
     headers: Mapping[str, str] | None = None
     max_lateness: Duration | None = None
+    priority: int = 0
     durability: Durability = None
 
     def check(self) -> None:
@@ -52,7 +53,7 @@ class JobOptions(Struct, frozen=True):
         at, headers, ttr, max_lateness = self.at, self.headers, self.ttr, self.max_lateness
         if at is None and headers is None and ttr is None and max_lateness is None:
             try:
-                return _encode_common(self.delay, self.if_exists, self.max_attempts)
+                return _encode_common(self.delay, self.if_exists, self.max_attempts, self.priority)
             except TypeError:
                 pass  # not hashable, and so wrong: the checks below raise the error
         return _encode(
@@ -62,6 +63,7 @@ class JobOptions(Struct, frozen=True):
             self.max_attempts,
             records.pack_headers(headers),
             max_lateness_us(max_lateness),
+            priority_of(self.priority),
         )
 
 
@@ -77,6 +79,7 @@ class NewJob(Generic[T]):
     max_attempts: int | None = field(default=TOPIC_DEFAULT, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     max_lateness: Duration | None = field(default=None, kw_only=True)
+    priority: int | None = field(default=None, kw_only=True)
 
     def check(self) -> None:
         """Checks its options. Raises ``BadInput``."""
@@ -93,13 +96,16 @@ class EncodedOptions(NamedTuple):
     headers: bytes
     max_lateness_us: int | None
     """After its due time; ``None`` if not given."""
+    priority: int
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is contents.NO_NONCE:
             return self.json_head
-        return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.max_lateness_us)
+        return records.pack_head(
+            flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.max_lateness_us, self.priority
+        )
 
     def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
@@ -108,7 +114,8 @@ class EncodedOptions(NamedTuple):
         limit = self.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
         headers = self.headers if job.headers is None else records.pack_headers(job.headers)
         max_lateness = self.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness)
-        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, max_lateness)
+        priority = self.priority if job.priority is None else priority_of(job.priority)
+        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, max_lateness, priority)
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
@@ -116,8 +123,8 @@ class EncodedOptions(NamedTuple):
 
 
 @lru_cache(maxsize=256, typed=True)
-def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> EncodedOptions:
-    return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None)
+def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | None, priority: int) -> EncodedOptions:
+    return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None, priority_of(priority))
 
 
 def _encode(
@@ -127,13 +134,14 @@ def _encode(
     max_attempts: int | None,
     headers: bytes,
     max_lateness: int | None,
+    priority: int,
 ) -> EncodedOptions:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
-    head = records.pack_head(0, ttr_ms, limit, contents.NO_NONCE, headers, max_lateness)
-    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, head)
+    head = records.pack_head(0, ttr_ms, limit, contents.NO_NONCE, headers, max_lateness, priority)
+    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, priority, head)
 
 
 def encode_due_time(delay: Duration | None, at: datetime | None) -> bytes:
@@ -168,6 +176,15 @@ def max_attempts_of(value: int | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPIC_DEFAULT):
         raise BadInput(f"max_attempts: {value!r}; it is a whole number from 1 to 999,999, or None for no limit.")
     return 0 if value == TOPIC_DEFAULT else value
+
+
+def priority_of(value: int) -> int:
+    """Raises ``BadInput``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= records.MOST_PRIORITY:
+        raise BadInput(
+            f"priority: {value!r}; it is a whole number from 0 (the default) to {records.MOST_PRIORITY}, higher first."
+        )
+    return value
 
 
 DEFAULT_OPTIONS = JobOptions()

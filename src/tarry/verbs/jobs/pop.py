@@ -15,14 +15,14 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import POPPING_PARTS, RETRYING_PARTS, TopicKeys, popping_keys, retrying_keys
+from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys, popping_keys, waiting_keys
 from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, release
 
 T = TypeVar("T")
 
 POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=POPPING_PARTS)
-POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=RETRYING_PARTS)
+POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=WAITING_PARTS)
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
@@ -97,7 +97,7 @@ def pop_by_id(
         return give_back_reply(keys, taken.receipt, taken.jobs) if taken else None
 
     args = (names.check_name(id, "id"), " ".join(states).encode(), ttr, holder)
-    return ScriptCall(POP_BY_ID, retrying_keys(keys), args, decode, never_merged=True, undo=undo)
+    return ScriptCall(POP_BY_ID, waiting_keys(keys), args, decode, never_merged=True, undo=undo)
 
 
 def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:

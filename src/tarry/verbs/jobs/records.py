@@ -5,7 +5,7 @@
     attempts   id → ┌ first failure d ┬ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
     results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
-The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
+Two bits of the flags are the priority, from 0 to 3. The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
 handed out.
 Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same format. A job with a format or
 a flag that a version does not know is set aside by it.
@@ -34,7 +34,10 @@ _FLAGS_AT = 9
 _MAX_LATENESS = Struct("<d")
 HAS_MAX_LATENESS = 64
 """A flag."""
-_KNOWN_FLAGS = HAS_MAX_LATENESS | JSON | RAW
+_PRIORITY_SHIFT, MOST_PRIORITY = 1, 3
+"""The priority is two bits of the flags."""
+_OF_THE_BODY = JSON | RAW
+_KNOWN_FLAGS = HAS_MAX_LATENESS | MOST_PRIORITY << _PRIORITY_SHIFT | _OF_THE_BODY
 _RUN = Struct("<IIddB")
 _STAMP, _ATTEMPT = Struct("<d"), Struct("<IddBB")
 _HISTORY = Struct("<BdBHHII")
@@ -47,9 +50,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack_head(
-    flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes, max_lateness_us: int | None = None
+    flags: int,
+    ttr_ms: int,
+    max_attempts: int,
+    nonce: bytes,
+    headers: bytes,
+    max_lateness_us: int | None = None,
+    priority: int = 0,
 ) -> bytes:
     """The head as the client sends it; the script prepends format and created."""
+    flags |= priority << _PRIORITY_SHIFT
     if max_lateness_us is None:
         return _SENT_HEAD.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
     sent = _SENT_HEAD.pack(flags | HAS_MAX_LATENESS, ttr_ms, max_attempts, nonce, len(headers))
@@ -97,13 +107,14 @@ def unpack_head(value: Record) -> JobContents:
         raise BodyError(_UNREADABLE)
     return JobContents(
         _whole(created),
-        flags & ~HAS_MAX_LATENESS,
+        flags & _OF_THE_BODY,
         ttr_ms,
         max_attempts,
         max_lateness_us,
         value[at:body],
         value[body:],
         nonce,
+        flags >> _PRIORITY_SHIFT & MOST_PRIORITY,
     )
 
 
@@ -121,7 +132,7 @@ def body_of(value: Record) -> tuple[bytes, int]:
         body = _max_lateness(value, flags)[1] + size
     if body > len(value):
         raise BodyError(_UNREADABLE)
-    return value[body:], flags & ~HAS_MAX_LATENESS
+    return value[body:], flags & _OF_THE_BODY
 
 
 def _max_lateness(value: bytes, flags: int) -> tuple[int | None, int]:

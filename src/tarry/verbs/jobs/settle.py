@@ -15,7 +15,15 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
-from tarry.values.keys import FINISHING_PARTS, RETRYING_PARTS, TopicKeys, finishing_keys, retrying_keys
+from tarry.values.keys import (
+    FINISHING_PARTS,
+    RETRYING_PARTS,
+    WAITING_PARTS,
+    TopicKeys,
+    finishing_keys,
+    retrying_keys,
+    waiting_keys,
+)
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
 from tarry.verbs.jobs.results import NO_RESULT
@@ -26,7 +34,7 @@ RELEASE = Script(
     "topic/release",
     args=("is_replay",),
     item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
-    keys=RETRYING_PARTS,
+    keys=WAITING_PARTS,
 )
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
 BURY = Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
@@ -76,7 +84,7 @@ def release(
     pairs = zip(jobs, due_times, strict=True)
     return _settle(
         RELEASE,
-        retrying_keys(keys),
+        waiting_keys(keys),
         jobs,
         [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs],
     )
@@ -121,7 +129,8 @@ def fail(
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
         return script is BURY or reply[0] == b"dead"
 
-    return ScriptCall(script, retrying_keys(keys), (FIRST_TIME,), decode, items=item)
+    places = waiting_keys(keys) if script is RELEASE else retrying_keys(keys)
+    return ScriptCall(script, places, (FIRST_TIME,), decode, items=item)
 
 
 def back_off_us(attempt: int, jitter: float) -> int:

@@ -14,14 +14,14 @@ from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
+from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, TopicKeys, firing_keys, schedule_keys
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, moments_of, unpack
 from tarry.verbs.schedules.recurrences import Recurrence
 
 DUE = Script("schedules/due", args=("limit",), keys=SCHEDULE_PARTS)
 FIRE = Script(
-    "schedules/fire", item=("id", "at", "changed", "next", "after", "skipped", "occurrences"), keys=SCHEDULE_PARTS
+    "schedules/fire", item=("id", "at", "changed", "next", "after", "skipped", "occurrences"), keys=FIRING_PARTS
 )
 SCHEDULES, JOBS, JOBS_OF_ONE = 100, 500, 100
 """Limits of one script: schedules, jobs, and jobs of one schedule."""
@@ -52,7 +52,7 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
                 break
         if not items:
             break
-        added += yield from ask(ScriptCall(FIRE, places, (), _count_added, items=items))
+        added += yield from ask(ScriptCall(FIRE, firing_keys(keys), (), _count_added, items=items))
         if len(due) < SCHEDULES and jobs < JOBS_OF_ONE:
             break  # none was left for another round
     return added

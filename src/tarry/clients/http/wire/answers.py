@@ -43,6 +43,8 @@ class Carried(Answer, kw_only=True):
     unreadable: str | None = None
     """Why there is no body, or, where there is one, why there are no headers: the record is damaged, or of a newer tarry."""
     headers: dict[str, str] = field(default_factory=dict)
+    priority: int = 0
+    """Of the jobs that are due, the highest is handed out first: 1 to 3; left out if it is 0."""
 
 
 class JobFields(Carried, kw_only=True):
@@ -141,6 +143,7 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": record.id, "topic": record.topic}
     try:
         fields |= bodies.body_fields(record.encoded)
+        fields["priority"] = record.head.priority
         if headers := record.headers:
             fields["headers"] = headers
             if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):
@@ -179,7 +182,9 @@ def carried_contents(
 ) -> contents.JobContents:
     """The job's fields, as the library has them."""
     (raw, flag), headers = bodies.body_in(record), record.headers if record.unreadable is None else None
-    return contents.JobContents(created, flag, round(ttr_ms), max_attempts, max_lateness_us, headers, raw)
+    return contents.JobContents(
+        created, flag, round(ttr_ms), max_attempts, max_lateness_us, headers, raw, priority=record.priority
+    )
 
 
 def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:

@@ -14,6 +14,7 @@ from tarry.clients.http.wire.types import (
     Limit,
     Moment,
     NewName,
+    Priority,
     SomeSpan,
     SomeWords,
     Span,
@@ -42,6 +43,7 @@ class Options(Strict):
     ttr: Ttr | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
+    priority: Priority | None = None
     headers: Headers | None = None
 
 
@@ -78,6 +80,7 @@ class AddQuery(Strict):
     ttr: TtrWords | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeWords | None = None
+    priority: Priority | None = None
     id: NewName | None = None
     if_exists: IfExists = "error"
     durability: Durable = None

@@ -14,6 +14,7 @@ from tarry.clients.http.wire.types import (
     Headers,
     Moment,
     Period,
+    Priority,
     SomeSpan,
     Strict,
     Ttr,
@@ -43,4 +44,5 @@ class PutSchedule(Strict):
     ttr: Ttr | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
+    priority: Priority | None = None
     headers: Headers | None = None

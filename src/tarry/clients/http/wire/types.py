@@ -90,6 +90,9 @@ Wait = Annotated[
 Moment = Annotated[datetime, Meta(tz=True)]
 Receipt = Annotated[int, Meta(ge=1, le=2**53 - 1, description="the number that pop answered with the job")]
 Attempts = Annotated[int, Meta(ge=1, le=999_999)]
+Priority = Annotated[
+    int, Meta(ge=0, le=3, description="of the jobs that are due, the highest is handed out first; 0 if none is given")
+]
 WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]
 Limit = Annotated[int, Meta(ge=1, le=1000)]

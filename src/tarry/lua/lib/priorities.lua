@@ -1,0 +1,59 @@
+-- Jobs with a priority that wait: for each priority an index beside `due`, from which `pop` takes first. All other jobs are in
+-- `due` alone.
+--
+--   priority1 to priority3   sorted sets   id → when it is due, as in `due`
+--   meta   priorities        those that were ever used, as "13"; none is read or written before
+--
+-- The priority itself is in the flags of the job. An entry that differs from `due` means nothing: an older version, which does
+-- not know these keys, has taken the job. `pop` removes it when its moment has come.
+
+local INDEXES = {priority1, priority2, priority3}
+local used  -- `priorities`, once it was read
+
+local function priorities_used()
+  used = used or redis.call('HGET', meta, 'priorities') or ''
+  return used
+end
+
+local function priority_of(flags) return math.floor(flags / 2) % 4 end
+
+-- After jobs with a priority were put into `due`: `scores` has a moment and an id for each.
+local function index_jobs(priority, scores)
+  redis.call('ZADD', INDEXES[priority], unpack(scores))
+  if not string.find(priorities_used(), priority, 1, true) then
+    used = used .. priority
+    redis.call('HSET', meta, 'priorities', used, 'ruled', 1)
+  end
+end
+
+-- After a job of this topic was put back into `due`.
+local function index_again(id, at)
+  if priorities_used() == '' then return end
+  local head = redis.call('HGET', jobs, id)
+  local priority = head and #head >= HEAD_SIZE and priority_of(string.byte(head, FLAGS_AT)) or 0
+  if priority > 0 then index_jobs(priority, {at, id}) end
+end
+
+-- After jobs were taken out of `due`.
+local function take_from_indexes(ids)
+  for priority = 1, priorities_used() == '' and 0 or #INDEXES do redis.call('ZREM', INDEXES[priority], unpack(ids)) end
+end
+
+local MOST_STALE = 1000
+local stale = 0  -- entries that were removed, because they differ from `due`
+
+-- Of entries of an index those that agree with `due`, at most `max_jobs`; the others are removed.
+local function agreeing(index, found, max_jobs)
+  local ids, kept, gone = {}, {}, {}
+  for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
+  for i, score in ipairs(redis.call('ZMSCORE', due, unpack(ids))) do
+    if score ~= found[2 * i] then
+      gone[#gone + 1] = ids[i]
+    elseif #kept < 2 * max_jobs then
+      kept[#kept + 1], kept[#kept + 2] = ids[i], score
+    end
+  end
+  if #gone > 0 then redis.call('ZREM', index, unpack(gone)) end
+  stale = stale + #gone
+  return kept
+end
