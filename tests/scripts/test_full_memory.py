@@ -161,3 +161,24 @@ def test_a_finished_job_is_kept_without_its_result(own_server: Callable[..., Ser
         assert topic.check().ok
         assert topic.get("0").result == "room"
         assert [topic.get(id).result_not_kept for id in "12"] == ["the server's memory was full"] * 2
+
+
+def test_jobs_with_priorities_are_popped_settled_and_put_back(own_server: Callable[..., ServerProcess]) -> None:
+    running, clock = own_server(), Clock()
+    with TestClient(running.url, clock) as client:
+        topic = client.topic("t")
+        topic.add_many([NewJob(n, id=f"{n}", priority=n % 4) for n in range(8)])
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(Unavailable, match="memory is full"):
+            topic.add("tea", priority=3)
+        jobs = topic.pop_many(8, ttr=10)
+        assert [job.id for job in jobs] == ["3", "7", "2", "6", "1", "5", "0", "4"]
+        topic.release(jobs[0], delay=0)
+        topic.bury(jobs[1])
+        assert topic.kick("7") == "dead"
+        topic.finish(jobs[2])
+        assert topic.delete("6") == "reserved"
+        clock.advance(11)
+        assert topic.reschedule("1", delay=0) == "ready"
+        assert [job.id for job in topic.pop_many(8)] == ["3", "7", "5", "1", "0", "4"]
+        assert topic.check().ok

@@ -23,7 +23,7 @@ HEAD = Struct("<BBddIIHI")
 """Of a schedule."""
 NEWER = {
     "another format": lambda value: b"\x02" + value[1:],
-    "a flag beside ours": lambda value: value[:FLAGS_AT] + b"\x02" + value[FLAGS_AT + 1 :],
+    "a flag beside ours": lambda value: value[:FLAGS_AT] + b"\x08" + value[FLAGS_AT + 1 :],
     "the highest flag": lambda value: value[:FLAGS_AT] + b"\xc0" + value[FLAGS_AT + 1 :],
 }
 

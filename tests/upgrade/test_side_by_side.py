@@ -385,3 +385,43 @@ def test_an_older_version_finishes_jobs_of_a_topic_that_keeps_them(
     older("topic.finish(topic.pop())")
     assert newer(f"topic.get({kept!r}).result") == 7
     assert both(pair, "topic.check().ok") is True
+
+
+def test_an_older_version_hands_out_jobs_with_a_priority_by_their_due_times(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
+    """This one does not look at flags yet. Later ones set such a job aside, and `kick` makes it ready (tests/scripts/test_newer_versions.py)."""
+    pair = older, newer = version_processes["older"], version_processes["newer"]
+    both(pair, f"begin({namespace!r})")
+    older("topic.add_many(['a', 'b'])")
+    newer("topic.add('urgent', priority=3); topic.add('more urgent', priority=3)")
+    assert older("(job := topic.pop()).body") == "a"
+    assert newer("(first := topic.pop()).body") == "urgent"
+    assert older("[one.body for one in topic.pop_many(5)]") == ["b", "more urgent"]
+    older("topic.finish(job)")
+    advance(pair, "2m")
+    assert newer("[job.body for job in topic.pop_many(5)]") == ["urgent", "more urgent", "b"]
+    assert both(pair, "topic.check().ok") is True
+
+
+def test_jobs_with_a_priority_that_an_older_version_has_moved_are_handed_out_once(
+    version_processes: dict[str, VersionProcess], namespace: str
+) -> None:
+    """It knows no index: what it leaves there is skipped, and what it does not write there is handed out without its priority."""
+    pair = older, newer = version_processes["older"], version_processes["newer"]
+    both(pair, f"begin({namespace!r})")
+    newer("from tarry import NewJob; topic.add_many([NewJob(n, id=n, priority=3) for n in 'abcd'], delay='1m')")
+    newer("topic.add('plain', id='plain', delay='1m')")
+    older("topic.delete('a')")
+    older("topic.reschedule('b', delay='1h')")
+    older("topic.reschedule('c', delay='2m')")
+    older("topic.add('other', id='d', if_exists='replace', delay='61s')")
+    advance(pair, "3m")
+    assert newer("[job.id for job in topic.pop_many(5)]") == ["plain", "d", "c"]
+    newer("topic.release_holder(topic.get('c').holder)")
+    assert newer("topic.pop().id") == "c", "put back by a version that knows it, it has its priority again"
+    advance(pair, "2h")
+    older("topic.purge()")
+    newer("topic.add('new', id='b')")
+    assert newer("[job.body for job in topic.pop_many(5)]") == ["new"]
+    assert both(pair, "topic.check().ok") is True
