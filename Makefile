@@ -19,10 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test check test-long mutants bench bench-peers chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml .ci/venv.py
 	@"$(PYTHON)" .ci/venv.py dev
@@ -53,6 +53,10 @@ mutants: venv ## planted and drawn faults: does the suite notice each? Takes hou
 
 bench: venv ## measure the speed and print the table
 	@$(BIN)/python -m bench
+
+# make bench-peers PEERS="--quick --only rq --row burst"
+bench-peers: venv ## tarry beside other job queues, each in an environment of its own (build/peers); writes docs/peers.md
+	@$(BIN)/python -m bench.peers --write $(PEERS)
 
 # make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/reliability.md
 CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,287 @@
+"""The measurements. Each takes a peer's turn and answers its lines; the lines say how they are shown.
+
+A peer that cannot do what a row asks for raises ``PeerFailed``; a value with a note gets a footnote.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.harness import Effort
+from bench.peers.processes import PeerFailed, Session
+from bench.peers.readings import Found
+from bench.peers.turns import DAY_S, Producer, Run, Turn
+
+FILL_S = 45.0
+"""A burst that takes longer to add is not waited for."""
+LATE_DELAYS_S = (1.0, 1.5)
+TAIL_S = 15.0
+"""So long after the last due time, late jobs are waited for."""
+START_WAIT_S = 60.0
+QUIET_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured, and how long at most."""
+
+    rounds: int
+    add: int
+    add_s: float
+    many: int
+    burst: int
+    drain_s: float
+    late_s: float
+    memory: int
+    memory_s: float
+    idle_s: float
+    depths: tuple[int, ...]
+    depth_s: float
+    recover_s: float
+    starts: int
+
+
+SIZES: dict[Effort, Sizes] = {
+    "full": Sizes(
+        5, 5000, 10, 50_000, 10_000, 90, 20, 100_000, 200, 20, (1000, 10_000, 100_000, 1_000_000), 300, 400, 7
+    ),
+    "quick": Sizes(2, 1000, 2, 20_000, 10_000, 20, 5, 100_000, 15, 8, (1000, 100_000), 15, 75, 3),
+    "tiny": Sizes(1, 10, 2, 100, 50, 20, 0.5, 200, 10, 0.5, (10,), 10, 30, 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A column of a row's table."""
+
+    title: str
+    unit: str
+    better: Literal["more", "less"]
+    details: tuple[str, ...] = ()
+    in_summary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measurement, its lines, and whether all peers take part at once (those that mostly wait)."""
+
+    title: str
+    told: str
+    """What is measured, for the page."""
+    measure: Callable[[Turn, Sizes], dict[str, Found]]
+    lines: dict[str, Line]
+    together: bool = False
+    once: bool = False
+    """One round is enough: it takes long, or does not depend on the machine's load."""
+
+
+def add(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    producer, found = turn.producer(), dict[str, Found]()
+    producer.add(20)
+    for line, do, count in (("one", "add", sizes.add), ("tasks", "tasks", sizes.add * 3), ("many", "many", sizes.many)):
+        turn.server.flush()
+        before = turn.server.session.cpu_s()
+        added = producer.perform(do, count, sizes.add_s, due_in=DAY_S)
+        if not added.jobs:
+            found[line] = Found(None, {}, "has no call for many jobs with a delay")
+            continue
+        server_cpu = turn.server.session.cpu_s() - before
+        costs = {"client µs": added.cpu_s / added.jobs * 1e6, "server µs": server_cpu / added.jobs * 1e6}
+        found[line] = Found(added.per_second, costs)
+    return found
+
+
+def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    producer = turn.producer()
+    worker = turn.ready_worker(producer)
+    count, due_in = fitting(producer, sizes.burst)
+    sessions = (worker, producer.session, turn.server.session)
+    before, cpu = turn.count(), [session.cpu_s() for session in sessions]
+    due = time.time() + due_in
+    first = producer.begin("burst", count, due_in, due_in=due_in)
+    producer.answer(due_in + FILL_S)
+    if time.time() > due:
+        raise PeerFailed(f"adding {count:,} jobs took longer than the {due_in:.0f} s that it was given")
+    time.sleep(max(0.0, due - time.time()))
+    turn.wait_for(before + count, sizes.drain_s)
+    used = [session.cpu_s() - was for session, was in zip(sessions, cpu, strict=True)]
+    runs = first_runs(turn, first)
+    if not runs:
+        raise PeerFailed(f"no job ran within {sizes.drain_s:.0f} s")
+    due, begun, ended = runs[0].due, min(run.at for run in runs), max(run.at for run in runs)
+    costs = dict(zip(("worker µs", "client µs", "server µs"), (one / len(runs) * 1e6 for one in used), strict=True))
+    begun_ms = (begun - due) * 1000
+    notes: list[str] = []
+    if count < sizes.burst:
+        notes.append(f"a burst of {count:,}, because adding {sizes.burst:,} takes more than {FILL_S:.0f} s")
+    if len(runs) < count:
+        notes.append(f"{len(runs):,} of {count:,} ran within {sizes.drain_s:.0f} s")
+    if begun_ms < -1:
+        notes.append(f"the first ran {-begun_ms:.0f} ms too early")
+    note = "; ".join(notes)
+    wall = max(ended - due, 1e-6)
+    return {
+        "burst": Found(len(runs) / wall, costs, note),
+        "burst_cpu": Found(sum(costs.values()), {}, note),
+    }
+
+
+def lateness(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    producer = turn.producer()
+    turn.ready_worker(producer)
+    for rate in (50, 500):
+        try:
+            runs, note = paced(turn, producer, rate, sizes.late_s)
+            found |= percentiles(f"late_{rate}", runs, note)
+        except PeerFailed as reason:
+            found |= {f"late_{rate}_{percentile}": Found(None, {}, str(reason)) for percentile in ("p50", "p99")}
+    return found
+
+
+def busy(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """Jobs come at 50 a second while a burst drains; those that are due in the seconds after it count."""
+    producer, other = turn.producer(), turn.producer()
+    turn.ready_worker(producer)
+    count, due_in = fitting(producer, sizes.burst)
+    due_in += 2
+    due = time.time() + due_in
+    producer.begin("burst", count, due_in, due_in=due_in)
+    producer.answer(due_in + FILL_S)
+    if (left := due - LATE_DELAYS_S[1] - time.time()) < 0:
+        raise PeerFailed(f"adding {count:,} jobs took longer than it was given")
+    time.sleep(left)
+    other.skip(10_000_000)
+    runs, note = paced(turn, other, 50, sizes.late_s + 1, sizes.drain_s)
+    if count < sizes.burst:
+        note = f"a burst of {count:,}. {note}".strip()
+    return percentiles("late_busy", [run for run in runs if run.due >= due], note)
+
+
+def recovery(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """A worker that holds a job is killed with -9, all its processes at once; another one is there."""
+    producer = turn.producer()
+    victim = turn.worker(1)
+    producer.add(1, due_in=0, word="hold")
+    turn.wait_for(1, START_WAIT_S, victim)
+    wait_until_quiet(turn.worker(1))
+    killed = time.time()
+    victim.kill()
+    if not turn.wait_for(2, sizes.recover_s):
+        raise PeerFailed(f"not run again within {sizes.recover_s:.0f} s")
+    return {"recovery": Found(turn.runs()[1].at - killed)}
+
+
+def fitting(producer: Producer, count: int) -> tuple[int, float]:
+    """How many of the jobs of a burst a peer can add in the time for that, and how long to give it: whole seconds."""
+    producer.fill(50, 5)
+    a_job_s = 1.7 / producer.fill(200, 5).per_second
+    count = min(count, int((FILL_S - 3) / a_job_s))
+    return count, float(round(2.5 + count * a_job_s))
+
+
+def first_runs(turn: Turn, first: int) -> list[Run]:
+    """The first run of each job from a number on."""
+    found: dict[int, Run] = {}
+    for run in turn.runs():
+        if run.number >= first:
+            found.setdefault(run.number, run)
+    return list(found.values())
+
+
+def paced(turn: Turn, producer: Producer, rate: int, seconds: float, tail_s: float = TAIL_S) -> tuple[list[Run], str]:
+    """Jobs at a pace, each with a delay of 1 to 1.5 s; those that ran, and what is to be said of the others."""
+    count = int(rate * seconds)
+    first = producer.begin("paced", count, seconds, rate=rate, delays_s=LATE_DELAYS_S, behind_s=2.0)
+    added = producer.answer(seconds + FILL_S)["jobs"]
+    if added < count:
+        raise PeerFailed(f"its producer does not keep up with {rate} jobs/s")
+    by = time.monotonic() + tail_s
+    while len(runs := [run for run in first_runs(turn, first) if run.number < first + count]) < count:
+        if time.monotonic() > by:
+            break
+        time.sleep(0.1)
+    if not runs:
+        raise PeerFailed(f"no job ran within {tail_s:.0f} s")
+    return runs, "" if len(
+        runs
+    ) == count else f"{len(runs)} of {count} jobs ran within {tail_s:.0f} s; the others do not count"
+
+
+def percentiles(line: str, runs: Sequence[Run], note: str) -> dict[str, Found]:
+    late = sorted(run.late_ms for run in runs)
+    if not late:
+        raise PeerFailed(note or "no job ran in time")
+    if late[0] < -1:
+        note = f"the earliest ran {-late[0]:.0f} ms too early. {note}".strip()
+    return {
+        f"{line}_p50": Found(statistics.median(late), {}, note),
+        f"{line}_p99": Found(late[min(len(late) - 1, len(late) * 99 // 100)], {"max ms": late[-1]}, note),
+    }
+
+
+def wait_until_quiet(session: Session) -> None:
+    """Until it has started: it uses less than a tenth of a core for a second."""
+    by = time.monotonic() + QUIET_S
+    time.sleep(1)
+    while time.monotonic() < by:
+        before = session.cpu_s()
+        time.sleep(1)
+        if session.cpu_s() - before < 0.1:
+            return
+
+
+ROWS = {
+    "add": Row(
+        "Adding",
+        "A job with a body of 200 bytes that is due tomorrow, added one by one, from 64 asyncio tasks (64 threads if the client is blocking), and in bulk, 1,000 a call. µs: processor time of a job, in the client and in the server.",
+        add,
+        {
+            "one": Line("one by one", "jobs/s", "more", ("client µs", "server µs")),
+            "tasks": Line("from 64 tasks", "jobs/s", "more", ("client µs", "server µs")),
+            "many": Line("in bulk", "jobs/s", "more", ("client µs", "server µs")),
+        },
+    ),
+    "burst": Row(
+        "A burst",
+        "10,000 jobs are due at one moment, and one worker process, set up as its documentation advises, waits for them. The rate counts from that moment to the last run. The processor time is that of adding, waiting and running together.",
+        burst,
+        {
+            "burst": Line("10,000 due at once", "jobs/s", "more", ("client µs", "worker µs", "server µs")),
+            "burst_cpu": Line("processor time of a job", "µs", "less"),
+        },
+    ),
+    "lateness": Row(
+        "Lateness",
+        "Jobs are added at a pace, each with a delay between 1 and 1.5 s. Lateness is the time of the run minus the due time, by the clock of the one machine.",
+        lateness,
+        {
+            f"late_{rate}_{percentile}": Line(f"{percentile} at {rate} jobs/s", "ms", "less")
+            for rate in (50, 500)
+            for percentile in ("p50", "p99")
+        },
+        once=True,
+    ),
+    "busy": Row(
+        "Lateness while a burst drains",
+        "10,000 jobs are due at one moment, in the same queue; the others come at 50 a second, and those count that are due in the seconds after that moment.",
+        busy,
+        {
+            f"late_busy_{percentile}": Line(f"{percentile} while a burst drains", "ms", "less")
+            for percentile in ("p50", "p99")
+        },
+        once=True,
+    ),
+    "recovery": Row(
+        "Recovery",
+        "A worker that holds a job is killed with `kill -9`, with all its processes; another worker is there. The time until it runs the job.",
+        recovery,
+        {"recovery": Line("a worker killed with -9", "s", "less")},
+        together=True,
+        once=True,
+    ),
+}
