@@ -89,7 +89,7 @@ class AccessControl:
         return await _awaited_role(self._tokens(token))
 
     def who(self, scope: Scope, cookies: Mapping[str, str]) -> str:
-        """Who sends a request, as far as it is known: a name, the id of a token, or an address. Never a secret."""
+        """The sender of a request, as far as it is known: a name, the id of a token, or an address. Never a secret."""
         if self._who is not None:
             return str(self._who(scope))
         if self._tokens is not None:

@@ -28,7 +28,7 @@ FIELDS = ("topic", "name", "worker", "state", "after", "before", "delay", "at", 
 
 @dataclass(slots=True)
 class AuditEntry:
-    """What came of an action; empty until it is known."""
+    """The outcome of an action; empty until it is known."""
 
     result: str = ""
 
