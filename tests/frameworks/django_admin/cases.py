@@ -1,0 +1,165 @@
+"""Django's own test client visits the admin site; test_django_admin.py runs this file in a process of its own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+import tarry
+from tarry.django import client as jobs
+from tarry.django import worker
+
+pytestmark = pytest.mark.django_db
+TOPICS, ORDERS = "/admin/tarry/admintopic/", "/admin/tarry/admintopic/orders/change/"
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(autouse=True)
+def orders(tarry_clock):
+    """Three dead jobs of a task, and a delayed one."""
+    tarry_clock.attach(worker)
+    orders = jobs().topic("orders")
+    for id in ("a", "b", EVIL):
+        orders.add({"task": "ship", "args": {"number": 7}}, id=id, max_attempts=1)
+        orders.bury(orders.pop(), f"no such customer\nTraceback of {EVIL}")
+    orders.add(1, id="later", delay="1h")
+    return orders
+
+
+def staff(*permissions, **options):
+    """A browser in which a member of the staff with these permissions is logged in."""
+    user = User.objects.create_user("ada", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions, content_type__app_label="tarry"))
+    browser = Client(**options)
+    browser.force_login(user)
+    return browser
+
+
+def content(response):
+    """The page without the admin site's own menus."""
+    return response.content.decode().partition('id="content"')[2]
+
+
+def told(response):
+    return [str(message) for message in response.context["messages"]]
+
+
+def states(orders):
+    return {job.id: job.state for job in orders.list()}
+
+
+def test_topics_are_listed_with_their_counts():
+    browser = staff("view_jobs")
+    assert 'href="/admin/tarry/admintopic/"' in browser.get("/admin/").content.decode()
+    page = content(browser.get(TOPICS))
+    row = re.search(r"orders</a>.*?</tr>", page, re.S)[0]
+    assert re.findall(r"<td>(\d+)</td>", row) == ["1", "0", "0", "3", "0"]
+    assert ORDERS in page
+
+
+def test_dead_jobs_are_shown_with_their_error_and_nothing_in_them_is_markup():
+    page = content(staff("view_jobs").get(ORDERS))
+    assert page.count("no such customer") >= 3
+    assert "ship" in page
+    assert "later" not in page
+    assert EVIL not in page
+    assert "&lt;script&gt;" in page
+    assert "<button" not in page, "they may look only"
+
+
+def test_only_those_who_may_see_them_do(orders):
+    browser = staff()
+    assert [browser.get(path).status_code for path in (TOPICS, ORDERS)] == [403, 403]
+    assert "admintopic" not in browser.get("/admin/").content.decode()
+    assert Client().get(ORDERS).status_code == 302, "to the login"
+
+
+@pytest.mark.parametrize(("permission", "action"), [("kick_jobs", "delete"), ("delete_jobs", "kick"), ("", "kick")])
+def test_an_action_without_its_permission_is_refused(orders, permission, action):
+    browser = staff("view_jobs", permission)
+    form = {"action": action, "_selected_action": ["a"], "confirmed": "1"}
+    assert browser.post(ORDERS, form).status_code == 403
+    assert states(orders)["a"] == "dead"
+
+
+def test_an_action_without_a_csrf_token_is_refused(orders):
+    browser = staff("view_jobs", "kick_jobs", enforce_csrf_checks=True)
+    assert browser.post(ORDERS, {"action": "kick", "_selected_action": ["a"]}).status_code == 403
+    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(ORDERS).content.decode())[1]
+    form = {"action": "kick", "_selected_action": ["a"], "csrfmiddlewaretoken": token}
+    assert browser.post(ORDERS, form).status_code == 302
+    assert states(orders) == {"a": "ready", "b": "dead", EVIL: "dead", "later": "delayed"}
+
+
+def test_chosen_jobs_are_kicked_and_the_log_has_it(orders):
+    browser = staff("view_jobs", "kick_jobs")
+    orders.delete("b")
+    done = browser.post(ORDERS, {"action": "kick", "_selected_action": ["a", "b", EVIL, "later"]}, follow=True)
+    assert told(done) == [
+        "2 dead jobs of orders were kicked.",
+        "2 of the chosen jobs were no longer dead, and stay as they are.",
+    ]
+    assert states(orders) == {"a": "ready", EVIL: "ready", "later": "delayed"}
+    [entry] = LogEntry.objects.all()
+    assert (entry.user.username, entry.object_repr) == ("ada", "orders")
+    assert entry.get_change_message() == "2 dead jobs of orders were kicked."
+    assert ORDERS in browser.get("/admin/").content.decode(), "the recent actions lead to the topic"
+
+
+def test_a_deletion_is_confirmed_and_spares_a_job_that_was_kicked_meanwhile(orders):
+    browser = staff("view_jobs", "delete_jobs")
+    asked = browser.post(ORDERS, {"action": "delete", "all": "1", "shown": ["a", "b"]})
+    assert "Delete 2 dead jobs of orders?" in asked.content.decode()
+    assert states(orders)["a"] == "dead"
+    orders.kick("b")
+    form = {"action": "delete", "confirmed": "1", "_selected_action": ["a", "b"]}
+    assert told(browser.post(ORDERS, form, follow=True))[0] == "1 dead job of orders was deleted."
+    assert states(orders) == {"b": "ready", EVIL: "dead", "later": "delayed"}
+
+
+def test_nothing_is_done_without_a_choice(orders):
+    browser = staff("view_jobs", "kick_jobs", "delete_jobs")
+    for action in ("kick", "delete"):
+        assert told(browser.post(ORDERS, {"action": action}, follow=True)) == ["No job was chosen."]
+    assert browser.post(ORDERS, {"action": "purge"}).status_code == 403
+    assert LogEntry.objects.count() == 0
+
+
+def test_many_dead_jobs_have_pages(orders):
+    orders.add_many(range(150), max_attempts=1)
+    orders.bury_many(orders.pop_many(150), "no")
+    browser = staff("view_jobs")
+    first = content(browser.get(ORDERS))
+    assert first.count('scope="row"') == 100
+    following = content(browser.get(ORDERS + re.search(r'href="(\?cursor=[^"]+)">more', first)[1]))
+    assert following.count('scope="row"') == 53
+    assert ">more<" not in following
+
+
+def test_a_topic_with_an_odd_name_has_a_page(orders):
+    jobs().topic("a/b_c %?é").add(1, id="x")
+    browser = staff("view_jobs")
+    [address] = re.findall(r'href="([^"]+)">a/b_c', browser.get(TOPICS).content.decode())
+    assert "ready 1" in browser.get(address).content.decode()
+
+
+@pytest.mark.parametrize("name", ["typo", "..", "x" * 999, "%FF"])
+def test_an_unknown_topic_is_not_found(name):
+    assert staff("view_jobs").get(f"/admin/tarry/admintopic/{name}/change/").status_code == 404
+
+
+def test_a_wrong_cursor_is_reported():
+    answer = staff("view_jobs").get(ORDERS, {"cursor": EVIL})
+    assert (answer.status_code, told(answer)[0].partition(":")[0]) == (400, "cursor")
+
+
+def test_a_server_that_does_not_answer_is_reported(tmp_path):
+    with tarry.Client(f"unix://{tmp_path}/gone", patience=0.01) as gone, worker.using(gone):
+        browser = staff("view_jobs", "kick_jobs")
+        for answer in (browser.get(TOPICS), browser.get(ORDERS), browser.post(ORDERS, {"action": "kick"})):
+            assert answer.status_code == 503
+            assert len(told(answer)) == 1
