@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
+import trustme
 from hypothesis import HealthCheck, settings
 
 import server_groups
@@ -85,6 +86,15 @@ def _is_one_of(item: pytest.Item, places: list[str]) -> bool:
 
 def _position(item: pytest.Item) -> int:
     return next((at for at, place in enumerate(LONGEST_FILES) if _is_one_of(item, [place])), len(LONGEST_FILES))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """TLS trusts one authority instead of all of the system's: to read those takes 25 ms, for each client and process."""
+    with pytest.MonkeyPatch.context() as patch:
+        trustme.CA().cert_pem.write_to_path(file := tmp_path_factory.mktemp("tls") / "authority.pem")
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
 
 
 @pytest.fixture(scope="session")

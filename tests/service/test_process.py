@@ -195,7 +195,7 @@ def test_a_forbidden_queue_removes_no_other_metric(
         assert running.output.count("The queue DelayMessage is left out of the metrics: ") == 1
 
 
-def test_a_service_serves_tls(start: Start, tmp_path: Path) -> None:
+def test_a_service_serves_tls(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
@@ -207,6 +207,12 @@ def test_a_service_serves_tls(start: Start, tmp_path: Path) -> None:
     authority.configure_trust(context)
     with httpx.Client(verify=context, base_url=running.url) as http:
         assert http.get("/readyz").json() == {"status": "ok"}
+    with tarry.HTTPClient(running.url, patience=0.2) as stranger, pytest.raises(tarry.Unavailable, match="certificate"):
+        stranger.topics()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    with tarry.HTTPClient(running.url) as client:
+        assert client.topics() == []
 
 
 def test_a_second_signal_ends_the_service_at_once(start: Start) -> None:
