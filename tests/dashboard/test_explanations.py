@@ -76,6 +76,13 @@ async def behind(topic: Any, clock: Clock) -> None:
     await topic.finish(await topic.pop())
 
 
+async def urgent(topic: Any, clock: Clock) -> None:
+    await topic.add_many([1, 2])
+    clock.advance(1)
+    await topic.add(0, id="x", priority=2)
+    clock.advance(30)
+
+
 async def capped(topic: Any, clock: Clock) -> None:
     await topic.configure(concurrency=1)
     await topic.add(0, id="before-it")
@@ -141,6 +148,7 @@ async def dead(topic: Any, clock: Clock) -> None:
             None,
             None,
         ),
+        (urgent, "Its priority is 2: it comes before those that are due with a lower one.", None, None),
         (
             capped,
             "The topic is capped at 1 at a time, and 1 are reserved",

@@ -67,6 +67,21 @@ def test_max_lateness_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.
     assert [job and job.head.max_lateness_us for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
 
 
+def test_a_priority_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Client, answers: Answers) -> None:
+    answers("add", "orders", "1", "--id", "one")
+    answers("add", "orders", "1", "--id", "urgent", "--priority", "3")
+    lines = '{"body": 1, "id": "own", "priority": 2}\n{"body": 2, "id": "shared"}\n{"body": 3, "id": "none", "priority": 0}\n'
+    answers("add", "orders", "--file", "-", "--priority", "1", stdin=lines)
+    [urgent, one] = answers("get", "orders", "urgent", "one")
+    assert (urgent["priority"], "priority" in one) == (3, False)
+    popped = answers("pop", "orders", "-n", "9")
+    assert [job["id"] for job in popped] == ["urgent", "own", "shared", "one", "none"]
+    assert [job.get("priority") for job in popped] == [3, 2, 1, None, None]
+    [schedule] = answers("schedule", "put", "orders", "daily", "--every", "1d", "--priority", "2")
+    assert schedule["priority"] == 2
+    assert client.schedules.get("orders", "daily").head.priority == 2
+
+
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:
     client.topic("orders").add(b"\x00\xff")
     [job] = answers("pop", "orders")

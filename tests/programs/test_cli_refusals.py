@@ -52,6 +52,7 @@ REFUSALS = [
         "add orders 1 --max-attempts 0",
         "--max-attempts: 0; it is a whole number from 1 to 999,999, or none for no limit.",
     ),
+    ("add orders 1 --priority 4", "--priority: 4; it is a whole number from 0 (the default) to 3, higher first."),
     ("add orders 1 --max-attempts many", "--max-attempts: 'many'; give a number, or none."),
     ("add orders 1 --header x", "--header: 'x'; write name=value."),
     (f"add orders 1 --header a={'x' * 9000}", "--header: 9"),

@@ -82,10 +82,12 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         with pytest.raises(tarry.JobExists):
             remind.options(id="u7").add(7)
         assert remind.options(id="u7", if_exists="keep").add(7).created is False
-        remind.options(max_lateness="5m", id="u8", headers={"k": "v"}).add(7)
+        remind.options(max_lateness="5m", id="u8", headers={"k": "v"}, priority=2).add(7)
         late = client.topic("mail").get("u8")
         assert late is not None
-        assert (late.head.max_lateness_us, late.headers) == (300_000_000, {"k": "v"})
+        assert (late.head.max_lateness_us, late.headers, late.priority) == (300_000_000, {"k": "v"}, 2)
+        with pytest.raises(tarry.BadInput, match="priority: 4; it is a whole number from 0"):
+            remind.options(priority=4)
         assert client.topic("mail").delete("u8") == "ready"
         with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`"):
             remind.options(durability="fsynced").add(7)

@@ -30,6 +30,20 @@ def test_a_job_is_handed_out_when_it_is_due(api: Api, clock: Clock, delay: Any) 
     assert job["due"] == added["due"]
 
 
+def test_the_highest_priority_is_handed_out_first(api: Api) -> None:
+    add(api, id="plain")
+    add(api, id="urgent", priority=3)
+    params = {"id": "raw", "priority": "2", "namespace": api.namespace}
+    api("POST", JOBS, content=b"raw", headers={"content-type": "image/x"}, params=params)
+    api.post(
+        MANY + "/add", {"jobs": [{"body": 1, "id": "shared"}, {"body": 1, "id": "none", "priority": 0}], "priority": 1}
+    )
+    assert api.get(f"{JOBS}/urgent")["priority"] == 3
+    found = [pop(api) for _ in range(5)]
+    assert [job["id"] for job in found] == ["urgent", "raw", "shared", "plain", "none"]
+    assert [job.get("priority") for job in found] == [3, 2, 1, None, None]
+
+
 def test_a_waiting_pop_is_answered_when_the_job_is_due(api: Api) -> None:
     add(api, delay="40s")
     assert pop(api, wait="PT1M")["body"] == "tea"
@@ -175,6 +189,7 @@ def test_bytes_keep_their_content_type(api: Api) -> None:
         b'{"body": 1, "delay": true}', b'{"body": 1, "id": ""}', b'{"body": 1, "id": "{7}"}', b'{"body": 1, "id": 7}',
         b'{"body": NaN}', b'{"body": "\xff"}', b'{"body": 1e999}', b'{"delay": 5}', b'{"body": 1, "body_base64": "AA=="}',
         b'{"body_base64": "?"}', b'{"body": 1, "coded": true}', b'{"body": 1, "max_attempts": 0}',
+        b'{"body": 1, "priority": 4}', b'{"body": 1, "priority": -1}', b'{"body": 1, "priority": "high"}',
         b'{"body": 1, "headers": {"a": 1}}', b'{"body": 1, "delay": 5, "at": "2027-01-15T08:30:00Z"}',
         b'{"body": 1, "if_exists": "merge"}', b'{"body": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"body": 1, "ttr": 0}',
         b'{"body": 1, "delay": 1e308}',

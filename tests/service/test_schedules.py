@@ -42,10 +42,11 @@ def test_a_schedule_adds_its_jobs_with_body_and_headers(api: Api, clock: Clock) 
 def test_a_schedule_shows_its_job_options_and_last_occurrence(api: Api, clock: Clock) -> None:
     bare = put(api, every="1h")
     assert not {"last", "version", "declared", "ttr_ms", "max_attempts", "max_lateness_ms"} & bare.keys()
-    made = put(api, every="1h", max_attempts=None, max_lateness="10m", ttr="1m")
+    made = put(api, every="1h", max_attempts=None, max_lateness="10m", ttr="1m", priority=2)
     assert (made["max_attempts"], made["max_lateness_ms"], made["ttr_ms"]) == (None, 600_000, 60_000)
+    assert (made["priority"], "priority" in bare) == (2, False)
     clock.advance("1h")
-    api.post("/v1/topics/letters/pop", {})
+    assert api.post("/v1/topics/letters/pop", {})["priority"] == 2
     assert api.get(ONE)["last"] == made["next"]
 
 

@@ -33,7 +33,7 @@ def blocking() -> None:
         assert_type(rules, tarry.Defaults)
         assert_type(orders.configure(rate="5/s").rate, tarry.Rate | None)
         assert_type(orders.stats().limited, tarry.Limited | None)
-        assert_type(orders.add(Order(9), max_lateness=60), tarry.Added)
+        assert_type(orders.add(Order(9), max_lateness=60, priority=1), tarry.Added)
 
         made = client.schedules.put(orders, "tidy", Order(1), every="5m")
         assert_type(made, tarry.Schedule)

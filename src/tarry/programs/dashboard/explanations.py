@@ -33,6 +33,14 @@ class JobFacts:
         return self.stats.now
 
     @property
+    def priority(self) -> int:
+        """0 also if its record cannot be read."""
+        try:
+            return self.job.priority
+        except BodyError:
+            return 0
+
+    @property
     def limit(self) -> int | None:
         """How many attempts it has, if its record can be read: also by its handler, as its worker or another one reports it."""
         known = self.job.attempt_limit
@@ -94,6 +102,8 @@ def _ready(facts: JobFacts) -> Iterator[str]:
         )
     else:
         yield f"It has been ready for {filters.span(facts.now - since)}."
+    if facts.priority:
+        yield f"Its priority is {facts.priority}: it comes before those that are due with a lower one."
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return
@@ -107,7 +117,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
         yield f"All {slots} slots of {_workers(worker_count)} are busy."
     elif slots:
         yield f"{_workers(worker_count).capitalize()} with {slots - busy} free of {slots} slots may take it at any moment."
-    if facts.ahead:
+    if facts.ahead and not facts.priority:
         turn = (
             f" At the recent rate of {filters.rate(facts.pace)} its turn comes in about {filters.span(facts.ahead / facts.pace)}."
             if facts.pace

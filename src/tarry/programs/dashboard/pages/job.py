@@ -77,6 +77,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "defaults": defaults,
         "why": explain(known),
         "limit": known.limit,
+        "priority": known.priority,
         "life": job_history(known),
         "body": body(job),
         "result": msgspec.json.format(job.result_json, indent=2).decode("utf-8", "replace") if job.result_json else "",
