@@ -10,8 +10,6 @@ from beanstalk.conftest import Beanstalk
 
 TRANSCRIPT = Path(__file__).with_name("transcript.txt")
 TIMES = re.compile(rb"^(age|time-left|pause-time-left|rusage-.time|uptime): .*$", re.M)
-URGENT = re.compile(rb"^current-jobs-urgent: .*$", re.M)
-"""Named on the page: tarry does not count by priority."""
 SIZE = re.compile(rb"^OK \d+")
 
 
@@ -45,7 +43,7 @@ class Story:
             head = re.sub(rb"^(INSERTED|RESERVED|FOUND) %s\b" % number, rb"\1 " + sign, head)
             rest = re.sub(rb"^id: %s$" % number, b"id: " + sign, rest, flags=re.M)
         if head.startswith(b"OK"):
-            head, rest = b"OK", URGENT.sub(b"", TIMES.sub(rb"\1: T", rest))
+            head, rest = b"OK", TIMES.sub(rb"\1: T", rest)
         return head + separator + rest
 
     def close(self) -> None:

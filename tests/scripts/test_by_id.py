@@ -65,6 +65,22 @@ def test_headers_are_replaced_and_the_body_stays(topic: Any, options: dict[str, 
     assert topic.pop().headers == {"pri": "5"}
 
 
+@pytest.mark.parametrize("options", [{}, {"max_lateness": 60}, {"priority": 1}, {"priority": 3}])
+def test_a_priority_is_replaced_with_the_headers(topic: Any, options: dict[str, Any]) -> None:
+    topic.add("first", id="1")
+    topic.add(b"body", id="7", headers={"a": "b"}, **options)
+    first, job = sorted(topic.pop_many(2), key=lambda one: one.id)
+    assert topic.engine.run(topic.verbs.set_headers(job, {"pri": "5"}, 2))
+    found = topic.get("7")
+    assert (found.priority, found.headers, found.body, found.created) == (2, {"pri": "5"}, b"body", job.created)
+    topic.release_many([first, job], 0)
+    job, first = topic.pop_many(2)
+    assert (job.id, first.id) == ("7", "1")
+    assert topic.engine.run(topic.verbs.set_headers(job, {}, 0))
+    topic.release_many([first, job], 0)
+    assert [one.id for one in topic.pop_many(2)] == ["1", "7"]
+
+
 def test_headers_are_not_replaced_with_a_receipt_that_does_not_hold(topic: Any, clock: Clock) -> None:
     topic.add("a", id="7", ttr=10, headers={"a": "b"})
     job = topic.pop()

@@ -40,7 +40,7 @@ def test_the_highest_priority_is_handed_out_first(api: Api) -> None:
     )
     assert api.get(f"{JOBS}/urgent")["priority"] == 3
     found = [pop(api) for _ in range(5)]
-    assert [job["id"] for job in found] == ["urgent", "raw", "shared", "plain", "none"]
+    assert [job["id"] for job in found] == ["urgent", "raw", "shared", "none", "plain"]
     assert [job.get("priority") for job in found] == [3, 2, 1, None, None]
 
 

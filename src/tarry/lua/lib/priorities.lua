@@ -17,13 +17,16 @@ end
 
 local function priority_of(flags) return math.floor(flags / 2) % 4 end
 
+local function note_use(priority)
+  if string.find(priorities_used(), priority, 1, true) then return end
+  used = used .. priority
+  redis.call('HSET', meta, 'priorities', used, 'ruled', 1)
+end
+
 -- After jobs with a priority were put into `due`: `scores` has a moment and an id for each.
 local function index_jobs(priority, scores)
   redis.call('ZADD', INDEXES[priority], unpack(scores))
-  if not string.find(priorities_used(), priority, 1, true) then
-    used = used .. priority
-    redis.call('HSET', meta, 'priorities', used, 'ruled', 1)
-  end
+  note_use(priority)
 end
 
 -- After a job of this topic was put back into `due`.

@@ -54,7 +54,7 @@ def of_job(number: int, job: JobInfo[Any], headers: Mapping[str, str], now: date
     )
 
 
-def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats) -> bytes:
+def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats, urgent: int) -> bytes:
     """The answer to ``stats-tube``."""
     name = stats.topic
     sessions = [one for one in server.sessions if one.tubes is tubes]
@@ -62,7 +62,7 @@ def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats) -> bytes:
     return _lines(
         {
             "name": name,
-            "current-jobs-urgent": 0,
+            "current-jobs-urgent": urgent,
             **_current([stats]),
             "total-jobs": stats.added,
             "current-using": sum(one.used == name for one in sessions),
@@ -76,12 +76,12 @@ def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats) -> bytes:
     )
 
 
-def of_server(server: BeanstalkServer, found: Sequence[Stats]) -> bytes:
+def of_server(server: BeanstalkServer, found: Sequence[Stats], urgent: int) -> bytes:
     """The answer to ``stats``: the jobs of the namespace, the commands and connections of this process."""
     sessions, times, system = server.sessions, os.times(), os.uname()
     return _lines(
         {
-            "current-jobs-urgent": 0,
+            "current-jobs-urgent": urgent,
             **_current(found),
             **{f"cmd-{name}": server.commands[name] for name in _COUNTED},
             "job-timeouts": sum(stats.timed_out for stats in found),

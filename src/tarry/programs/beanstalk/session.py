@@ -4,7 +4,7 @@
     release, bury  set_headers, then release or bury      reserve-job   pop_by_id
     delete, kick   finish or release what is reserved here; a ready or kicked job is popped by its id first
 
-The headers of a job keep what beanstalkd knows of it and tarry does not: ``pri``, ``delay``, ``releases``, ``buries``, ``kicks``.
+The headers of a job keep what beanstalkd knows of it and tarry does not, or not so exactly: ``pri``, ``delay``, ``releases``, ``buries``, ``kicks``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, Command
+from tarry.programs.beanstalk.priorities import LEAST_URGENT, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 from tarry.verbs.codecs import RAW
+from tarry.verbs.jobs.aggregates import ready_of_priority
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tarry.programs.beanstalk.server import BeanstalkServer
     from tarry.programs.beanstalk.tubes import Tube, Tubes
     from tarry.verbs.jobs.models import JobInfo, State, StoredJob
+    from tarry.verbs.jobs.stats import Stats
 
 SECOND = timedelta(seconds=1)
 MARGIN_S = 1.0
@@ -97,7 +100,13 @@ class Session:
             number = await self._tubes.new_number(self.used)
             try:
                 await tube.add(
-                    (body, RAW), id=str(number), delay=delay, ttr=seconds, headers=headers, max_attempts=None
+                    (body, RAW),
+                    id=str(number),
+                    delay=delay,
+                    ttr=seconds,
+                    headers=headers,
+                    max_attempts=None,
+                    priority=priority_of(pri),
                 )
                 return b"INSERTED %d\r\n" % number
             except JobExists:
@@ -224,7 +233,7 @@ class Session:
 
     async def _release(self, number: int, pri: int, delay: float) -> bytes:
         async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
-            await _count(job, tube, "releases", pri=str(pri), delay=_text(delay))
+            await _count(job, tube, "releases", priority_of(pri), pri=str(pri), delay=_text(delay))
             when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _due_us(job)  # without a delay: to its old place
             dead = await tube.engine.run(server_verbs(tube).fail(job, when, "released", True))
             return b"BURIED\r\n" if dead else b"RELEASED\r\n"
@@ -233,7 +242,7 @@ class Session:
 
     async def _bury(self, number: int, pri: int) -> bytes:
         async def bury(job: AsyncJob[Body], tube: Tube) -> bytes:
-            await _count(job, tube, "buries", pri=str(pri))
+            await _count(job, tube, "buries", priority_of(pri), pri=str(pri))
             await tube.bury(job, "buried")
             return b"BURIED\r\n"
 
@@ -309,11 +318,17 @@ class Session:
         stats = await self._tubes.tube(name).stats()
         if not self._is_tube_there(name, stats):
             return NOT_FOUND
-        return reports.of_tube(self._server, self._tubes, stats)
+        return reports.of_tube(self._server, self._tubes, stats, await self._urgent(stats))
 
     async def _stats(self) -> bytes:
         stats = await self._all_tubes()
-        return reports.of_server(self._server, stats)
+        urgent = sum(await asyncio.gather(*[self._urgent(one) for one in stats]))
+        return reports.of_server(self._server, stats, urgent)
+
+    async def _urgent(self, stats: Stats) -> int:
+        """How many jobs of a tube are ready and urgent."""
+        tube = self._tubes.tube(stats.topic)
+        return await tube.engine.run(ready_of_priority(server_verbs(tube), stats.now, LEAST_URGENT))
 
     async def _list_tubes(self) -> bytes:
         return reports.of_names([stats.topic for stats in await self._all_tubes()])
@@ -386,11 +401,11 @@ async def _get(tube: Tube, id: str) -> JobInfo[Body] | None:
         return None
 
 
-async def _count(job: AsyncJob[Body], tube: Tube, what: str, **changed: str) -> None:
-    """Counts in the headers of a reserved job, and changes others. Raises ``StaleReceipt``."""
+async def _count(job: AsyncJob[Body], tube: Tube, what: str, priority: int | None = None, **changed: str) -> None:
+    """Counts in the headers of a reserved job, and changes others, and its priority if one is given. Raises ``StaleReceipt``."""
     headers = _headers_of(job)
     headers.update(changed, **{what: str(reports.number_in(headers, what) + 1)})
-    if not await tube.engine.run(server_verbs(tube).set_headers(job, headers)):
+    if not await tube.engine.run(server_verbs(tube).set_headers(job, headers, priority)):
         raise StaleReceipt(f"Job {job.id} is not reserved any more.", id=job.id, reason="timed out", attempt=None)
 
 

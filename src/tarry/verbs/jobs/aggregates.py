@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import as_datetime, moment_us
-from tarry.values.keys import TopicKeys, retrying_keys
+from tarry.values.keys import TopicKeys, priority_keys, retrying_keys
 from tarry.verbs.jobs.models import StateFilter
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import on_each, partition_of_id
@@ -107,6 +108,17 @@ def due_between(
     return verbs.over_partitions(
         lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", key_of(part), low, high), int), sum)
     )
+
+
+def ready_of_priority(verbs: TopicVerbs[Any], now: datetime, least: int) -> Flow[int]:
+    """The number of jobs with at least this priority, above 0, that are ready at ``now``; without those whose TTR has just ended."""
+    present = b"%d" % moment_us(now, "now")
+
+    def count(part: PartitionVerbs[Any]) -> Flow[int]:
+        counts = [Command((b"ZCOUNT", key, b"-inf", present), int) for key in priority_keys(part.keys)[least - 1 :]]
+        return sum((yield from gather(map(ask, counts))))
+
+    return verbs.over_partitions(lambda parts: on_each(parts, count, sum))
 
 
 def is_held(verbs: TopicVerbs[Any], id: str) -> Flow[bool]:

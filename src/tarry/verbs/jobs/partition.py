@@ -79,8 +79,8 @@ class PartitionVerbs(Generic[T]):
     def pop_by_id(self, id: str, states: Sequence[State]) -> ScriptCall[PopReply | None]:
         return pop.pop_by_id(self.keys, id, states, ttr=pop.ttr_of(None), holder=self.holder)
 
-    def set_headers(self, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
-        return settle.set_headers(self.keys, job, headers)
+    def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> ScriptCall[bool]:
+        return settle.set_headers(self.keys, job, headers, priority)
 
     def cancelled(self, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
         return by_id.cancelled(self.keys, jobs)

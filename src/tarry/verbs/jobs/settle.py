@@ -36,7 +36,7 @@ RELEASE = Script(
     item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
     keys=WAITING_PARTS,
 )
-SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers"))
+SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers", "priority"), keys=WAITING_PARTS)
 BURY = Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
 _UNLIMITED = b"0"
 """No handler's limit."""
@@ -97,10 +97,12 @@ def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: s
     return _settle(BURY, retrying_keys(keys), jobs, [(*receipt_args(job), _UNLIMITED, text) for job in jobs])
 
 
-def set_headers(keys: TopicKeys, job: HasReceipt, headers: Mapping[str, str]) -> ScriptCall[bool]:
-    """Replaces the headers of a reserved job. Returns whether the receipt holds."""
-    item = (*receipt_args(job), records.pack_headers(headers))
-    return ScriptCall(SET_HEADERS, keys, (), lambda reply: bool(reply[0]), items=item)
+def set_headers(
+    keys: TopicKeys, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None
+) -> ScriptCall[bool]:
+    """Replaces the headers of a reserved job, and its priority if one is given. Returns whether the receipt holds."""
+    item = (*receipt_args(job), records.pack_headers(headers), b"" if priority is None else b"%d" % priority)
+    return ScriptCall(SET_HEADERS, waiting_keys(keys), (), lambda reply: bool(reply[0]), items=item)
 
 
 def fail(

@@ -132,9 +132,9 @@ class TopicVerbs(Partitions[T]):
         """Pops one job by its id, past the topic's pause and limits."""
         return self._on_partition_of(id, lambda verbs: verbs.pop_by_id(id, states))
 
-    def set_headers(self, job: HasReceipt, headers: Mapping[str, str]) -> Operation[bool]:
-        """Replaces the headers of a reserved job. Returns whether the receipt holds."""
-        return self._on_partition_of(job.id, lambda verbs: verbs.set_headers(job, headers))
+    def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> Operation[bool]:
+        """Replaces the headers of a reserved job, and its priority if one is given. Returns whether the receipt holds."""
+        return self._on_partition_of(job.id, lambda verbs: verbs.set_headers(job, headers, priority))
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
