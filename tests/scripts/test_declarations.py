@@ -97,6 +97,13 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
 
 
 @EVERY
+def test_no_name_hides_that_of_a_key(name: str) -> None:
+    first, *others = re.findall(r"^local ([\w, ]+?) *=", BOUND[name].source.decode(), re.M)
+    keys = set(first.split(", "))
+    assert not keys & {word for names in others for word in names.split(", ")}
+
+
+@EVERY
 def test_a_script_keeps_large_numbers_exact(name: str) -> None:
     """`..` and tostring round 15 digits and more."""
     text = BOUND[name].source.decode()

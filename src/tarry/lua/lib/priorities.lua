@@ -5,7 +5,7 @@
 --   meta   priorities        those that were ever used, as "13"; none is read or written before
 --
 -- The priority itself is in the flags of the job. An entry that differs from `due` means nothing: an older version, which does
--- not know these keys, has taken the job. `pop` removes it when its moment has come.
+-- not know these keys, has taken the job. `pop` removes it when its moment has come (lib/skipped_entries.lua).
 
 local INDEXES = {priority1, priority2, priority3}
 local used  -- `priorities`, once it was read
@@ -40,23 +40,4 @@ end
 -- After jobs were taken out of `due`.
 local function take_from_indexes(ids)
   for priority = 1, priorities_used() == '' and 0 or #INDEXES do redis.call('ZREM', INDEXES[priority], unpack(ids)) end
-end
-
-local MOST_STALE = 1000
-local stale = 0  -- entries that were removed, because they differ from `due`
-
--- Of entries of an index those that agree with `due`, at most `max_jobs`; the others are removed.
-local function agreeing(index, found, max_jobs)
-  local ids, kept, gone = {}, {}, {}
-  for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
-  for i, score in ipairs(redis.call('ZMSCORE', due, unpack(ids))) do
-    if score ~= found[2 * i] then
-      gone[#gone + 1] = ids[i]
-    elseif #kept < 2 * max_jobs then
-      kept[#kept + 1], kept[#kept + 2] = ids[i], score
-    end
-  end
-  if #gone > 0 then redis.call('ZREM', index, unpack(gone)) end
-  stale = stale + #gone
-  return kept
 end

@@ -13,7 +13,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
 -- are due, then pop again; 4 more if the topic keeps finished jobs), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
 -- TTR in µs.
--- include clock job limits watch attempts bury unfit_jobs priorities expired_reservations lateness shares totals minutes
+-- include clock job limits watch attempts bury unfit_jobs priorities skipped_entries expired_reservations lateness shares totals minutes
 
 local ENOUGH, DAY, STEP = 4000000, 86400000000, 500
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
@@ -69,7 +69,7 @@ local is_full = false  -- whether the next job does not fit
 -- Takes jobs of `due` or of an index, as many as fit: the size of the first few tells how many to read next. Answers whether there
 -- may be more.
 local function take(set, max_jobs)
-  local reads = stale > 0 and set ~= due and STEP or max_jobs  -- once there is a stale entry, there may be many
+  local reads = skipped > 0 and set ~= due and STEP or max_jobs  -- after one entry was skipped, there may be many
   local found = redis.call('ZRANGE', set, '-inf', newest, 'BYSCORE', 'LIMIT', 0, reads, 'WITHSCORES')
   if #found == 0 then return false end
   local may_have_more = #found == 2 * reads
@@ -102,7 +102,7 @@ local max_jobs = limits and math.min(asked, limits.available()) or asked
 if paused <= now and not fires_first then
   local step = 4
   local function may_take()
-    return handed < max_jobs and buried < 100 and stale < MOST_STALE and bytes < ENOUGH and not is_full
+    return handed < max_jobs and buried < 100 and skipped < MOST_SKIPPED and bytes < ENOUGH and not is_full
   end
   local function take_all(set)
     while may_take() and take(set, math.min(max_jobs - handed, step)) do
@@ -122,7 +122,7 @@ end
 
 local todo = 0
 if handed == 0 and next_schedule and math.max(next_schedule, paused) <= now then todo = FIRE end
-if handed == 0 and (returned > 0 or buried > 0 or stale >= MOST_STALE) then todo = ASK_AGAIN end
+if handed == 0 and (returned > 0 or buried > 0 or skipped >= MOST_SKIPPED) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- more jobs may be due than fit into one reply
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 if set[1] or handed > 0 then keep_minute(set[3], not set[1]) end

@@ -113,8 +113,8 @@ def unpack_head(value: Record) -> JobContents:
         max_lateness_us,
         value[at:body],
         value[body:],
-        nonce,
-        flags >> _PRIORITY_SHIFT & MOST_PRIORITY,
+        nonce=nonce,
+        priority=flags >> _PRIORITY_SHIFT & MOST_PRIORITY,
     )
 
 
