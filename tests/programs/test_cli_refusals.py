@@ -25,6 +25,7 @@ OF_PYTHON = re.compile(
     r"\b[a-z]+=(?!value)|\bNone\b|\b[a-z]+_[a-z_]+\b|\w\(\)|datetime|timedelta|ZoneInfo|Traceback|Errno|<class|type="
 )
 REFUSALS = [
+    ("worker-mode ada sleep", "MODE: 'sleep' is unknown; it is work, quiet or stop."),
     ("add orders", "BODY: give a body, or --file"),
     ("add orders nonsense", "BODY: Expecting value"),
     ("add orders NaN", "BODY: JSON has no NaN"),

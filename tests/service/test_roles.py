@@ -128,7 +128,7 @@ def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str) -> 
     url = url_of("all")
     with tarry.Client(url, namespace=SHOP) as client:
         client.topic("orders").add(1, id="7", if_exists="keep")
-    site = Site(url, SHOP, {}, "").start()
+    site = Site(url, SHOP, {"allow": "admin"}, "").start()
     try:
         with httpx.Client(base_url=site.at, timeout=30) as http:
             for section in sections.sections():

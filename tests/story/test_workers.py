@@ -24,8 +24,8 @@ def worker_report(pid: int = 7, **more: Any) -> WorkerReport:
 
 async def report(adapter: Adapter, name: str, since: int | None = None, *, what: WorkerReport | None = None) -> int:
     call = workers.report_worker(adapter.client.namespace, name.encode(), since, what or worker_report())
-    answer: int = await adapter.run(call)
-    return answer
+    answer: workers.ReportAnswer = await adapter.run(call)
+    return answer.since
 
 
 async def names(adapter: Adapter) -> list[str]:
@@ -107,7 +107,7 @@ async def test_many_workers_are_read_and_swept_in_steps(adapter: Adapter, clock:
 async def test_worker_keys_expire_without_reports(adapter: Adapter, valkey_url: str) -> None:
     await report(adapter, "w")
     with redis.Redis.from_url(valkey_url) as server:
-        assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(adapter.client.namespace))
+        assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(adapter.client.namespace)[:2])
 
 
 @pytest.mark.parametrize("wrote", [b"", b"no json", b"x {}", b'1 {"host": 7}', b"\xff\xfe", b"1 " + b"[" * 5000])

@@ -27,6 +27,7 @@
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → when it started, its report        live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → its last report, server µs         it lives for half a minute after
+    tarry:{NAMESPACE}:asked            hash         worker → the mode that it is asked to take  while it lives, if it was asked
     tarry:NAMESPACE:numbers            string       the last number given to a job as its id    outside the slot
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
@@ -111,7 +112,7 @@ SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
-WORKER_PARTS = ("workers", "heard")
+WORKER_PARTS = ("workers", "heard", "asked")
 
 QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers", "format")
 
@@ -143,6 +144,7 @@ class WorkerKeys(NamedTuple):
 
     workers: bytes
     heard: bytes
+    asked: bytes
 
 
 class QueueKeys(NamedTuple):

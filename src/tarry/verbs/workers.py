@@ -2,7 +2,9 @@
 
     report_worker ── every REPORT_EVERY_S ──▶  tarry:{NAMESPACE}:workers ──▶  list_workers: those that reported within half a minute
     forget_worker ── at a clean stop ───────▶
+    set_worker_mode ── at any time ─────────▶  tarry:{NAMESPACE}:asked    ──▶  the answer to its next report
 
+The mode of a worker: ``work``; ``quiet``, which takes no new jobs and goes on with those that it has; ``stop``, as SIGTERM.
 A hint for people and dashboards, with one exception: by it a worker decides when a job of a task that no worker knows is dead
 (programs/worker/unknown_tasks.py). A report is JSON. It names only the jobs that a worker has had for longest, so that it stays small.
 """
@@ -11,18 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 from msgspec import Struct, field
 
-from tarry.core.requests import Flow, ScriptCall, ask
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
+from tarry.errors import BadInput
 from tarry.values.durations import as_datetime
 from tarry.values.keys import WORKER_PARTS, worker_keys
 
 REPORT = Script("workers/report", args=("worker", "since", "record"), keys=WORKER_PARTS)
 LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
 LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
+ASK = Script("workers/ask", args=("worker", "mode"), keys=WORKER_PARTS)
+WorkerMode = Literal["work", "quiet", "stop"]
+MODES: tuple[WorkerMode, ...] = get_args(WorkerMode)
 REPORT_EVERY_S = 10.0
 MOST_REPORTED_JOBS = 10
 """The maximum number of jobs in a report."""
@@ -68,7 +75,8 @@ class WorkerInfo(Struct, frozen=True):
     """A live worker process, as of its last report at ``reported_at``, at most half a minute ago.
 
     ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
-    takes no new ones. ``now`` is the server's time of this answer.
+    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``; empty if its version
+    knows none and cannot be asked. ``asked`` is the mode that it was asked to take (``set_worker_mode``), or empty.
     """
 
     name: str
@@ -83,6 +91,13 @@ class WorkerInfo(Struct, frozen=True):
     stopping: bool
     topics: tuple[WorkerTopic, ...]
     jobs: tuple[HeldJob, ...]
+    mode: str = ""
+    asked: str = ""
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether it takes new jobs, when it has a free slot."""
+        return not self.stopping and self.mode != "quiet"
 
     @property
     def heard(self) -> datetime:
@@ -121,16 +136,53 @@ class WorkerReport(Struct, frozen=True):
     stopping: bool
     topics: Sequence[WorkerTopic]
     jobs: Sequence[ReportedJob]
+    mode: str = ""
+    """Empty in a report of a version that has no modes."""
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerReport).decode
 
 
-def report_worker(namespace: str, worker: bytes, since: int | None, worker_report: WorkerReport) -> ScriptCall[int]:
-    """Sends a worker's report. Returns since when the server knows it, which is passed with the next report."""
+class ReportAnswer(NamedTuple):
+    """Since when the server knows a worker, which is passed with its next report, and the mode that it is asked to take."""
+
+    since: int
+    asked: WorkerMode | None
+
+
+def report_worker(
+    namespace: str, worker: bytes, since: int | None, worker_report: WorkerReport
+) -> ScriptCall[ReportAnswer]:
+    """Sends a worker's report. A mode that this version does not know is ignored."""
+
+    def decode(reply: Reply) -> ReportAnswer:
+        asked = (reply[1] or b"").decode()
+        return ReportAnswer(reply[0], cast("WorkerMode", asked) if asked in MODES else None)
+
     first = b"" if since is None else b"%d" % since
-    return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), int)
+    return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), decode)
+
+
+def set_worker_mode(namespace: str, worker: str, mode: WorkerMode) -> Flow[bool]:
+    """Asks a worker to take a mode. Returns whether it is alive. Raises ``BadInput`` if its version has no modes."""
+    check_mode(mode)
+    found = next((one for one in (yield from list_workers(namespace)) if one.name == worker), None)
+    if found is None:
+        return False
+    if not found.mode:
+        raise BadInput(
+            f"worker: {worker} runs tarry {found.version}, which cannot be asked to be quiet or to stop; send SIGTERM to "
+            f"process {found.pid} on {found.host}."
+        )
+    call = ScriptCall(ASK, worker_keys(namespace), (worker.encode(), mode.encode()), bool)
+    return (yield from ask(call))
+
+
+def check_mode(mode: str) -> None:
+    """Raises ``BadInput`` for an unknown mode."""
+    if mode not in MODES:
+        raise BadInput(f"mode: {str(mode)[:40]!r} is unknown; it is {', '.join(MODES[:-1])} or {MODES[-1]}.")
 
 
 def forget_worker(namespace: str, worker: bytes) -> ScriptCall[bool]:
@@ -144,15 +196,15 @@ def list_workers(namespace: str) -> Flow[list[WorkerInfo]]:
     cursor = _FIRST
     while True:
         now, cursor, *rows = yield from ask(ScriptCall(LIST, worker_keys(namespace), (cursor, _STEP), list))
-        for name, reported_us, record in rows:  # a scan may return one twice
-            info = _info(name, reported_us, record, now)
+        for name, reported_us, record, asked in rows:  # a scan may return one twice
+            info = _info(name, reported_us, record, now, asked or b"")
             if info is not None:
                 found[name] = info
         if cursor == _FIRST:
             return [found[name] for name in sorted(found)]
 
 
-def _info(name: bytes, reported_us: int, record: bytes, now: int) -> WorkerInfo | None:
+def _info(name: bytes, reported_us: int, record: bytes, now: int, asked: bytes) -> WorkerInfo | None:
     """A worker from its stored report. ``None`` if another version, or another program, wrote it and it cannot be read."""
     since, _, record = record.partition(b" ")
     try:
@@ -172,6 +224,8 @@ def _info(name: bytes, reported_us: int, record: bytes, now: int) -> WorkerInfo 
             jobs=tuple(
                 HeldJob(job.topic, job.id, job.attempt, as_datetime(job.taken), job.overrun) for job in report.jobs
             ),
+            mode=report.mode,
+            asked=asked.decode(),
         )
     except (msgspec.MsgspecError, ValueError, OverflowError):
         return None

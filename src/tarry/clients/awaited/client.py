@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
     from tarry.clients.migration import MovedOver
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.mapcache.models import Backend
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
 
@@ -109,6 +109,16 @@ class AsyncClient:
         from tarry.verbs import workers
 
         return await self.engine.run_view(workers.list_workers(self.namespace))
+
+    async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
+        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
+        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
+
+        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
+        """
+        from tarry.verbs import workers
+
+        return await self.engine.run(workers.set_worker_mode(self.namespace, worker, mode))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None

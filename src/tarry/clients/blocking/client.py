@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
     from tarry.clients.migration import MovedOver
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.mapcache.models import Backend
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
 
@@ -105,6 +105,16 @@ class Client:
         from tarry.verbs import workers
 
         return self.engine.run_view(workers.list_workers(self.namespace))
+
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
+        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
+        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
+
+        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
+        """
+        from tarry.verbs import workers
+
+        return self.engine.run(workers.set_worker_mode(self.namespace, worker, mode))
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""

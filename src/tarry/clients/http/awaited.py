@@ -17,7 +17,7 @@ from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.handles import handle_of
 from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
-from tarry.clients.http.config import HTTPClientConfig, topics_request, workers_request
+from tarry.clients.http.config import HTTPClientConfig, topics_request, worker_mode_request, workers_request
 from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
@@ -29,7 +29,7 @@ from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
-from tarry.verbs.workers import WorkerInfo
+from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -99,6 +99,14 @@ class AsyncHTTPClient:
         """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
         jobs. A killed worker is listed for up to 30 s."""
         return await self.engine.perform(workers_request())
+
+    async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
+        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
+        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
+
+        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
+        """
+        return await self.engine.perform(worker_mode_request(worker, mode))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None

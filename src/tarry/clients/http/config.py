@@ -17,7 +17,7 @@ from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQ
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
-from tarry.clients.http.wire import answers, models
+from tarry.clients.http.wire import answers, models, topic_models
 from tarry.clients.http.wire.endpoints import jobs, topics
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
@@ -29,7 +29,7 @@ from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.workers import WorkerInfo
+from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
 
 if TYPE_CHECKING:
     import httpx
@@ -149,6 +149,11 @@ def topics_request() -> HTTPRequest[list[str]]:
 
 def workers_request() -> HTTPRequest[list[WorkerInfo]]:
     return request_to(topics.WORKERS)
+
+
+def worker_mode_request(worker: str, mode: WorkerMode) -> HTTPRequest[bool]:
+    check_mode(mode)
+    return request_to(topics.WORKER_MODE, worker, body=topic_models.SetWorkerMode(mode))
 
 
 def pop_requests(

@@ -28,7 +28,7 @@ INTERRUPTED = 130
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
     "Topics": "stats histogram throughput top check purge pause resume configure limit migrate",
-    "Programs": "worker workers serve demo doctor token",
+    "Programs": "worker workers worker-mode serve demo doctor token",
     "Schedules": "schedule",
     "Queues, maps and locks, also shared with Java": "delayed-queue move-to-topic map-cache lock guarded-queue",
 }
@@ -40,7 +40,7 @@ MODULES = {
     "topics": "stats check purge pause resume configure limit",
     "doctor": "doctor",
     "top": "histogram throughput top demo demo-worker",
-    "workers": "workers",
+    "workers": "workers worker-mode",
     "worker": "worker",
     "schedules": "schedule",
     "migration": "migrate",

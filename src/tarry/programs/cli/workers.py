@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
 
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, verb
+from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
+
+WORDS = {"quiet": "be quiet", "stop": "stop", "work": "work again"}
 
 
 @verb()
@@ -27,13 +32,37 @@ def workers(session: CommandSession, topics: AnyTopics = None) -> None:
         session.print_note(f"no worker is known for {', '.join(topics)}" if topics else "no worker is known")
 
 
+@verb()
+def worker_mode(
+    session: CommandSession,
+    worker: Annotated[str, typer.Argument(help="Its name, as `workers` shows it.")],
+    mode: Annotated[
+        str, typer.Argument(help="quiet, stop or work.", autocompletion=complete_words("quiet", "stop", "work"))
+    ],
+) -> None:
+    """Asks a worker to be quiet (no new jobs), to stop as SIGTERM does, or to work again.
+
+    It learns of it with its next report, within ten seconds.
+    """
+    from tarry.verbs.workers import check_mode
+
+    check_mode(mode)
+    alive = session.client.set_worker_mode(worker, cast("WorkerMode", mode))
+    session.print_answer(
+        {"worker": worker, "mode": mode, "alive": alive},
+        f"{worker} is asked to {WORDS[mode]}" if alive else f"no live worker is {worker}",
+    )
+    if not alive:
+        raise typer.Exit(1)
+
+
 def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[WorkerInfo]:
     """The workers that consume any of the topics; all by default."""
     return [info for info in found if not topics or any(topic.name in topics for topic in info.topics)]
 
 
 def as_text(info: WorkerInfo) -> str:
-    """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago``"""
+    """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago  ada:4711:k3x9``"""
     parts = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
     parts += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
     parts.append(
@@ -43,6 +72,11 @@ def as_text(info: WorkerInfo) -> str:
         parts.append(f"{info.overrun} overran")
     if info.stopping:
         parts.append("stopping")
+    elif info.mode == "quiet":
+        parts.append("quiet")
+    if info.asked not in ("", info.mode):
+        parts.append(f"asked to {WORDS.get(info.asked, info.asked)}")
+    parts.append(info.name)
     if info.jobs:
         oldest = info.jobs[0]
         parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.now - oldest.taken)}")

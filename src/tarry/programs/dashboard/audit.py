@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry.audit")
 MOST_IDS = 20
 LONGEST = 200
-FIELDS = ("topic", "name", "worker", "state", "after", "before", "delay", "at", "for", "reason")
+FIELDS = ("topic", "name", "worker", "mode", "state", "after", "before", "delay", "at", "for", "reason")
 """The fields of forms that say on what an action was taken, and how."""
 
 

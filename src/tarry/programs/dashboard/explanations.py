@@ -74,7 +74,7 @@ def explain(facts: JobFacts) -> list[str]:
 def slots_of(workers: Sequence[WorkerInfo], topic: str) -> tuple[int, int, int]:
     """How many workers consume a topic, their slots, and how many of these are busy."""
     worker_count = [
-        worker for worker in workers if not worker.stopping and any(one.name == topic for one in worker.topics)
+        worker for worker in workers if worker.takes_jobs and any(one.name == topic for one in worker.topics)
     ]
     parts = [one for worker in worker_count for one in worker.topics if one.name == topic]
     return len(worker_count), sum(one.slots for one in parts), sum(one.busy for one in parts)

@@ -21,28 +21,55 @@ class Consumers:
 
     def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer]) -> None:
         self._consumers = consumers
-        self._tasks = [asyncio.create_task(consumer.run()) for consumer in consumers]
+        self._quiet = False
+        self._mode_asked = asyncio.Event()
+        self._quiet_asked = False
+        self._tasks = self._start()
         self._logging = asyncio.create_task(self._log_periodically())
+
+    def _start(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(consumer.run()) for consumer in self._consumers]
+
+    def be_quiet(self, quiet: bool) -> None:
+        """Takes no new jobs from now on, or takes them again. The running ones go on."""
+        self._quiet_asked = quiet
+        self._mode_asked.set()
+
+    async def _change_mode(self) -> None:
+        self._mode_asked.clear()
+        if self._quiet_asked == self._quiet:
+            return
+        self._quiet = self._quiet_asked
+        if self._quiet:
+            await self._pop_no_more()
+            logger.info("‖ quiet: no new jobs, %d running", sum(len(consumer.running) for consumer in self._consumers))
+        else:
+            logger.info("▶ taking jobs again")
+            self._tasks = self._start()
 
     async def wait_until_done(self, *stopped: asyncio.Future[Any]) -> None:
         """Returns when one of ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due."""
         while True:
+            asked = asyncio.ensure_future(self._mode_asked.wait())
             left = [task for task in self._tasks if not task.done()]
-            done, _ = await asyncio.wait({*stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
-            failed = [task for task in done if task not in stopped and task.exception() is not None]
-            if failed or any(one.done() for one in stopped):
+            try:
+                await asyncio.wait({*stopped, *left, asked}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asked.cancel()
+            if any(one.done() for one in stopped) or self._any_failed():
                 return
-            if all(task.done() for task in self._tasks):
+            if self._mode_asked.is_set():
+                await self._change_mode()
+                if self._any_failed():
+                    return
+            elif not self._quiet and all(task.done() for task in self._tasks):
                 for consumer in self._consumers:
                     await consumer.wait_until_idle()
                 return
 
     async def take_no_more(self, stopped: asyncio.Future[Any]) -> None:
         """Takes no new jobs, and waits until no handler runs, or until ``stopped`` is done."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._pop_no_more()
         idle = asyncio.gather(*[consumer.wait_until_idle() for consumer in self._consumers])
         await asyncio.wait({stopped, idle}, return_when=asyncio.FIRST_COMPLETED)
         idle.cancel()
@@ -52,10 +79,7 @@ class Consumers:
 
         Returns how many running jobs were given back. Raises the error that ended a consumer.
         """
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._pop_no_more()
         logger.info("■ stopping, %d jobs running", sum(len(consumer.running) for consumer in self._consumers))
         counts = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
         cut_off, not_started = sum(late for late, _ in counts), sum(not_started for _, not_started in counts)
@@ -64,6 +88,16 @@ class Consumers:
         for fault in filter(None, faults):  # a consumer ends by itself only with an error, or when nothing is due
             raise fault
         return cut_off
+
+    async def _pop_no_more(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _any_failed(self) -> bool:
+        """Whether a consumer ended with an error."""
+        return any(task.done() and not task.cancelled() and task.exception() is not None for task in self._tasks)
 
     def cancel(self) -> None:
         for task in (self._logging, *self._tasks):

@@ -1,6 +1,7 @@
 """A worker reports itself to the server every ten seconds, and soon after its start: its topics and running jobs (``tarry workers``).
 
-The renewal thread (renewal.py) sends the reports over its connection, after the renewals. A report that fails is skipped. Other
+The renewal thread (renewal.py) sends the reports over its connection, after the renewals. A report that fails is skipped. By the
+answer it learns that it is asked to be quiet, to stop, or to work again: within ten seconds, and again until it reports it. Other
 workers read from the reports which tasks this one knows, before a job of an unknown task is dead (unknown_tasks.py).
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tarry import __version__
 from tarry.clients.blocking.client import Client
@@ -17,7 +18,7 @@ from tarry.errors import TarryError, Unavailable
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.verbs import workers
-from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerReport, WorkerTopic
+from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerMode, WorkerReport, WorkerTopic
 
 logger = logging.getLogger("tarry.worker")
 LONGEST_HOST = 60
@@ -51,6 +52,9 @@ class WorkerReports:
         self._since: int | None = None
         self._registered = self._logged = False
         self.stopping = False
+        self.mode: WorkerMode = "work"
+        self.on_asked: Callable[[WorkerMode], None] = lambda mode: None
+        """Called with a mode that somebody asked for, in the thread of the reports."""
 
     def report_soon(self) -> None:
         """The report has changed: send it with the next call of ``report_if_due``."""
@@ -63,10 +67,14 @@ class WorkerReports:
         self._next_at, self._pause = now + min(self._pause, REPORT_EVERY_S), REPORT_EVERY_S
         self._registered = False
         try:
-            self._since = self._client.engine.run(
+            self._since, asked = self._client.engine.run(
                 workers.report_worker(self._client.namespace, self._name, self._since, self._report())
             )
             self._registered = True
+            if asked is not None and asked != self.mode != "stop":
+                self.mode = asked
+                self.report_soon()
+                self.on_asked(asked)
         except TarryError as fault:
             self._next_at = now + RETRY_S
             self._log_failure(fault)
@@ -115,6 +123,7 @@ class WorkerReports:
                 ReportedJob(consumer.topic.name, job.id, job.attempt, taken, job in consumer.overruns)
                 for taken, consumer, job in held[:MOST_REPORTED_JOBS]
             ],
+            mode="stop" if self.stopping else self.mode,
         )
 
 

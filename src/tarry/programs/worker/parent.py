@@ -4,7 +4,8 @@
        ▲                │ ▲
        └─ heartbeats ◀──┘ └─── end of the socket: the parent is gone, the child stops
 
-A child that dies is replaced, after a pause that grows while it keeps dying. The parent gives back its jobs at once, by the
+A child that dies is replaced, after a pause that grows while it keeps dying. One that was asked to stop, over the server, is not;
+when no child is left the parent ends. The parent gives back its jobs at once, by the
 holder's name. If the child was killed the attempt counts, for a job may have killed it. A child that lives and sends no
 heartbeats has its interpreter blocked (C code that keeps the GIL): the parent renews its reservations by holder.
 """
@@ -18,12 +19,22 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.process import ANSWERED, BAD_ARGUMENTS, FAILED, HOLDER, NO_SERVER, SOCKET, STOPPED
+from tarry.programs.worker.process import (
+    ANSWERED,
+    BAD_ARGUMENTS,
+    FAILED,
+    HOLDER,
+    NO_SERVER,
+    SOCKET,
+    STOPPED,
+    TOLD_TO_STOP,
+)
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.values import names
@@ -50,6 +61,8 @@ class Child:
         self.silent = False
         self.server_answered = False
         """Whether the server has ever answered it."""
+        self.told_to_stop = False
+        """Whether it stops because somebody asked it to, over the server."""
         self.process: asyncio.subprocess.Process
 
     async def start(self, command: Sequence[str]) -> None:
@@ -74,13 +87,21 @@ class Child:
             received = b""
         self.last_heartbeat = time.monotonic()
         self.server_answered = self.server_answered or ANSWERED in received
+        self.told_to_stop = self.told_to_stop or TOLD_TO_STOP in received
         if not received:
             self.close()
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
+            self._read_rest()
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
+
+    def _read_rest(self) -> None:
+        """The heartbeats that the event loop has not read yet."""
+        with suppress(OSError):
+            while received := self._socket.recv(4096):
+                self.told_to_stop = self.told_to_stop or TOLD_TO_STOP in received
 
     def signal(self, number: int) -> None:
         if self.process.returncode is None:
@@ -156,6 +177,10 @@ class Parent:
                 self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else STOPPED)
                 if on_its_own and code != STOPPED:
                     _log_exit(child, code, given_back)
+            elif child.told_to_stop and code in (STOPPED, GIVEN_BACK):
+                self._codes.append(code)
+                logger.info("■ worker %d (pid %d) was asked to stop; no other one starts", number, child.process.pid)
+                return
             elif code == STOPPED and self._max_jobs is not None:  # it has run as many jobs as it may
                 restart_delay.reset()
                 logger.info("■ worker %d (pid %d) is replaced by another one", number, child.process.pid)

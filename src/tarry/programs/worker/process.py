@@ -16,6 +16,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from tarry import __version__
@@ -27,8 +28,8 @@ from tarry.values.durations import SECOND, as_text, duration_us
 STOPPED, FAILED, BAD_ARGUMENTS, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
 """Environment variables that a parent sets for its children."""
-ALIVE, ANSWERED = b".", b"+"
-"""The two heartbeats: the child lives; it lives, and the server has answered it at least once."""
+ALIVE, ANSWERED, TOLD_TO_STOP = b".", b"+", b"s"
+"""The heartbeats: the child lives; it lives, and the server has answered it at least once; it stops, for somebody asked it to."""
 T = TypeVar("T")
 
 
@@ -65,22 +66,27 @@ async def _run(worker: Worker) -> int:
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
         worker.on_alive = _heartbeats(parent)
+        worker.on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
         loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
-            worker.on_alive = lambda worked: None
+            worker.on_alive, worker.on_told_to_stop = lambda worked: None, lambda: None
             loop.remove_reader(parent)
 
 
 def _heartbeats(parent: socket.socket) -> Callable[[bool], None]:
     def beat(worked: bool) -> None:
-        try:
-            parent.send(ANSWERED if worked else ALIVE)
-        except OSError:
-            pass  # the buffer is full, or the parent is gone: the reader notices that
+        _send(parent, ANSWERED if worked else ALIVE)
 
     return beat
+
+
+def _send(parent: socket.socket, heartbeat: bytes) -> None:
+    try:
+        parent.send(heartbeat)
+    except OSError:
+        pass  # the buffer is full, or the parent is gone: the reader notices that
 
 
 def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:

@@ -31,6 +31,7 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.workers import WorkerMode
 
 logger = logging.getLogger("tarry.worker")
 CHECK_PARTS, RENEW_PARTS = 6, 3
@@ -74,6 +75,9 @@ class Renewal:
         self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
         self.on_alive: Callable[[bool], None] = lambda worked: None
         """Called at each check, with whether the server has ever answered; a child sends its parent a heartbeat."""
+        self.on_asked: Callable[[WorkerMode], None] = lambda mode: None
+        """Called in the event loop with a mode that somebody asked the worker to take."""
+        reports.on_asked = self._asked
 
     def start(self) -> None:
         for consumer in self._consumers:
@@ -113,6 +117,10 @@ class Renewal:
             except Exception:
                 logger.exception("✗ The renewal of reservations failed; it goes on.")
         self._reports.unregister()
+
+    def _asked(self, mode: WorkerMode) -> None:
+        self._wake.set()  # the next check reports the new mode
+        self._call_in_loop(self.on_asked, mode)
 
     def _has_work(self) -> bool:
         return any(consumer.running for consumer in self._consumers)

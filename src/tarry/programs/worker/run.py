@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.topic import AsyncTopic
@@ -33,6 +34,7 @@ from tarry.values import names
 if TYPE_CHECKING:
     from tarry.programs.worker.queue_consumer import QueueConsumer
     from tarry.programs.worker.worker import Worker
+    from tarry.verbs.workers import WorkerMode
 
 logger = logging.getLogger("tarry.worker")
 
@@ -124,6 +126,7 @@ class WorkerRun:
         self._renewal.start()
         declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
         consumers = Consumers([*self._consumers, *self._queue_consumers])
+        self._renewal.on_asked = partial(self._asked, consumers, stopping)
         used_up = asyncio.ensure_future(self._quota.used_up.wait()) if self._quota is not None else stopped
         try:
             await self._keep_moving(stopped)
@@ -143,6 +146,15 @@ class WorkerRun:
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()
+
+    def _asked(self, consumers: Consumers, stopping: asyncio.Event, mode: WorkerMode) -> None:
+        """Somebody asked it to take a mode (``set_worker_mode``)."""
+        if mode != "stop":
+            consumers.be_quiet(mode == "quiet")
+        elif not stopping.is_set():  # a second call would end the grace period
+            logger.info("■ it was asked to stop")
+            self._worker.on_told_to_stop()
+            self._worker.stop()
 
     async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
         """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""

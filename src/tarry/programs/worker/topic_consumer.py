@@ -125,6 +125,10 @@ class TopicConsumer:
                     raise
                 await self._health.back_off(fault)
                 continue
+            except asyncio.CancelledError:
+                self._slots_requested, self._popping = 0, False
+                self.settler.flush()  # there is no next pop to send it with
+                raise
             self._slots_requested, self._popping = 0, False
             self._health.succeeded()
             backlog = len(jobs) == max_jobs

@@ -93,6 +93,9 @@ class Worker(Registry):
         self.on_alive: Callable[[bool], None] = lambda worked: None
         """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
 
+        self.on_told_to_stop: Callable[[], None] = lambda: None
+        """Called before it stops because somebody asked it to, over the server. A child tells its parent, which starts no other."""
+
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

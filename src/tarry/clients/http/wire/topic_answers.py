@@ -18,6 +18,7 @@ WORKER = model_schema(WorkerInfo)
 WORKERS: Schema[list[WorkerInfo]] = field_schema(
     "Workers", "workers", list[WorkerInfo], "By name. A killed worker is listed for up to 30 s."
 )
+ASKED: Schema[bool] = field_schema("WorkerAsked", "alive", bool, "Whether the worker is alive; only then it is asked.")
 LATENESS = schema_of(
     Lateness,
     "LatenessShown",

@@ -24,6 +24,7 @@ from tarry.clients.http.wire.types import (
 )
 from tarry.verbs.jobs.dead_groups import LONGEST_SEARCH
 from tarry.verbs.jobs.models import StateFilter
+from tarry.verbs.workers import WorkerMode
 
 CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 
@@ -75,6 +76,12 @@ class Pause(Strict, rename={"for_": "for"}):
     """``for``: how long; without it until ``resume``."""
 
     for_: SomeSpan | None = None
+
+
+class SetWorkerMode(Strict):
+    """``quiet``: no new jobs, and those that it has go on; ``stop``: as SIGTERM; ``work``: again."""
+
+    mode: WorkerMode
 
 
 class Purge(Strict):

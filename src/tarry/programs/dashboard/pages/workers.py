@@ -1,11 +1,24 @@
-"""The page of live workers, and what they run."""
+"""The page of live workers, and what they run; asking one to be quiet, to stop, or to work again."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit
+from tarry.verbs.workers import REPORT_EVERY_S, WorkerMode, check_mode
+
+BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "Resume"), ("stop", "Stop")), "stop": ()}
+"""The modes that a worker may be asked to take in each mode, and their buttons."""
+ASKED = {"quiet": "to be quiet", "stop": "to stop", "work": "to work again"}
+NOTES = {
+    "quiet": "It takes no new jobs, and goes on with those that it has.",
+    "stop": "It takes no new jobs. Running ones get its grace period; then the rest is given back. Nothing starts another one, unless "
+    "its supervisor does.",
+    "work": "It takes jobs again.",
+}
 
 
 async def view(visit: Visit) -> dict[str, Any]:
@@ -14,7 +27,25 @@ async def view(visit: Visit) -> dict[str, Any]:
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
+        "buttons": BUTTONS,
+        "asked": ASKED,
     }
 
 
+async def _plan(_: Visit, form: Form) -> ActionPlan:
+    mode = form.value("mode")
+    check_mode(mode)
+    question = f"Ask {filters.plain(form.value('worker'))} {ASKED[mode]}?"
+    return ActionPlan(question, f"Ask it {ASKED[mode]}", NOTES[mode], many=mode == "stop")
+
+
+async def _ask(visit: Visit, form: Form) -> str:
+    worker, mode = form.value("worker"), cast("WorkerMode", form.value("mode"))
+    shown = filters.plain(worker)
+    if not await visit.client.set_worker_mode(worker, mode):
+        return f"{shown} is gone: nothing was asked."
+    return f"{shown} is asked {ASKED[mode]}. It learns of it within {REPORT_EVERY_S:g} seconds."
+
+
 SECTIONS = (Section("/workers", "workers.html", view, title="Workers"),)
+ACTIONS = (Action("worker-mode", "Ask", _plan, _ask),)

@@ -47,6 +47,14 @@ WORKERS = Endpoint(
     returns=topic_answers.WORKERS,
     example=Example(answer=[]),
 )
+WORKER_MODE = Endpoint(
+    "POST",
+    "/v1/workers/{worker}/mode",
+    scopes=ADMIN,
+    body_model=topic_models.SetWorkerMode,
+    returns=topic_answers.ASKED,
+    example=Example(topic_models.SetWorkerMode("quiet"), True, {"worker": "ada:4711:k3x9"}),
+)
 STATS = Endpoint(
     "GET",
     "/v1/topics/{topic}/stats",

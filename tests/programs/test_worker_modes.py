@@ -1,0 +1,180 @@
+"""A worker that is asked over the server to be quiet, to stop, or to work again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from tarry.core.requests import Command
+from tarry.values.keys import worker_keys
+from tarry.verbs.workers import WorkerMode, WorkerReport, report_worker
+from until import until
+
+Start = Callable[..., tarry.Worker]
+
+
+@pytest.fixture
+def started(valkey_url: str, namespace: str) -> Iterator[Start]:
+    """Starts a worker in a thread; ``reports()`` makes it report now. Stops it at the end."""
+    running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
+
+    def start(prepare: Callable[[tarry.Worker], None], **options: Any) -> tarry.Worker:
+        worker = tarry.Worker(valkey_url, namespace=namespace, **{"ttr": "500ms", "grace": 5, **options})
+        prepare(worker)
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))
+        thread.start()
+        running.append((loop, worker, thread))
+        return worker
+
+    yield start
+    for loop, worker, thread in running:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(worker.stop)
+        thread.join()
+        worker.blocking.close()
+        loop.close()
+
+
+def mode_of(client: tarry.Client) -> str:
+    [info] = client.workers()
+    return info.mode
+
+
+def ask(client: tarry.Client, mode: WorkerMode) -> None:
+    [info] = client.workers()
+    assert client.set_worker_mode(info.name, mode)
+    assert client.workers()[0].asked == mode
+    until(lambda: all(info.mode == mode for info in client.workers()), "it has learned of it")
+
+
+@pytest.mark.parametrize("concurrency", [None, 3])
+def test_a_quiet_worker_takes_no_jobs_and_goes_on_with_its_own(
+    client: tarry.Client, started: Start, concurrency: int | None
+) -> None:
+    begun, release, orders, mail = list[int](), threading.Event(), client.topic("orders"), client.topic("mail")
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("orders", concurrency=2)
+        def close(job: tarry.Job[int]) -> None:
+            begun.append(job.body)
+            assert release.wait(30)
+
+        @worker.on("mail", concurrency=2)
+        async def send(job: tarry.AsyncJob[int]) -> None:
+            begun.append(job.body)
+
+    started(prepare, concurrency=concurrency)
+    orders.add(1)
+    until(lambda: begun == [1] and bool(client.workers()), "it runs")
+    ask(client, "quiet")
+    orders.add(2)
+    mail.add(3)
+    release.set()
+    until(lambda: orders.stats().finished == 1, "its own job is finished, without another pop")
+    assert (begun, orders.stats().ready, mail.stats().ready) == ([1], 1, 1)
+    assert (orders.stats().watching, mail.stats().watching) == (0, 0), "it waits for nothing"
+    assert not client.workers()[0].takes_jobs
+    ask(client, "work")
+    until(lambda: orders.stats().finished == 2 and mail.stats().finished == 1, "it works again")
+    assert sorted(begun) == [1, 2, 3]
+
+
+def test_a_worker_that_is_asked_to_stop_drains(client: tarry.Client, started: Start) -> None:
+    begun, release, topic = list[int](), threading.Event(), client.topic("orders")
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("orders", concurrency=1)
+        def close(job: tarry.Job[int]) -> None:
+            begun.append(job.body)
+            assert release.wait(30)
+
+    started(prepare, grace=60)
+    topic.add(1)
+    until(lambda: begun == [1] and bool(client.workers()), "it runs")
+    topic.add(2)
+    ask(client, "stop")
+    [info] = client.workers()
+    until(lambda: client.workers()[0].stopping, "and says so")
+    assert client.set_worker_mode(info.name, "work"), "too late"
+    release.set()
+    until(lambda: not client.workers(), "it has ended")
+    assert (topic.stats().finished, topic.stats().ready, begun) == (1, 1, [1])
+    assert client.set_worker_mode(info.name, "stop") is False
+    key = worker_keys(client.namespace).asked
+    assert client.engine.run(Command((b"EXISTS", key), int)) == 0, "nothing is left of it"
+
+
+def test_a_quiet_worker_stops_when_it_is_asked_to(client: tarry.Client, started: Start) -> None:
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("orders")
+        async def close(job: tarry.AsyncJob[int]) -> None: ...
+
+    started(prepare)
+    until(lambda: bool(client.workers()), "it reports")
+    ask(client, "quiet")
+    [info] = client.workers()
+    client.set_worker_mode(info.name, "stop")
+    until(lambda: not client.workers(), "it has ended")
+
+
+def test_a_request_is_for_one_run_of_one_worker(client: tarry.Client, valkey_url: str) -> None:
+    """One that died, and an old version: nothing is noted. A new run with the same name does not get what the last one was asked."""
+    namespace, new = client.namespace, WorkerReport("ada", 7, "2", 1, 0, False, (), (), "work")
+    assert client.set_worker_mode("ada", "stop") is False
+    with pytest.raises(tarry.BadInput, match="'sleep' is unknown; it is work, quiet or stop"):
+        client.set_worker_mode("ada", "sleep")  # type: ignore[arg-type]
+    client.engine.run(report_worker(namespace, b"old", None, WorkerReport("bob", 8, "0.1.0", 1, 0, False, (), ())))
+    with pytest.raises(
+        tarry.BadInput, match=r"old runs tarry 0\.1\.0, which cannot be asked .* SIGTERM to process 8 on bob"
+    ):
+        client.set_worker_mode("old", "quiet")
+    since, asked = client.engine.run(report_worker(namespace, b"ada", None, new))
+    assert asked is None
+    assert client.set_worker_mode("ada", "stop")
+    assert client.engine.run(report_worker(namespace, b"ada", since, new)).asked == "stop"
+    assert client.engine.run(report_worker(namespace, b"bob", None, new)).asked is None
+    assert client.engine.run(report_worker(namespace, b"ada", None, new)).asked is None, "the next run"
+    assert {info.name: info.asked for info in client.workers()} == {"ada": "", "bob": "", "old": ""}
+    assert client.set_worker_mode("ada", "quiet")
+    keys = worker_keys(namespace)
+    with redis.Redis.from_url(valkey_url) as server:
+        server.hset(keys.asked, "bob", "dance")  # a newer version may know more modes
+        assert client.engine.run(report_worker(namespace, b"bob", since, new)).asked is None
+        server.zadd(keys.heard, {"ada": 1})
+        client.engine.run(report_worker(namespace, b"bob", since, new))
+        assert server.hkeys(keys.asked) == [b"bob"], "swept with its report"
+        assert 30_000 < server.pttl(keys.asked) <= 60_000
+
+
+def test_a_child_that_is_asked_to_stop_is_not_replaced(client: tarry.Client, valkey_url: str, tmp_path: Any) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import tarry\nworker = tarry.Worker(ttr='500ms')\n\n@worker.on('orders')\nasync def close(job): ...\n"
+    )
+    words = [sys.executable, "-m", "tarry", "worker", "shop:worker", "--processes", "2", "--url", valkey_url]
+    process = subprocess.Popen(
+        [*words, "--namespace", client.namespace], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        until(lambda: len(client.workers()) == 2, "both report")
+        first, second = (info.name for info in client.workers())
+        client.set_worker_mode(first, "stop")
+        until(lambda: [info.name for info in client.workers()] == [second], "one has ended")
+        client.topic("orders").add(1)
+        until(lambda: client.topic("orders").stats().finished == 1, "the other works")
+        client.set_worker_mode(second, "stop")
+        assert process.wait(60) == 0
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert said.count("was asked to stop; no other one starts") == 2
