@@ -81,6 +81,8 @@ def test_a_job_is_added_once_even_if_its_form_is_sent_twice(http: httpx.Client, 
         ({"ttr": "-1s"}, "ttr"),
         ({"max_attempts": "0"}, "max_attempts"),
         ({"max_attempts": "many"}, "attempts: 'many'; it is a whole number"),
+        ({"priority": "high"}, "priority: 'high'; it is a whole number."),
+        ({"priority": "4"}, "priority"),
         ({"topic": "\x00"}, "topic"),
         ({"new": "a/../b\n"}, "id"),
     ],
@@ -96,12 +98,21 @@ def test_what_is_wrong_with_a_form_is_told(
 def test_an_edited_job_keeps_what_was_not_changed(http: httpx.Client, client: tarry.Client) -> None:
     topic = client.topic("orders")
     headers = {"a": "1", "two\nlines": "b: c"}
-    topic.add({"n": 1}, id="7", delay="1h", headers=headers, ttr=0.25, max_lateness="1h 0.000001s", max_attempts=None)
+    topic.add(
+        {"n": 1},
+        id="7",
+        delay="1h",
+        headers=headers,
+        ttr=0.25,
+        max_lateness="1h 0.000001s",
+        max_attempts=None,
+        priority=2,
+    )
     old: Any = topic.get("7")
     said = send(http, form_of(http, "/edit?topic=orders&id=7"), body='{"n": 2}')
     new: Any = topic.get("7")
     assert said == "Job 7 was replaced; it is delayed."
-    assert (new.body, new.due, new.headers) == ({"n": 2}, old.due, headers)
+    assert (new.body, new.due, new.headers, new.priority) == ({"n": 2}, old.due, headers, 2)
     assert (new.head.ttr_ms, new.head.max_lateness_us, new.head.max_attempts) == (
         250,
         3_600_000_001,

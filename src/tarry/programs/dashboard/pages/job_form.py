@@ -46,6 +46,7 @@ class JobFields:
     ttr: str = ""
     max_attempts: str = ""
     max_lateness: str = ""
+    priority: str = ""
 
 
 async def add_view(visit: Visit) -> dict[str, Any]:
@@ -96,6 +97,7 @@ def fields_of(job: JobInfo[Any]) -> JobFields:
         ttr=_seconds(head.ttr_ms * 1000) if head.ttr_ms else "",
         max_attempts=limit,
         max_lateness=_seconds(head.max_lateness_us) if head.max_lateness_us is not None else "",
+        priority=str(head.priority or ""),
     )
 
 
@@ -131,6 +133,9 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     """The options of a form. Without a delay a delayed or ready job that is replaced keeps its due time."""
     delay, limit = form.value("delay"), form.value("max_attempts")
     at = replaced.due if replaced is not None and not delay else None
+    priority = form.value("priority") or "0"
+    if not priority.isdecimal():
+        raise BadInput(f"priority: {priority[:40]!r}; it is a whole number.")
     if limit and limit != NO_LIMIT_WORD and not limit.isdecimal():
         raise BadInput(f"attempts: {limit[:40]!r}; it is a whole number, {NO_LIMIT_WORD!r}, or empty for the topic's.")
     options = JobOptions(
@@ -140,6 +145,7 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
         max_attempts=TOPIC_DEFAULT if not limit else None if limit == NO_LIMIT_WORD else int(limit),
         headers=_parse_headers(form.values.get("headers", "")) or None,
         max_lateness=form.value("max_lateness") or None,
+        priority=int(priority),
     )
     options.check()
     return options
