@@ -51,6 +51,7 @@ html_theme = "furo"
 html_title = f"tarry {release}"
 html_copy_source = False
 html_show_sphinx = False
+html_search_scorer = str(DOCS / "search_scorer.js")
 
 
 def pages_of(folder: str) -> list[str]:

@@ -10,10 +10,18 @@ from urllib.parse import unquote
 
 import pytest
 
+from dashboard.conftest import chromium
 from doc_pages import PAGES, ROOT, name
 
 pytestmark = pytest.mark.slow
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"([^\"]+)\"")
+SEARCHES = {
+    "rate limit": "limit-a-topic",
+    "retry": "reference/topics",
+    "celery": "use-with-celery",
+    "throughput": "topics",
+}
+"""Words, and a page that is among the first five."""
 FOLLOWED = re.compile(r"<a\b[^>]*?\bhref=\"(?!https?:|mailto:|#)([^\"#]+)")
 
 
@@ -59,3 +67,18 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
     reached = {(Path("docs") / one).as_posix().replace("docs/../", "") for one in listed}
     pages = [name(page).replace(".md", ".html") for page in PAGES]
     assert [page for page in pages if page not in {*reached, "README.html", "docs/index.html"}] == []
+
+
+def test_the_search_shows_pages_that_say_how_before_decisions(site: Path) -> None:
+    with chromium() as browser:
+        page = browser.new_page()
+        for words, wanted in SEARCHES.items():
+            page.goto(f"{(site / 'search.html').as_uri()}?q={words}")
+            page.wait_for_selector("#search-results p.search-summary:not(:empty)")
+            found = page.eval_on_selector_all(
+                "#search-results ul.search a", "all => all.map(a => a.getAttribute('href'))"
+            )
+            assert any(wanted in one for one in found[:5]), (words, found)
+            ranks = [one.startswith("docs/decisions/") for one in found]
+            assert ranks == sorted(ranks), (words, found)
+            assert True in ranks, "one of them has the words"
