@@ -27,7 +27,7 @@ help: ## list the targets
 $(STAMP): pyproject.toml .ci/venv.py
 	@"$(PYTHON)" .ci/venv.py dev
 
-# Only what the target needs, 50 to 80 MB; `make venv` adds the development tools.
+# Only what the target needs, 50 to 150 MB; `make venv` adds the development tools.
 $(STAMP)-%: pyproject.toml .ci/venv.py
 	@"$(PYTHON)" .ci/venv.py $*
 
@@ -90,15 +90,18 @@ format: venv ## let ruff format and fix what it can
 blocking: venv ## make the blocking clients from the awaited ones
 	@$(BIN)/python tools/blocking.py
 
-docs: venv ## write the generated reference pages, and the site with a search: build/site/index.html
+docs: $(STAMP)-docs ## write the generated reference pages, and the site with a search: build/site/index.html
+	@echo "== docs/reference, from the code"
 	@$(BIN)/python docs/generate.py
+	@echo "== the site, from all pages"
 	@$(BIN)/sphinx-build --fail-on-warning --quiet -c docs . build/site -d build/doctrees
+	@echo "open $(CURDIR)/build/site/index.html"
 
 pictures: venv ## record `tarry demo`, `tarry top` and the dashboard into docs/images; takes two minutes
 	@$(BIN)/python docs/pictures.py
 
 # pyroma misses an author's address, which costs two of its ten points; the address comes with the first release.
-dist: venv ## build wheel and sdist into dist, and check them; RELEASE=1 for what goes to an index
+dist: $(STAMP)-dist ## build wheel and sdist into dist, and check them; RELEASE=1 for what goes to an index
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
 	@$(BIN)/twine check --strict dist/*

@@ -1,7 +1,7 @@
-"""Make `.venv` with tarry and what a target of the Makefile needs: `python3 .ci/venv.py [demo|serve|dev]`.
+"""Make `.venv` with tarry and what a target of the Makefile needs: `python3 .ci/venv.py [demo|serve|docs|dist|dev]`.
 
-`demo` and `serve` install tarry with the extras that they use, `dev` adds everything for development. A later target adds to
-what is there. Nothing is installed when nothing has changed: a stamp in `.venv` holds a digest of the tables of pyproject.toml
+Each target installs tarry with the extras that it uses, `docs` and `dist` also their group of dependencies; `dev` adds everything
+for development. A later target adds to what is there. Nothing is installed when nothing has changed: a stamp in `.venv` holds a digest of the tables of pyproject.toml
 that pip reads. So a new lint rule, a touched file or a second run needs no network.
 Runs on the system's own Python, with only the standard library.
 """
@@ -27,7 +27,15 @@ import pip_wheel
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-EXTRAS = {"demo": "cli,embedded", "serve": "cli,embedded,http", "dev": "cli,embedded,uvloop,http,zookeeper,otel,celery"}
+EXTRAS = {
+    "demo": "cli,embedded",
+    "serve": "cli,embedded,http",
+    "docs": "http",
+    "dist": "",
+    "dev": "cli,embedded,uvloop,http,zookeeper,otel,celery",
+}
+GROUPS = ("docs", "dist", "dev")
+"""Targets with a dependency group of the same name."""
 NO_PIP = """This Python has no pip of its own (ensurepip), and none could be fetched:
 %s
 On Debian and Ubuntu, install it with
@@ -64,11 +72,12 @@ def install(target: str, add: bool) -> None:
         if not add:
             make_venv()
         pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        group = []
-        if target == "dev":
+        tarry = f".[{EXTRAS[target]}]" if EXTRAS[target] else "."
+        group = ["--group", target] if target in GROUPS else []
+        print("installing into .venv:", tarry, *group, flush=True)
+        if group:
             subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)  # the first pip that knows --group
-            group = ["--group", "dev"]
-        subprocess.run([*pip, "--prefer-binary", "-e", f".[{EXTRAS[target]}]", *group], check=True, cwd=ROOT)
+        subprocess.run([*pip, "--prefer-binary", "-e", tarry, *group], check=True, cwd=ROOT)
     except subprocess.CalledProcessError as failed:
         sys.exit(f"could not make .venv: {' '.join(map(str, failed.cmd))} ended with {failed.returncode}")
 
