@@ -28,9 +28,9 @@ def run(*line: str | Path, cwd: Path | None = None) -> str:
 
 
 def environment(where: Path, *packages: str) -> Path:
-    """Where the programs of a virtual environment with these packages are."""
-    run(sys.executable, "-m", "venv", where)
-    run(where / "bin" / "pip", "install", "--quiet", *packages)
+    """Where the programs of a virtual environment with these packages are. Debian's Python has no pip to put there."""
+    run(sys.executable, "-m", "venv", "--without-pip", where)
+    run(sys.executable, "-m", "pip", "--python", where / "bin" / "python", "install", "--quiet", *packages)
     return where / "bin"
 
 
