@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,7 @@ def client_kind(module: Path) -> str:
     return next((one for one in kinds if one in ("awaited", "blocking")), "")
 
 
+@cache
 def trees() -> list[tuple[Path, ast.Module]]:
     return [(module, ast.parse(module.read_text(encoding="utf-8"))) for module in MODULES]
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -33,8 +34,14 @@ def installed_with(names: list[str]) -> Iterator[str]:
             yield from installed_with(requires(wanted.name) or [])
 
 
-def all_but(installed: set[str]) -> list[str]:
-    """The modules that are not there if only these packages are."""
+CORE = set(installed_with(PROJECT["dependencies"]))
+
+
+@cache
+def all_but(*extras: str) -> list[str]:
+    """The modules that are not there if only the core and these extras are; to find them takes most of a second."""
+    wanted = [one for extra in extras for one in PROJECT["optional-dependencies"][extra]]
+    installed = CORE | set(installed_with(wanted))
     return [
         module
         for module, packages in packages_distributions().items()
@@ -42,15 +49,10 @@ def all_but(installed: set[str]) -> list[str]:
     ]
 
 
-CORE = set(installed_with(PROJECT["dependencies"]))
-MISSING = all_but(CORE)
-MISSING_WITH_CLI = all_but(CORE | set(installed_with(PROJECT["optional-dependencies"]["cli"])))
-
-
-def bare(code: str, missing: list[str] = MISSING, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs code without the packages of the extras."""
+def bare(code: str, *extras: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs code without the packages of other extras than these."""
     here = {**os.environ, **environment}
-    words = [sys.executable, "-c", BARE.format(missing=missing) + code]
+    words = [sys.executable, "-c", BARE.format(missing=all_but(*extras)) + code]
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
 
 
@@ -141,7 +143,7 @@ CELERY_RELAY = "error: tarry.celery needs Celery: pip install 'tarry[celery]'. [
     ],
 )
 def test_only_the_command_that_needs_celery_asks_for_it(word: str, code: int, message: str) -> None:
-    done = bare(f"sys.argv = ['tarry', {word!r}]; from tarry.programs.cli import main; main()", MISSING_WITH_CLI)
+    done = bare(f"sys.argv = ['tarry', {word!r}]; from tarry.programs.cli import main; main()", "cli")
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert ("pip install" in done.stderr) == (word == "celery-relay")
