@@ -7,7 +7,7 @@ has imported all of it and forks for each call:
                                ◀── its pid, later its status ──────────────────────────────────────────┘
 
 What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. So does, on the PATH, what runs for long and
-tells its pid: `tarry worker` and `tarry serve`.
+tells its pid: `tarry worker` and `tarry serve`. A test starts those with ``start``, and has the pid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import IO, Any, NamedTuple
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
@@ -78,6 +79,52 @@ class WarmTarry(NamedTuple):
         return subprocess.CompletedProcess(
             ["tarry", *words], code, *(place.read_text(encoding="utf-8") for place in (said, told))
         )
+
+    def start(self, words: Sequence[str], out: IO[Any], environment: Mapping[str, str], folder: Path) -> WarmProcess:
+        """Starts ``tarry WORDS``, for what runs for long; all that it writes goes to ``out``."""
+        with Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), out.fileno(), out.fileno())
+            return WarmProcess(self.address, list(words), {**os.environ, **environment}, str(folder), files)
+
+
+class WarmProcess:
+    """One call that runs for long, as ``subprocess.Popen`` has it; the pid is the call's own."""
+
+    def __init__(
+        self, address: str, words: list[str], environment: Mapping[str, str], folder: str, files: Sequence[int]
+    ) -> None:
+        self.returncode: int | None = None
+        self._ended = threading.Event()
+        begun: SimpleQueue[int] = SimpleQueue()
+
+        def watch() -> None:
+            from warm_call import call
+
+            with call(address, words, environment, folder, files) as answers:
+                begun.put(int(answers.readline()))
+                self.returncode = os.waitstatus_to_exitcode(int(answers.readline()))
+            self._ended.set()
+
+        threading.Thread(target=watch, daemon=True).start()
+        self.pid = begun.get()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired("tarry", timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 @contextmanager
@@ -152,8 +199,9 @@ def _take_over(line: socket.socket) -> bool:
         os.dup2(file, number)
         os.close(file)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    at_once = 1 if given["environment"].get("PYTHONUNBUFFERED") else -1
+    sys.stdout = open(1, "w", at_once, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(given["environment"])
     time.tzset()

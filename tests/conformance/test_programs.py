@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,18 +17,16 @@ from conformance.cli import Cli
 from conformance.environment import Environment, perform
 from tarry.programs.testing.clocks import TestClock
 from until import until
+from warm import WarmProcess, WarmTarry
 
 WAIT_S = 30
 
 
 @contextmanager
-def process(folder: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def process(warm: WarmTarry, folder: Path, *words: str, **environment: str) -> Iterator[tuple[WarmProcess, Path]]:
     log = folder / "log"
     with log.open("wb") as out:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tarry", *words],
-            cwd=folder, env={**os.environ, "PYTHONUNBUFFERED": "1", **environment}, stdout=out, stderr=out,
-        )  # fmt: skip
+        running = warm.start(words, out, {"PYTHONUNBUFFERED": "1", **environment}, folder)
     try:
         yield running, log
     finally:
@@ -57,12 +52,12 @@ def beat():
 """
 
 
-def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
     (tmp_path / "app.py").write_text(APP)
     words = ("worker", "app:worker", "--processes", "2", "--namespace", namespace)
     with (
         tarry.Client(url, namespace=namespace) as client,
-        process(tmp_path, *words, TARRY_URL=url) as (running, log),
+        process(tarry_command, tmp_path, *words, TARRY_URL=url) as (running, log),
     ):
         client.topic("orders").add_many(range(20), delay="10ms")
         until(lambda: log.read_text().count("closed ") == 20)
@@ -76,12 +71,12 @@ def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path) ->
         assert client.topic("orders").check().ok
 
 
-def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
     """Its API, its dashboard, its metrics; by a token."""
     cli = Cli(url, namespace)
     [token] = cli("token", "create", "--scope", "admin", "--scope", "produce", "--scope", "consume")
     words = ("serve", "--url", url, "--port", "0", "--namespace", namespace, "--queue", f"{namespace} queue")
-    with process(tmp_path, *words) as (running, log):
+    with process(tarry_command, tmp_path, *words) as (running, log):
         base = until(lambda: _address(log.read_text()))
         with (
             tarry.HTTPClient(base, namespace=namespace, token=token["token"]) as client,
@@ -126,9 +121,11 @@ def test_every_verb_of_a_topic_works_over_http(
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_the_demo_runs_on_a_cluster(constellation: Callable[[str], Any], tmp_path: Path) -> None:
+def test_the_demo_runs_on_a_cluster(
+    constellation: Callable[[str], Any], tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     words = ("demo", "--jobs", "60", "--seconds", "2", "--json", "--url", constellation("cluster of valkey").url)
-    with process(tmp_path, *words) as (running, log):
+    with process(tarry_command, tmp_path, *words) as (running, log):
         assert running.wait(60) == 0, log.read_text()
         assert '"ok":true' in log.read_text()
 

@@ -6,12 +6,11 @@ import asyncio
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,8 @@ import uvicorn
 import servers
 import tarry
 from tarry.programs.dashboard import Dashboard
+from until import until
+from warm import WarmProcess, WarmTarry
 
 numbers = count()
 LONGEST_MS = 60_000
@@ -77,35 +78,33 @@ class Site:
 class Service:
     """``tarry serve`` as a process, always at the same port."""
 
-    def __init__(self, url: str, namespace: str) -> None:
+    def __init__(self, url: str, namespace: str, warm: WarmTarry, folder: Path) -> None:
         self.port = servers.free_ports(1)[0]
         self.at = f"http://127.0.0.1:{self.port}"
         self._words = ["serve", "--port", str(self.port), "--url", url, "--namespace", namespace, "--no-dialects"]
-        self.process: subprocess.Popen[str]
+        self._warm = warm
+        self._log = folder / "log"
+        self.process: WarmProcess
         self._started = False
 
     def start(self, *words: str) -> None:
         """Until it says that it listens."""
-        line = [sys.executable, "-m", "tarry", *self._words, *words]
-        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        with self._log.open("wb") as out:
+            self.process = self._warm.start([*self._words, *words], out, {}, self._log.parent)
         self._started = True
-        assert self.process.stderr is not None
-        said = ""
-        while "drains it" not in said:
-            row = self.process.stderr.readline()
-            assert row, said
-            said += row
+        until(lambda: "drains it" in self._log.read_text() or self.process.poll() is not None, "the service")
+        assert self.process.poll() is None, self._log.read_text()
 
     def stop(self) -> None:
         if self._started:
             self.process.terminate()
-            self.process.communicate(timeout=20)
+            self.process.wait(20)
 
 
 @pytest.fixture
-def service(valkey_url: str, namespace: str) -> Iterator[Service]:
+def service(valkey_url: str, namespace: str, tarry_command: WarmTarry, tmp_path: Path) -> Iterator[Service]:
     """Not started yet."""
-    service = Service(valkey_url, namespace)
+    service = Service(valkey_url, namespace, tarry_command, tmp_path)
     yield service
     service.stop()
 

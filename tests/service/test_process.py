@@ -27,7 +27,7 @@ from tarry.core.requests import Command
 from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens
 from until import until
-from warm import WarmTarry
+from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -38,10 +38,16 @@ SECRET = "a secret that nobody may log"
 class Process:
     """A service of its own."""
 
-    def __init__(self, url: str, log: Path, words: tuple[str, ...], files: int | None = None) -> None:
+    def __init__(
+        self, url: str, log: Path, words: tuple[str, ...], files: int | None = None, warm: WarmTarry | None = None
+    ) -> None:
         self.log = log
         environment = {**os.environ, "TARRY_URL": url, "TARRY_LOG": "DEBUG", "PYTHONUNBUFFERED": "1"}
+        self.child: subprocess.Popen[bytes] | WarmProcess
         with log.open("wb") as out:
+            if warm is not None and files is None:
+                self.child = warm.start(["serve", "--port", "0", *words], out, environment, Path.cwd())
+                return
             command = [sys.executable, "-m", "tarry", "serve", "--port", "0", *words]
             if files is not None:
                 command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
@@ -58,7 +64,7 @@ class Process:
         assert found, self.output
         return found[1]
 
-    def ended(self) -> int:
+    def ended(self) -> int | None:
         return self.child.wait(30)
 
     def stop(self) -> None:
@@ -68,8 +74,10 @@ class Process:
 
 
 @contextmanager
-def process(url: str, folder: Path, *words: str, files: int | None = None) -> Iterator[Process]:
-    made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words, files)
+def process(
+    url: str, folder: Path, *words: str, files: int | None = None, warm: WarmTarry | None = None
+) -> Iterator[Process]:
+    made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words, files, warm)
     try:
         yield made
     finally:
@@ -77,9 +85,11 @@ def process(url: str, folder: Path, *words: str, files: int | None = None) -> It
 
 
 @pytest.fixture
-def start(valkey_url: str, tmp_path: Path) -> Iterator[Start]:
+def start(valkey_url: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[Start]:
     with ExitStack() as stack:
-        yield lambda *words, url=valkey_url, **more: stack.enter_context(process(url, tmp_path, *words, **more))
+        yield lambda *words, url=valkey_url, **more: stack.enter_context(
+            process(url, tmp_path, *words, warm=tarry_command, **more)
+        )
 
 
 def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> None:
