@@ -35,9 +35,10 @@ pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
 LONGEST_FILES = (
-    "docs/test_blocks conformance/test_continuation dashboard/test_browser_hostile bench locks/test_zookeeper_faults watch "
-    "dashboard/test_browser faults/test_watch conformance distributed/test_views service/test_openapi frameworks programs "
-    "locks dashboard distributed faults connections"
+    "chaos/test_chaos distributed/test_failover docs/test_blocks docs/test_site service/test_openapi dashboard/test_browser "
+    "conformance/test_continuation programs/test_worker_refusals packaging frameworks upgrade sqs bench watch "
+    "locks/test_zookeeper_faults redisson/test_hash_orders redisson/test_codecs_fuzz model faults/test_watch conformance "
+    "distributed/test_views chaos testing names beanstalk programs locks dashboard distributed faults connections"
 ).split()
 
 
