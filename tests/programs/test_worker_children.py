@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import tarry
 from programs.terminal import Cli
 from tarry.programs.worker.parent import Parent
 from until import until
+from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +28,10 @@ Start = Callable[..., "WorkerGroup"]
 class WorkerGroup:
     """What ``tarry worker`` started, and what its handlers wrote down."""
 
-    def __init__(self, process: subprocess.Popen[str], journal: Path) -> None:
+    def __init__(self, process: WarmProcess, journal: Path, log: Path) -> None:
         self.process = process
         self._journal = journal
+        self._log = log
 
     def journal_lines(self, word: str) -> list[list[str]]:
         lines = self._journal.read_text().splitlines() if self._journal.exists() else []
@@ -39,18 +40,17 @@ class WorkerGroup:
     def pid_of(self, id: str) -> int:
         return int([words for words in self.journal_lines("taken") if words[0] == id][-1][2])
 
-    def ended(self) -> tuple[int, str]:
-        _, said = self.process.communicate()
-        return self.process.returncode, said
+    def ended(self) -> tuple[int | None, str]:
+        return self.process.wait(), self._log.read_text()
 
 
 @pytest.fixture
-def start_workers(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
+def start_workers(valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[Start]:
     """``start_workers("--processes", "2", ttr="1s")`` runs ``tarry worker worker_app:worker`` with these words."""
     started: list[WorkerGroup] = []
 
     def start(*words: str, app: str = "worker_app:worker", ttr: str = "10m", grace: str = "10s") -> WorkerGroup:
-        journal = tmp_path / f"journal-{len(started)}"
+        journal, log = tmp_path / f"journal-{len(started)}", tmp_path / f"log-{len(started)}"
         place = {
             "TARRY_URL": valkey_url,
             "TARRY_NAMESPACE": namespace,
@@ -58,14 +58,9 @@ def start_workers(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[S
             "TTR": ttr,
             "GRACE": grace,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tarry", "worker", app, *words],
-            cwd=HERE,
-            env={**os.environ, **place},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(WorkerGroup(process, journal))
+        with log.open("wb") as out:
+            process = tarry_command.start(["worker", app, *words], out, place, HERE)
+        started.append(WorkerGroup(process, journal, log))
         return started[-1]
 
     yield start
@@ -74,8 +69,6 @@ def start_workers(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[S
             one.process.terminate()
             one.process.send_signal(signal.SIGINT)  # another signal: two of the same kind may arrive as one
             one.process.wait()
-        if one.process.stderr is not None:
-            one.process.stderr.close()
 
 
 def alive(pid: int) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +11,10 @@ import pytest
 import tarry
 from tarry.programs.worker.reload import changing_files
 from until import until
+from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
-Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., WarmProcess]
 
 APP = """
 import os
@@ -47,15 +46,13 @@ def app(version: str, kind: str = ON, options: str = "") -> str:
 
 
 @pytest.fixture
-def start(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
+def start(valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[Start]:
+    started: list[WarmProcess] = []
 
-    def run(*words: str) -> subprocess.Popen[str]:
-        place = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
-        command = [sys.executable, "-m", "tarry", "worker", "app:worker", *words]
-        log = (tmp_path / "log").open("w")
-        started.append(subprocess.Popen(command, cwd=tmp_path, env=place, stderr=log, text=True))
-        log.close()
+    def run(*words: str) -> WarmProcess:
+        place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
+        with (tmp_path / "log").open("wb") as log:
+            started.append(tarry_command.start(["worker", "app:worker", *words], log, place, tmp_path))
         return started[-1]
 
     yield run
