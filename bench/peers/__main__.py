@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -30,7 +31,8 @@ def measure(readings: Readings, peers: list[Peer], rows: list[str], sizes: Sizes
         for number in range(1 if row.once else sizes.rounds):
             due = [peer for peer in peers if readings.done(peer.name, name) == number]
             began = time.monotonic()
-            with ThreadPoolExecutor(len(due) or 1 if row.together else 1) as side_by_side:
+            side_by_side = ThreadPoolExecutor(len(due) or 1 if row.together else 1)
+            with side_by_side, processes.ended_with_the_block():
                 for peer, found in zip(due, side_by_side.map(partial(take, row=row, sizes=sizes), due), strict=True):
                     readings.put(peer.name, name, found)
                     readings.save(kept)
@@ -71,6 +73,7 @@ def main() -> None:
         "--busy", action="store_true", help="say on the page that the machine did other things meanwhile"
     )
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     effort: Effort = "quick" if given.quick else "full"
     about = page.machine(effort, SIZES[effort].rounds, busy=given.busy)
     readings = Readings.load(KEPT) if given.resume and KEPT.exists() else Readings(about)
@@ -79,8 +82,6 @@ def main() -> None:
         measure(readings, peers, given.row or list(ROWS), SIZES[effort], KEPT)
     except KeyboardInterrupt:
         print("Stopped; --resume goes on.", file=sys.stderr)
-    finally:
-        processes.close_all()
     print(page.as_markdown(readings))
     if given.write:
         page.write(readings)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ADAPTERS = Path(__file__).parent / "adapters"
-ENVIRONMENTS = Path("build/peers").absolute()
+ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = ROOT / "build" / "peers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,12 @@ class Peer:
         if self.node:
             return ["node"]
         return [sys.executable if self.own else str(ENVIRONMENTS / self.name / "bin" / "python")]
+
+    @property
+    def import_words(self) -> list[str]:
+        if self.node:
+            return ["node", "--eval", f"require('{ENVIRONMENTS / self.name / 'node_modules' / self.imports}')"]
+        return [*self.interpreter, "-c", self.imports]
 
     def words(self, *given: object) -> list[str]:
         """The command of its adapter."""
@@ -90,6 +97,88 @@ PEERS = {
             "Redis as the broker; prefork, a process a core; `acks_late` and `reject_on_worker_lost`, no results",
             "keep waiting tasks out of a worker's memory; add many in a call; run a killed worker's tasks before the visibility "
             "timeout, an hour by default",
+        ),
+        Peer(
+            "dramatiq",
+            "Dramatiq",
+            ("dramatiq[redis]==2.2.1", "redis==8.1.0", "hiredis==3.5.0"),
+            "import dramatiq",
+            "Redis as the broker; its command as by default, a process a core with 8 threads each",
+            "keep waiting messages out of a worker's memory; delay for more than 7 days; add many in a call",
+        ),
+        Peer(
+            "huey",
+            "Huey",
+            ("huey==3.5.4", "redis==8.1.0", "hiredis==3.5.0"),
+            "import huey",
+            "its consumer with four worker processes, as in its documentation; no results",
+            "acknowledge: what a worker took is lost when it is killed; run a job within its second; add many in a call",
+        ),
+        Peer(
+            "arq",
+            "arq",
+            ("arq==0.28.0", "redis==5.3.1", "hiredis==3.5.0"),
+            "import arq",
+            "one worker process with 100 jobs at once; no results",
+            "wait for the next due time: it polls every 0.5 s; add many in a call",
+        ),
+        Peer(
+            "saq",
+            "saq",
+            ("saq[hiredis]==0.26.4", "typing-extensions==4.16.0", "redis==8.1.0", "hiredis==3.5.0", "uvloop==0.23.0"),
+            "import saq",
+            "one worker process on uvloop with 100 jobs at once, three tries; no results",
+            "keep fractions of a second: it schedules every second; add many in a call without waiting for their results",
+        ),
+        Peer(
+            "streaq",
+            "streaQ",
+            ("streaq==7.2.0", "coredis==6.9.0", "uvloop==0.23.0"),
+            "import streaq",
+            "one worker process on uvloop with 100 jobs at once; no results",
+            "wait for the next due time: it looks every 0.5 s",
+        ),
+        Peer(
+            "taskiq",
+            "taskiq",
+            ("taskiq==0.13.0", "taskiq-redis==1.2.4", "redis==8.1.0", "hiredis==3.5.0", "uvloop==0.23.0"),
+            "import taskiq, taskiq_redis",
+            "a stream as the broker, a list as the source of schedules; two worker processes and a scheduler that looks every second",
+            "add many in a call; guard against a second scheduler, or the loss of the only one",
+        ),
+        Peer(
+            "bullmq",
+            "BullMQ",
+            ("bullmq@6.7.0", "ioredis@6.0.0"),
+            "bullmq",
+            "one worker in node with 100 jobs at once; finished jobs are removed",
+            "run handlers in the language of the others here: its rows are node's",
+            node=True,
+        ),
+        Peer(
+            "redisson",
+            "Redisson's scripts",
+            imports="import redis",
+            setup="`RDelayedQueue` as the articles print it, in Python: its two scripts, its transfer task, a blocking take",
+            lacks="acknowledge: what a worker took is lost when it is killed; take from a list's middle at once (`LREM`); add many "
+            "in a call",
+            own=True,
+        ),
+        Peer(
+            "locked",
+            "a zset under a lock",
+            imports="import redis",
+            setup="an article's `push` and `poll`: 100 a poll, 0.05 s between two polls that find nothing",
+            lacks="acknowledge: what a worker took is lost when it is killed; free the lock of a killed worker for 33 minutes",
+            own=True,
+        ),
+        Peer(
+            "buckets",
+            "zsets polled",
+            imports="import redis",
+            setup="an article's job pool, four buckets with a timer each and ready list, one command after the other; polls every 0.1 s",
+            lacks="do its steps at once, so a job may be lost or doubled between two of them; keep the order; add many in a call",
+            own=True,
         ),
     )
 }

@@ -23,10 +23,14 @@ class PeerFailed(Exception):
 _open: set[Session] = set()
 
 
-def close_all() -> None:
-    """Ends whatever is left, also what other threads started."""
-    for session in list(_open):
-        session.close()
+@contextlib.contextmanager
+def ended_with_the_block() -> Iterator[None]:
+    """Ends what other threads have started and not ended, so that their waits end too; ^C comes to one thread only."""
+    try:
+        yield
+    finally:
+        for session in list(_open):
+            session.close()
 
 
 class Session:
@@ -71,6 +75,13 @@ class Session:
     def cpu_s(self) -> float:
         """Processor time of all its processes, and of those that ended and were waited for."""
         return sum(sum(map(int, fields[12:16])) for fields in self.processes()) * TICK_S
+
+    def wait(self, within_s: float) -> int:
+        """Its exit status, when it has ended by itself."""
+        try:
+            return self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise PeerFailed(f"it did not end within {within_s:.0f} s") from None
 
     def kill(self) -> None:
         """Kills all its processes at once, like a power cut."""
@@ -118,5 +129,7 @@ class Session:
         return line.decode()
 
     def last_words(self) -> str:
-        lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip()[:200] if lines else "it said nothing"
+        """The last line of its log that names an error, else the last one."""
+        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if "Error: " in line or "Exception: " in line]
+        return (errors or lines or ["it said nothing"])[-1][:200]

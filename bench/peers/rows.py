@@ -22,6 +22,8 @@ LATE_DELAYS_S = (1.0, 1.5)
 TAIL_S = 15.0
 """So long after the last due time, late jobs are waited for."""
 START_WAIT_S = 60.0
+PENDING = 1000
+DEPTH_JOBS = 300
 QUIET_S = 20.0
 
 
@@ -50,7 +52,7 @@ SIZES: dict[Effort, Sizes] = {
         5, 5000, 10, 50_000, 10_000, 90, 20, 100_000, 200, 20, (1000, 10_000, 100_000, 1_000_000), 300, 400, 7
     ),
     "quick": Sizes(2, 1000, 2, 20_000, 10_000, 20, 5, 100_000, 15, 8, (1000, 100_000), 15, 75, 3),
-    "tiny": Sizes(1, 10, 2, 100, 50, 20, 0.5, 200, 10, 0.5, (10,), 10, 30, 1),
+    "tiny": Sizes(1, 10, 2, 100, 50, 20, 0.5, 200, 10, 0.5, (1000,), 10, 30, 1),
 }
 
 
@@ -106,7 +108,7 @@ def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     producer.answer(due_in + FILL_S)
     if time.time() > due:
         raise PeerFailed(f"adding {count:,} jobs took longer than the {due_in:.0f} s that it was given")
-    time.sleep(max(0.0, due - time.time()))
+    turn.pause(max(0.0, due - time.time()))
     turn.wait_for(before + count, sizes.drain_s)
     used = [session.cpu_s() - was for session, was in zip(sessions, cpu, strict=True)]
     runs = first_runs(turn, first)
@@ -154,7 +156,7 @@ def busy(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     producer.answer(due_in + FILL_S)
     if (left := due - LATE_DELAYS_S[1] - time.time()) < 0:
         raise PeerFailed(f"adding {count:,} jobs took longer than it was given")
-    time.sleep(left)
+    turn.pause(left)
     other.skip(10_000_000)
     runs, note = paced(turn, other, 50, sizes.late_s + 1, sizes.drain_s)
     if count < sizes.burst:
@@ -174,6 +176,74 @@ def recovery(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     if not turn.wait_for(2, sizes.recover_s):
         raise PeerFailed(f"not run again within {sizes.recover_s:.0f} s")
     return {"recovery": Found(turn.runs()[1].at - killed)}
+
+
+def memory(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """Waiting jobs in the server, without a worker."""
+    producer = turn.producer()
+    producer.fill(10, 5)
+    before = turn.server.memory()
+    added = producer.fill(sizes.memory, sizes.memory_s)
+    time.sleep(1)
+    note = "" if added.jobs == sizes.memory else f"{added.jobs:,} jobs, as many as it added in {sizes.memory_s:.0f} s"
+    return {"memory": Found((turn.server.memory() - before) / added.jobs, {}, note)}
+
+
+def idle(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """A worker waits, and so do a thousand jobs for tomorrow."""
+    producer = turn.producer()
+    worker = turn.ready_worker(producer)
+    producer.fill(PENDING, 30)
+    wait_until_quiet(worker)
+    server = turn.server
+    before, began = (server.commands(), server.session.cpu_s(), worker.cpu_s()), time.monotonic()
+    turn.pause(sizes.idle_s)
+    after, passed = (server.commands(), server.session.cpu_s(), worker.cpu_s()), time.monotonic() - began
+    commands, server_s, worker_s = ((new - old) / passed for new, old in zip(after, before, strict=True))
+    return {
+        "idle_commands": Found(max(0.0, commands - 1 / passed)),  # without the question itself
+        "idle_cpu": Found(
+            (server_s + worker_s) * 1000, {"worker ms/s": worker_s * 1000, "server ms/s": server_s * 1000}
+        ),
+    }
+
+
+def depth(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """Jobs that are due at once are added one by one and run, while more and more others wait for tomorrow."""
+    found: dict[str, Found] = {}
+    producer = turn.producer()
+    worker = turn.ready_worker(producer)
+    sessions, pending = (producer.session, worker, turn.server.session), 0
+    for target in sizes.depths:
+        line, note = f"depth_{target}", ""
+        pending += producer.fill(target - pending, sizes.depth_s).jobs
+        if pending < target:
+            note = f"{pending:,} of {target:,} waited, as many as it added in time"
+        wait_until_quiet(worker)
+        before, cpu = turn.count(), [session.cpu_s() for session in sessions]
+        began = time.monotonic()
+        jobs = producer.add(DEPTH_JOBS, due_in=0, within_s=sizes.depth_s).jobs
+        if not turn.wait_for(before + jobs, sizes.drain_s):
+            jobs = turn.count() - before
+            note = f"{jobs} of {DEPTH_JOBS} ran within {sizes.drain_s:.0f} s. {note}".strip()
+        wall = time.monotonic() - began
+        if not jobs:
+            found[line] = Found(None, {}, note)
+            continue
+        used = sum(session.cpu_s() - was for session, was in zip(sessions, cpu, strict=True))
+        found[line] = Found(used / jobs * 1e6, {"jobs/s": jobs / wall}, note)
+    return found
+
+
+def start(turn: Turn, sizes: Sizes) -> dict[str, Found]:
+    """A job is due; a worker is started; both times include the interpreter's own start."""
+    imports = statistics.median(turn.import_s() for _ in range(sizes.starts))
+    producer = turn.producer()
+    producer.add(1, due_in=0)
+    began = time.time()
+    worker = turn.worker()
+    turn.wait_for(1, START_WAIT_S, worker)
+    return {"import": Found(imports * 1000), "start": Found(turn.runs()[0].at - began, {"cpu s": worker.cpu_s()})}
 
 
 def fitting(producer: Producer, count: int) -> tuple[int, float]:
@@ -204,7 +274,7 @@ def paced(turn: Turn, producer: Producer, rate: int, seconds: float, tail_s: flo
     while len(runs := [run for run in first_runs(turn, first) if run.number < first + count]) < count:
         if time.monotonic() > by:
             break
-        time.sleep(0.1)
+        turn.pause(0.1)
     if not runs:
         raise PeerFailed(f"no job ran within {tail_s:.0f} s")
     return runs, "" if len(
@@ -278,10 +348,52 @@ ROWS = {
     ),
     "recovery": Row(
         "Recovery",
-        "A worker that holds a job is killed with `kill -9`, with all its processes; another worker is there. The time until it runs the job.",
+        "A worker that holds a job is killed with `kill -9`, with all its processes; another worker is there. The time until it "
+        "runs the job.",
         recovery,
         {"recovery": Line("a worker killed with -9", "s", "less")},
         together=True,
         once=True,
+    ),
+    "memory": Row(
+        "Memory",
+        "The server's memory for each of 100,000 waiting jobs with a body of 200 bytes, without a worker. Of beanstalkd it is the "
+        "process's resident memory.",
+        memory,
+        {"memory": Line("a waiting job", "bytes", "less")},
+        once=True,
+    ),
+    "idle": Row(
+        "Idle",
+        "A worker waits, and a thousand jobs wait for tomorrow. Commands that the server executes, those inside of scripts "
+        "included, and the processor time of worker and server.",
+        idle,
+        {
+            "idle_commands": Line("commands", "a second", "less"),
+            "idle_cpu": Line("processor time", "ms/s", "less", ("worker ms/s", "server ms/s")),
+        },
+        together=True,
+        once=True,
+    ),
+    "depth": Row(
+        "Cost with many waiting jobs",
+        "Jobs that are due at once are added one by one and run by a waiting worker, while others wait for tomorrow: processor "
+        "time of a job, from its add to its end, in client, worker and server. A worker that is idle for a moment between two "
+        "looks uses some too.",
+        depth,
+        {
+            f"depth_{count}": Line(f"{count:,} waiting", "µs", "less", ("jobs/s",))
+            for count in sorted({count for sizes in SIZES.values() for count in sizes.depths})
+        },
+        once=True,
+    ),
+    "start": Row(
+        "Start",
+        "The time of an interpreter that imports the package, and the time from a worker's start to the run of a job that waits.",
+        start,
+        {
+            "import": Line("import", "ms", "less"),
+            "start": Line("worker's start to its first job", "s", "less", ("cpu s",)),
+        },
     ),
 }

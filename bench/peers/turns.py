@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.peers.catalogue import ADAPTERS, Peer
+from bench.peers.catalogue import ADAPTERS, ENVIRONMENTS, ROOT, Peer
 from bench.peers.processes import PeerFailed, Session
 from bench.peers.servers import KINDS, Server
 
@@ -19,6 +19,7 @@ START_S = 40.0
 RECORD = 45
 """Bytes of a line of the report: number, due, time of the run."""
 DAY_S = 86_400.0
+NEVER = 1 << 60
 
 
 class Run(NamedTuple):
@@ -73,11 +74,26 @@ class Turn:
         session = Session(
             self.peer.words(role, self.server.url, *given),
             self.folder / f"{role}-{self._number}.log",
-            {"PYTHONPATH": str(ADAPTERS), "PYTHONWARNINGS": "ignore"},
+            {
+                "PYTHONPATH": f"{ADAPTERS}:{ROOT}" if self.peer.own else str(ADAPTERS),
+                "PYTHONWARNINGS": "ignore",
+                "PEERS_URL": self.server.url,
+                "PEERS_REPORT": str(self._report),
+                "PEERS_ENVIRONMENT": str(ENVIRONMENTS / self.peer.name),
+            },
             talks=role == "produce",
         )
         self._stack.callback(session.close)
         return session
+
+    def import_s(self) -> float:
+        """How long an interpreter takes that only imports the peer."""
+        words = self.peer.import_words
+        began = time.perf_counter()
+        with Session(words, self.folder / "import.log", {}) as session:
+            if session.wait(START_S):
+                raise PeerFailed(f"cannot be imported: {session.last_words()}")
+            return time.perf_counter() - began
 
     def producer(self) -> Producer:
         producer = Producer(self.start("produce"))
@@ -95,6 +111,10 @@ class Turn:
         self.wait_for(before + 1, START_S, worker)
         return worker
 
+    def pause(self, seconds: float) -> None:
+        """Waits, if the server lives."""
+        self.wait_for(NEVER, seconds)
+
     def count(self) -> int:
         return self._report.stat().st_size // RECORD
 
@@ -106,6 +126,8 @@ class Turn:
         """Waits until so many runs are reported; if a worker is given, raises when they do not come."""
         by = time.monotonic() + within_s
         while self.count() < count:
+            if not self.server.session.alive:
+                raise PeerFailed(f"the server ended: {self.server.session.last_words()}")
             if worker is not None and not worker.alive:
                 raise PeerFailed(f"the worker ended: {worker.last_words()}")
             if time.monotonic() > by:

@@ -31,7 +31,7 @@ HOLD_S = 3600
 DAY_S = 86_400
 CHUNK = 1000
 TASKS = 64
-REPORT = "PEERS_REPORT"
+REPORT, URL = "PEERS_REPORT", "PEERS_URL"
 Command = dict[str, Any]
 
 
@@ -208,7 +208,6 @@ async def _serve(produce: Callable[[str], Any], url: str) -> None:
 def main(produce: Callable[[str], Any], work: Callable[[str, int], None]) -> None:
     role, url, *rest = sys.argv[1:]
     if role == "work":
-        os.environ[REPORT] = rest[1]
         work(url, int(rest[0]))
     else:
         asyncio.run(_serve(produce, url))
