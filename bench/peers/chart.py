@@ -50,8 +50,9 @@ def _panel(readings: Readings, names: list[str], row: str, key: str, x: int, y: 
     better = "longer is better" if line.better == "more" else "shorter is better"
     parts = [_text(x + 16, y + 24, f"{ROWS[row].title}: {line.title}, {line.unit} ({better})", size=13, bold=True)]
     values = {name: reading.median for name in names if (reading := readings.reading(name, row, key))}
-    most = max(values.values(), default=1.0)
-    for at, name in enumerate(names):
+    most, sign = max(values.values(), default=1.0), -1 if line.better == "more" else 1
+    ranked = sorted(values, key=lambda name: sign * values[name]) + [name for name in names if name not in values]
+    for at, name in enumerate(ranked):
         top = y + HEAD + at * (BAR + GAP)
         parts.append(_text(x + LABEL - 8, top + BAR - 3, PEERS[name].title, size=11, end=True))
         if name not in values:

@@ -88,6 +88,10 @@ def shown_peers(readings: Readings) -> list[Peer]:
     return [peer for name, peer in PEERS.items() if name in readings.rounds or name in missing]
 
 
+def shown_lines(readings: Readings, name: str, row: Row) -> dict[str, Line]:
+    return {key: line for key, line in row.lines.items() if readings.has(name, key)}
+
+
 def reason_of(readings: Readings, peer: Peer, row: str, line: str) -> str:
     missing: str = readings.about.get("missing", {}).get(peer.name, "")
     return missing or readings.note(peer.name, row, line) or "not measured in this run"
@@ -121,22 +125,22 @@ def _summary(readings: Readings, notes: Notes, peers: list[Peer], rows: dict[str
     """Lines as rows and peers as columns: the limit is the first column."""
     lines = _head(["", *(_titled(peer) for peer in peers)])
     for name, row in rows.items():
-        for key, line in row.lines.items():
-            if line.in_summary:
-                cells = [cell(readings, notes, peer, name, key, spread=False) for peer in peers]
-                lines.append(_joined([f"{row.title}: {line.title}, {line.unit}", *cells]))
+        for key, line in shown_lines(readings, name, row).items():
+            cells = [cell(readings, notes, peer, name, key, spread=False) for peer in peers]
+            lines.append(_joined([f"{row.title}: {line.title}, {line.unit}", *cells]))
     return lines
 
 
 def _row_table(readings: Readings, notes: Notes, peers: list[Peer], name: str, row: Row) -> list[str]:
-    heads = [f"{line.title}, {line.unit}" for line in row.lines.values()]
-    details = [(key, detail) for key, line in row.lines.items() for detail in line.details]
-    heads += [f"{row.lines[key].title}: {detail}" for key, detail in details]
+    lines = shown_lines(readings, name, row)
+    heads = [f"{line.title}, {line.unit}" for line in lines.values()]
+    details = [(key, detail) for key, line in lines.items() for detail in line.details]
+    heads += [f"{lines[key].title}: {detail}" for key, detail in details]
     table_lines = _head(["", *heads])
     for peer in peers:
         cells = [
             cell(readings, notes, peer, name, key, spread=True) + _of_limit(readings, peer, name, key, line)
-            for key, line in row.lines.items()
+            for key, line in lines.items()
         ]
         for key, detail in details:
             reading = readings.detail(peer.name, name, key, detail)

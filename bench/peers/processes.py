@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +24,7 @@ _open: set[Session] = set()
 
 
 @contextlib.contextmanager
-def ended_with_the_block() -> Iterator[None]:
+def ended_with_the_block() -> Generator[None]:
     """Ends what other threads have started and not ended, so that their waits end too; ^C comes to one thread only."""
     try:
         yield

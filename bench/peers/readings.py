@@ -61,6 +61,10 @@ class Readings:
             notes = [entry["reason"] for entry in entries if "reason" in entry]
         return next((note for note in notes if note), "")
 
+    def has(self, row: str, line: str) -> bool:
+        """Whether a line was measured at all: of some sizes, not all are."""
+        return any(line in entry for rows in self.rounds.values() for entry in rows.get(row, []))
+
     def _entries(self, peer: str, row: str) -> list[dict[str, Any]]:
         return self.rounds.get(peer, {}).get(row, [])
 

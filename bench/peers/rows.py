@@ -16,8 +16,6 @@ from bench.peers.processes import PeerFailed, Session
 from bench.peers.readings import Found
 from bench.peers.turns import DAY_S, Producer, Run, Turn
 
-FILL_S = 45.0
-"""A burst that takes longer to add is not waited for."""
 LATE_DELAYS_S = (1.0, 1.5)
 TAIL_S = 15.0
 """So long after the last due time, late jobs are waited for."""
@@ -27,7 +25,7 @@ DEPTH_JOBS = 300
 QUIET_S = 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """How much is measured, and how long at most."""
 
@@ -36,6 +34,8 @@ class Sizes:
     add_s: float
     many: int
     burst: int
+    fill_s: float
+    """A burst that takes longer to add is made smaller."""
     drain_s: float
     late_s: float
     memory: int
@@ -49,10 +49,56 @@ class Sizes:
 
 SIZES: dict[Effort, Sizes] = {
     "full": Sizes(
-        5, 5000, 10, 50_000, 10_000, 90, 20, 100_000, 200, 20, (1000, 10_000, 100_000, 1_000_000), 300, 400, 7
+        rounds=5,
+        add=5000,
+        add_s=10,
+        many=50_000,
+        burst=10_000,
+        fill_s=90,
+        drain_s=90,
+        late_s=20,
+        memory=100_000,
+        memory_s=200,
+        idle_s=20,
+        depths=(1000, 10_000, 100_000, 1_000_000),
+        depth_s=300,
+        recover_s=400,
+        starts=7,
     ),
-    "quick": Sizes(2, 1000, 2, 20_000, 10_000, 20, 5, 100_000, 15, 8, (1000, 100_000), 15, 75, 3),
-    "tiny": Sizes(1, 10, 2, 100, 50, 20, 0.5, 200, 10, 0.5, (1000,), 10, 30, 1),
+    "quick": Sizes(
+        rounds=2,
+        add=1000,
+        add_s=2,
+        many=20_000,
+        burst=10_000,
+        fill_s=15,
+        drain_s=12,
+        late_s=5,
+        memory=100_000,
+        memory_s=15,
+        idle_s=8,
+        depths=(1000, 100_000),
+        depth_s=15,
+        recover_s=75,
+        starts=3,
+    ),
+    "tiny": Sizes(
+        rounds=1,
+        add=10,
+        add_s=2,
+        many=100,
+        burst=50,
+        fill_s=20,
+        drain_s=20,
+        late_s=0.5,
+        memory=200,
+        memory_s=10,
+        idle_s=0.5,
+        depths=(1000,),
+        depth_s=10,
+        recover_s=30,
+        starts=1,
+    ),
 }
 
 
@@ -64,7 +110,6 @@ class Line:
     unit: str
     better: Literal["more", "less"]
     details: tuple[str, ...] = ()
-    in_summary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +145,12 @@ def add(turn: Turn, sizes: Sizes) -> dict[str, Found]:
 def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     producer = turn.producer()
     worker = turn.ready_worker(producer)
-    count, due_in = fitting(producer, sizes.burst)
+    count, due_in = fitting(producer, sizes)
     sessions = (worker, producer.session, turn.server.session)
     before, cpu = turn.count(), [session.cpu_s() for session in sessions]
     due = time.time() + due_in
     first = producer.begin("burst", count, due_in, due_in=due_in)
-    producer.answer(due_in + FILL_S)
+    producer.answer(due_in + sizes.fill_s)
     if time.time() > due:
         raise PeerFailed(f"adding {count:,} jobs took longer than the {due_in:.0f} s that it was given")
     turn.pause(max(0.0, due - time.time()))
@@ -115,11 +160,13 @@ def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     if not runs:
         raise PeerFailed(f"no job ran within {sizes.drain_s:.0f} s")
     due, begun, ended = runs[0].due, min(run.at for run in runs), max(run.at for run in runs)
-    costs = dict(zip(("worker µs", "client µs", "server µs"), (one / len(runs) * 1e6 for one in used), strict=True))
+    costs: dict[str, float] = dict(
+        zip(("worker µs", "client µs", "server µs"), (one / len(runs) * 1e6 for one in used), strict=True)
+    )
     begun_ms = (begun - due) * 1000
     notes: list[str] = []
     if count < sizes.burst:
-        notes.append(f"a burst of {count:,}, because adding {sizes.burst:,} takes more than {FILL_S:.0f} s")
+        notes.append(f"a burst of {count:,}, because adding {sizes.burst:,} takes more than {sizes.fill_s:.0f} s")
     if len(runs) < count:
         notes.append(f"{len(runs):,} of {count:,} ran within {sizes.drain_s:.0f} s")
     if begun_ms < -1:
@@ -149,11 +196,11 @@ def busy(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     """Jobs come at 50 a second while a burst drains; those that are due in the seconds after it count."""
     producer, other = turn.producer(), turn.producer()
     turn.ready_worker(producer)
-    count, due_in = fitting(producer, sizes.burst)
+    count, due_in = fitting(producer, sizes)
     due_in += 2
     due = time.time() + due_in
     producer.begin("burst", count, due_in, due_in=due_in)
-    producer.answer(due_in + FILL_S)
+    producer.answer(due_in + sizes.fill_s)
     if (left := due - LATE_DELAYS_S[1] - time.time()) < 0:
         raise PeerFailed(f"adding {count:,} jobs took longer than it was given")
     turn.pause(left)
@@ -246,12 +293,12 @@ def start(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     return {"import": Found(imports * 1000), "start": Found(turn.runs()[0].at - began, {"cpu s": worker.cpu_s()})}
 
 
-def fitting(producer: Producer, count: int) -> tuple[int, float]:
+def fitting(producer: Producer, sizes: Sizes) -> tuple[int, float]:
     """How many of the jobs of a burst a peer can add in the time for that, and how long to give it: whole seconds."""
     producer.fill(50, 5)
-    a_job_s = 1.7 / producer.fill(200, 5).per_second
-    count = min(count, int((FILL_S - 3) / a_job_s))
-    return count, float(round(2.5 + count * a_job_s))
+    a_job_s = 3 / producer.fill(200, 5).per_second
+    count = min(sizes.burst, int((sizes.fill_s - 3) / a_job_s))
+    return count, float(round(3.5 + count * a_job_s))
 
 
 def first_runs(turn: Turn, first: int) -> list[Run]:
@@ -267,7 +314,7 @@ def paced(turn: Turn, producer: Producer, rate: int, seconds: float, tail_s: flo
     """Jobs at a pace, each with a delay of 1 to 1.5 s; those that ran, and what is to be said of the others."""
     count = int(rate * seconds)
     first = producer.begin("paced", count, seconds, rate=rate, delays_s=LATE_DELAYS_S, behind_s=2.0)
-    added = producer.answer(seconds + FILL_S)["jobs"]
+    added = producer.answer(seconds + START_WAIT_S)["jobs"]
     if added < count:
         raise PeerFailed(f"its producer does not keep up with {rate} jobs/s")
     by = time.monotonic() + tail_s

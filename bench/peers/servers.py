@@ -26,9 +26,11 @@ class Server(Protocol):
 
     def commands(self) -> int:
         """How many commands it has executed, those in scripts included."""
+        ...
 
     def memory(self) -> int:
         """The bytes that it uses."""
+        ...
 
     def flush(self) -> None:
         """Empties it."""

@@ -47,6 +47,12 @@ def test_what_is_missing_is_a_dash_with_a_footnote(readings):
     assert "| RQ | — <sup>" in text
 
 
+def test_a_line_that_was_not_measured_is_left_out(readings):
+    text = page.as_markdown(readings)
+    assert "p99 at 50 jobs/s" in text
+    assert "p99 at 500 jobs/s" not in text
+
+
 def test_the_page_says_that_the_machine_was_busy(readings):
     assert page.BUSY in page.as_markdown(readings)
     readings.about["busy"] = False
