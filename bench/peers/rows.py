@@ -22,7 +22,7 @@ TAIL_S = 15.0
 START_WAIT_S = 60.0
 PENDING = 1000
 DEPTH_JOBS = 300
-QUIET_S = 20.0
+QUIET_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,10 @@ SIZES: dict[Effort, Sizes] = {
         drain_s=12,
         late_s=5,
         memory=100_000,
-        memory_s=15,
+        memory_s=10,
         idle_s=8,
         depths=(1000, 100_000),
-        depth_s=15,
+        depth_s=8,
         recover_s=75,
         starts=3,
     ),

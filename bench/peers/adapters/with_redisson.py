@@ -30,7 +30,7 @@ class QueueTransferTask:
     """Moves due elements to the list, when its timer ends or the channel tells of an earlier one."""
 
     def __init__(self, url: str) -> None:
-        self._redis = redis.Redis.from_url(url)
+        self._redis = redis.Redis.from_url(url, socket_timeout=None)
         self._transfer = self._redis.register_script(TRANSFER)
         self._timer: threading.Timer | None = None
         self._lock = threading.RLock()
@@ -67,7 +67,7 @@ class QueueTransferTask:
 
 def work(url: str, _slots: int) -> None:
     threading.Thread(target=QueueTransferTask(url).start, daemon=True).start()
-    client: Any = redis.Redis.from_url(url, decode_responses=True)
+    client: Any = redis.Redis.from_url(url, decode_responses=True, socket_timeout=None)
     while True:
         _, body = client.blpop([KEYS.ready])
         side.ran(body)
