@@ -150,6 +150,7 @@ async def producing(world: Environment) -> None:
         assert (await topic.stats()).delayed == len(await topic.list()) == 6
         assert sum((await topic.histogram(span="4h", buckets=4)).counts) == 6
         assert await topic.throughput() == ()
+        assert (await topic.dead_groups()).dead == 0
         assert await topic.reschedule("7", delay="3h") == "delayed"
         assert await topic.delete_many(["7", "n1"]) == ["delayed"] * 2
     await world.client.schedules.put("made None", "often", every="1h")

@@ -17,6 +17,7 @@ PAGES = (
     "/",
     "/topic?topic=orders",
     "/jobs?topic=orders",
+    "/dead?topic=orders",
     "/job?topic=orders&id=7",
     "/find?q=x",
     "/schedules",

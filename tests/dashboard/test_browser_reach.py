@@ -77,6 +77,7 @@ def test_the_dashboard_has_no_serious_accessibility_faults(
         "/topic?topic=orders",
         "/topic?topic=orders&look=hour",
         "/jobs?topic=orders",
+        "/dead?topic=orders",
         "/job?topic=orders&id=0",
         "/find?q=order",
         "/schedules",

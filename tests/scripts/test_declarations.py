@@ -23,9 +23,9 @@ from tarry.values.keys import (
     TOPIC_PARTS,
     WAITING_PARTS,
 )
-from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, throughput, views
+from tarry.verbs.jobs import add, by_id, holders, pop, settings, settle, throughput, views
 
-MODULES = (add, pop, settle, holders, by_id, views, aggregates, settings, throughput)
+MODULES = (add, pop, settle, holders, by_id, views, settings, throughput)
 BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)

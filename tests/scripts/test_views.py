@@ -13,12 +13,12 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.verbs.delayed import stats
-from tarry.verbs.jobs import aggregates, throughput, views
+from tarry.verbs.jobs import throughput, views
 from tarry.verbs.mapcache import redisson_layout
 
 VIEWS = [
     value
-    for module in (views, aggregates, throughput, stats, redisson_layout)
+    for module in (views, throughput, stats, redisson_layout)
     for value in vars(module).values()
     if isinstance(value, Script) and value.read_only
 ]
@@ -49,7 +49,6 @@ def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., S
             views.STATS.name: client.topic("orders").verbs.stats(),
             views.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
             throughput.THROUGHPUT.name: client.topic("orders").verbs.throughput("1d"),
-            aggregates.CAUSES.name: aggregates.causes(client.topic("orders").verbs),
             stats.STATS.name: client.delayed_queue("told").verbs.stats(),
             redisson_layout.STATS.name: client.map_cache("kept", policy=None)._verbs.stats(),
         }

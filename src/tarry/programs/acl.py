@@ -20,7 +20,7 @@ from tarry.values import keys
 from tarry.verbs import tokens, workers
 from tarry.verbs.delayed import elements, migration, offers, stats, transfer
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.jobs import add, aggregates, by_id, holders, partitions, pop, settings, settle, throughput, views
+from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
 from tarry.verbs.jobs import migration as job_migration
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.mapcache import evicted_map, eviction, load, redisson_layout, replies
@@ -43,7 +43,7 @@ _SHARED = (
     "hincrbyfloat zincrby subscribe unsubscribe ssubscribe sunsubscribe publish spublish pubsub|numsub watch unwatch "
     "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
 )
-_PRODUCER_MODULES = (add, by_id, views, aggregates, throughput, partitions, schedules)
+_PRODUCER_MODULES = (add, by_id, views, throughput, partitions, schedules)
 _CONSUMER_MODULES = (
     *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, occurrences,
 )  # fmt: skip

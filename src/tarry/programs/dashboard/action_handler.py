@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
 from tarry.programs.dashboard import audit
+from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.visit import FormTooLong, NotFound, Visit, read_form, return_path
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) ->
         why = f"{dashboard.unreachable_text(fault)} Part of it may have been done: check before you repeat it."
         return dashboard.error_page(request, 503, "The server did not answer", why, visit)
     dashboard.view_cache.invalidate()
+    dashboard.shared_part(DeadScans).forget()
     return _redirect_back(dashboard, back, result)
 
 

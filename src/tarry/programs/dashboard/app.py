@@ -32,7 +32,7 @@ from tarry.programs.dashboard.access import (
 )
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
-from tarry.programs.dashboard.sections import Section, actions, sections
+from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
 from tarry.programs.dashboard.visit import NotFound, Visit
 
@@ -54,6 +54,7 @@ STATUSES_WITH_DETAIL = (408, 413, 415)
 """``read_form`` gives these a detail for people."""
 P = TypeVar("P")
 UNREACHABLE_ERRORS = (Unavailable, ServerUnfit, TimeoutError)
+REFUSALS = (NotFound, BadInput, BodyError, *UNREACHABLE_ERRORS)
 
 
 class Dashboard:
@@ -95,6 +96,10 @@ class Dashboard:
                 *[
                     Route(part.path, self._guarded(partial(self._show_page, part)), methods=["GET"])
                     for part in self.sections
+                ],
+                *[
+                    Route(file.path, self._guarded(partial(self._send_file, file)), methods=["GET"])
+                    for file in downloads()
                 ],
                 Route("/act", self._guarded(partial(action_handler.handle_action, self), act=True), methods=["POST"]),
                 Route("/sign-in", partial(sign_in, self), methods=["GET", "POST"]),
@@ -202,17 +207,25 @@ class Dashboard:
             if isinstance(data.get("redirect"), str):
                 return RedirectResponse(data["redirect"], 303)
             return self.page(visit, part.template, data, part)
-        except NotFound as fault:
-            return self.error_page(request, 404, "This does not exist", str(fault), visit)
-        except (BadInput, BodyError) as fault:
-            return self.error_page(request, 400, "This query is not valid", str(fault), visit)
-        except UNREACHABLE_ERRORS as fault:
-            return self.error_page(
-                request, 503, "The server does not answer", self.unreachable_text(fault), visit, part
-            )
+        except REFUSALS as fault:
+            return self._refusal(request, visit, fault, part)
         except Exception:
             logger.exception("The dashboard's page %s cannot be shown.", part.path)
             return self.error_page(request, 500, "This page failed", FAILED_PAGE, visit, part)
+
+    async def _send_file(self, file: Download, request: Request, visit: Visit) -> Response:
+        try:
+            return await file.respond(visit)
+        except REFUSALS as fault:
+            return self._refusal(request, visit, fault)
+
+    def _refusal(self, request: Request, visit: Visit, fault: Exception, part: Section | None = None) -> Response:
+        if isinstance(fault, NotFound):
+            return self.error_page(request, 404, "This does not exist", str(fault), visit)
+        if isinstance(fault, (BadInput, BodyError)):
+            return self.error_page(request, 400, "This query is not valid", str(fault), visit)
+        why = self.unreachable_text(fault)
+        return self.error_page(request, 503, "The server does not answer", why, visit, part)
 
     async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
         """The data of a section; visitors of the same page share it for a moment."""

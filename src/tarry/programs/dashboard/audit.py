@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.visit import SEARCH_FIELDS
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.action_handler import Form
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry.audit")
 MOST_IDS = 20
 LONGEST = 200
-FIELDS = ("topic", "name", "worker", "mode", "state", "after", "before", "delay", "at", "for", "reason")
+FIELDS = (
+    "topic", "name", "worker", "mode", "state", "after", "before", *SEARCH_FIELDS, "delay", "at", "for", "reason",
+)  # fmt: skip
 """The fields of forms that say on what an action was taken, and how."""
 
 
@@ -53,6 +56,7 @@ def _log(who: str, namespace: str, form: Form, result: str) -> None:
     if form.value("all"):
         given["all"] = True
         target.append(f"all {given.get('state', '')}".rstrip())
+        target += [f"{name} {given[name]}" for name in SEARCH_FIELDS if name in given]
     elif ids:
         given["ids"], given["jobs"] = ids[:MOST_IDS], len(ids)
         target.append(", ".join(ids[:MOST_IDS]) + (f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""))

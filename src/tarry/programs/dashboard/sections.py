@@ -1,4 +1,4 @@
-"""The sections of the dashboard. Each module of pages has ``SECTIONS`` and ``ACTIONS``, and is named in PAGES.
+"""The sections of the dashboard. Each module of pages has ``SECTIONS``, ``DOWNLOADS`` or ``ACTIONS``, and is named in PAGES.
 
     SECTIONS = (Section("/queues", "queues.html", view, title="Delayed queues"),)
     ACTIONS = (Action("clear-queue", "Clear", plan, do, destroys=True),)
@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from tarry.programs.dashboard.action_handler import ActionPlan, Form
     from tarry.programs.dashboard.visit import Visit
 
@@ -22,6 +24,7 @@ PAGES = (
     "overview",
     "topic",
     "jobs",
+    "dead",
     "job",
     "search",
     "job_actions",
@@ -52,6 +55,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """A file that a page links to."""
+
+    path: str
+    respond: Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """An action. ``plan`` returns what it would do; ``do`` executes it and returns a note about the result.
 
@@ -67,6 +78,10 @@ class Action:
 
 def sections() -> tuple[Section, ...]:
     return tuple(section for part in _page_modules() for section in getattr(part, "SECTIONS", ()))
+
+
+def downloads() -> tuple[Download, ...]:
+    return tuple(part for module in _page_modules() for part in getattr(module, "DOWNLOADS", ()))
 
 
 def actions() -> dict[str, Action]:

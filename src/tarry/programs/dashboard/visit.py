@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import urlencode
@@ -15,6 +15,7 @@ from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.dashboard import filters
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
+from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import State, StateFilter
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ FORM_TIMEOUT_S = 30.0
 """A form must arrive within this time."""
 STATES: tuple[State, ...] = get_args(State)
 FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying", "finished")
+SEARCH_FIELDS = ("task", "error", "text", "group")
 _FILTERS: dict[str, StateFilter] = {state: state for state in FILTERS}
 _RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
@@ -70,6 +72,10 @@ class Visit:
     def state(self) -> StateFilter | None:
         return parse_state(self.parameter("state"))
 
+    def search(self) -> JobSearch:
+        """The task, the texts and the group to search for."""
+        return search_of(self.parameter)
+
     def url(self, path: str, **query: object) -> str:
         """A URL of the dashboard. Parameters that are ``None`` or empty are left out."""
         given = {name: str(value) for name, value in query.items() if value not in (None, "")}
@@ -79,6 +85,11 @@ class Visit:
         """The URL of this page, with changes to its query."""
         kept: dict[str, object] = {name: value for name, value in self.query.items() if name != "said"}
         return self.url(path, **{**kept, **changes})
+
+
+def search_of(value: Callable[[str], str]) -> JobSearch:
+    """The search of a query or of a form; an empty field searches for nothing."""
+    return JobSearch(*(value(name) or None for name in SEARCH_FIELDS))
 
 
 async def view_known(topic: AsyncTopic[Any], view: Awaitable[T]) -> T:

@@ -125,7 +125,7 @@ class JobSearch:
     text: str | None = None
     group: str | None = None
 
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Any]:
         """The parts that were given."""
         return {name: text for name in self.__slots__ if (text := getattr(self, name)) is not None}
 

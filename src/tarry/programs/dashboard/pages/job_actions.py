@@ -1,4 +1,4 @@
-"""Actions on jobs and topics. Jobs are selected by their ids, or by a filter: a state and a window of due times.
+"""Actions on jobs and topics. Jobs are selected by their ids, or by a filter: a state, a window of due times, and a search.
 
 A filter is processed in rounds of at most ROUND_SIZE jobs; the note says how many are left. If a round fails halfway, every
 job is either unchanged or done.
@@ -6,7 +6,8 @@ job is either unchanged or done.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,12 +17,13 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.action_handler import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import actions_for, is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
-from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, view_known
+from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobInfo, Reservation, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
-ROUND_SIZE, STEP = 10_000, 500
+ROUND_SIZE, STEP, SEARCH_S = 10_000, 500, 20.0
 VERBS = {
     "run-now": "run now",
     "reschedule": "reschedule",
@@ -43,12 +45,13 @@ REASON = "buried from the dashboard"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The state and the window of a form."""
+    """The state, the window and the search of a form."""
 
     state: StateFilter | None
     after: datetime | None
     before: datetime | None
     stats: Stats
+    search: JobSearch
 
     @property
     def has_window(self) -> bool:
@@ -60,6 +63,8 @@ class Filter:
             parts.append(f"due from {filters.iso(self.after)}")
         if self.before is not None:
             parts.append(f"due before {filters.iso(self.before)}")
+        if self.search.given():
+            parts.append("that match")
         return " ".join(part for part in parts if part)
 
 
@@ -77,10 +82,15 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     if state is not None and action not in actions_for(state):
         raise BadInput(f"{VERBS[action]}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
     after, before = (parse_moment(form.value(name), stats.now, name) for name in ("after", "before"))
-    return Filter(state, after, before, stats)
+    search = search_of(form.value)
+    search.check(state)
+    return Filter(state, after, before, stats, search)
 
 
-async def _count(visit: Visit, form: Form, chosen: Filter) -> int:
+async def _count(visit: Visit, form: Form, chosen: Filter, action: str) -> int:
+    """How many jobs a filter matches; of a search at most as many as one round takes."""
+    if chosen.search.given():
+        return len((await _first(_topic(visit, form), chosen, action))[0])
     if not chosen.has_window:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
     verbs = _topic(visit, form).verbs
@@ -120,8 +130,8 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
         name = filters.plain(form.value("topic"))
         if form.value("all"):
             chosen = await _filter(visit, form, action)
-            n = await _count(visit, form, chosen)
-            note = ""
+            n = await _count(visit, form, chosen, action)
+            note = ", ".join(f"{part}: {filters.plain(text)}" for part, text in chosen.search.given().items())
             if n > ROUND_SIZE and (action == "reschedule" or chosen.has_window):
                 note = f"The first {ROUND_SIZE:,} of them are done at once; then you are told how many are left."
             if action == "reschedule" and n > ROUND_SIZE:
@@ -168,41 +178,57 @@ def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
         topic = _topic(visit, form)
         if not form.value("all"):
-            jobs = [job for job in await _known(visit, form) if is_allowed(job.state, action)]
+            jobs = {job.id: job.receipt for job in await _known(visit, form) if is_allowed(job.state, action)}
             done = await _perform(topic, action, jobs, form)
             return _result_text(action, done)
         chosen = await _filter(visit, form, action)
-        if action == "delete" and not chosen.has_window:
+        if action == "delete" and not chosen.has_window and not chosen.search.given():
             return _result_text(action, await topic.purge(chosen.state))
-        done = await _perform(topic, action, await _first(topic, chosen, action), form)
-        left = await _count(visit, form, await _filter(visit, form, action)) if action != "reschedule" else 0
+        jobs, has_more = await _first(topic, chosen, action)
+        done = await _perform(topic, action, jobs, form)
+        if chosen.search.given():
+            return _result_text(action, done) + (" There are more: do it again." if has_more else "")
+        left = await _count(visit, form, await _filter(visit, form, action), action) if action != "reschedule" else 0
         return _result_text(action, done, left)
 
     return do
 
 
-async def _first(topic: Any, chosen: Filter, action: str) -> list[JobInfo[Any]]:
-    """The first jobs that match a filter, each once."""
-    found: dict[str, JobInfo[Any]] = {}
-    cursor = None
+async def _first(topic: Any, chosen: Filter, action: str) -> tuple[dict[str, int | None], bool]:
+    """The ids and receipts of the first jobs that match a filter, and whether there may be more.
+
+    A search ends after SEARCH_S. Jobs that died after it began are not among them: one that was kicked may die again.
+    """
+    found: dict[str, int | None] = {}
+    loop, cursor = asyncio.get_running_loop(), None
+    until = loop.time() + SEARCH_S
     while len(found) < ROUND_SIZE:
         page = await topic.list(
-            chosen.state, due_after=chosen.after, due_before=chosen.before, limit=STEP, cursor=cursor
+            chosen.state,
+            due_after=chosen.after,
+            due_before=chosen.before,
+            **chosen.search.given(),
+            limit=min(STEP, ROUND_SIZE - len(found)),
+            cursor=cursor,
         )
-        found.update({job.id: job for job in page if is_allowed(job.state, action)})
+        found.update({job.id: job.receipt for job in page if is_allowed(job.state, action) and _was_there(job, chosen)})
         cursor = page.cursor
-        if cursor is None:
+        if cursor is None or (chosen.search.given() and loop.time() > until):
             break
-    return list(found.values())[:ROUND_SIZE]
+    return found, cursor is not None
 
 
-async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form) -> int:
+def _was_there(job: JobInfo[Any], chosen: Filter) -> bool:
+    return job.died is None or job.died <= chosen.stats.now
+
+
+async def _perform(topic: Any, action: str, jobs: Mapping[str, int | None], form: Form) -> int:
+    """``jobs``: ids and receipts."""
     done = 0
     for at in range(0, len(jobs), STEP):
-        some = jobs[at : at + STEP]
-        ids = [job.id for job in some]
+        ids = list(jobs)[at : at + STEP]
         if action == "bury":
-            done += await _bury(topic, some, form.value("reason") or REASON)
+            done += await _bury(topic, {id: jobs[id] for id in ids}, form.value("reason") or REASON)
         elif action == "kick":
             done += (await topic.kick_many(ids)).count("dead")
         elif action in ("delete", "cancel"):
@@ -215,9 +241,9 @@ async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form
     return done
 
 
-async def _bury(topic: Any, jobs: list[JobInfo[Any]], reason: str) -> int:
+async def _bury(topic: Any, jobs: Mapping[str, int | None], reason: str) -> int:
     """Buries jobs by the receipts that were read: a job that was handed out again meanwhile stays with its holder."""
-    held = [Reservation(job.id, job.receipt) for job in jobs if job.receipt is not None]
+    held = [Reservation(id, receipt) for id, receipt in jobs.items() if receipt is not None]
     try:
         await topic.bury_many(held, reason)
     except StaleReceipt as fault:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
 from typing import Any
 
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
@@ -11,10 +14,12 @@ from tarry.programs.dashboard.lifecycle import actions_for
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.dead_groups import JobSearch
+from tarry.verbs.jobs.models import JobInfo, Page, StateFilter
 
 SHOWN = 50
 PREVIEW = 120
+SEARCH_S = 1.0
 
 
 async def view(visit: Visit) -> dict[str, Any]:
@@ -28,18 +33,19 @@ async def view(visit: Visit) -> dict[str, Any]:
     has_window = after is not None or before is not None
     if has_window and state in ("reserved", "dead", "finished"):
         raise BadInput("after, before: reserved, dead and finished jobs are not due; leave the window empty.")
-    page = await topic.list(
-        state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.parameter("cursor") or None
-    )
-    if has_window:
+    search = visit.search()
+    page = await _read(topic, state, after, before, search, visit.parameter("cursor") or None)
+    if search.check(state):
+        count = len(page)
+    elif has_window:
         count = await visit.client.engine.run(
             aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
         )
     else:
         count = sum(stats.finished_kept if name == "finished" else getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in actions_for(name)})
-    if has_window and state is None:
-        bulk = ["delete", "reschedule"]
+    if (has_window or search.given()) and state is None:
+        bulk = ["delete", "reschedule"] if has_window else ["delete"]
     return {
         "topic": topic.name,
         "stats": stats,
@@ -50,6 +56,9 @@ async def view(visit: Visit) -> dict[str, Any]:
         "after_at": after,
         "before_at": before,
         "count": count,
+        "search": search,
+        "given": search.given(),
+        "scanned": page.scanned,
         "jobs": page.jobs,
         "preview": preview,
         "fault": fault,
@@ -57,6 +66,26 @@ async def view(visit: Visit) -> dict[str, Any]:
         "cursor": page.cursor,
         "bulk": bulk,
     }
+
+
+async def _read(
+    topic: AsyncTopic[Any],
+    state: StateFilter | None,
+    after: datetime | None,
+    before: datetime | None,
+    search: JobSearch,
+    cursor: str | None,
+) -> Page[Any]:
+    """A page; of a search as many pages as can be read in a moment, until there are enough jobs."""
+    loop, found, scanned = asyncio.get_running_loop(), list[JobInfo[Any]](), 0
+    until = loop.time() + SEARCH_S
+    while True:
+        page = await topic.list(
+            state, due_after=after, due_before=before, **search.given(), limit=SHOWN - len(found), cursor=cursor
+        )
+        found, scanned, cursor = [*found, *page], scanned + page.scanned, page.cursor
+        if cursor is None or len(found) == SHOWN or not search.given() or loop.time() > until:
+            return Page(tuple(found), cursor, scanned)
 
 
 def fault(job: JobInfo[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The page of one topic: its time line, the forecast of the next hour, its lateness, the causes of its dead jobs."""
+"""The page of one topic: its time line, the forecast of the next hour, its lateness, the groups of its dead jobs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from tarry.programs.dashboard.charts.day import day
 from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
 from tarry.programs.dashboard.charts.heatmap import heat
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
+from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import Visit, parse_moment, view_known
-from tarry.verbs.jobs import aggregates
-from tarry.verbs.jobs.aggregates import Causes
 from tarry.verbs.jobs.stats import Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
@@ -30,28 +29,8 @@ SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
 FIRST_SPANS_S = (600.0, 1200.0, 3600.0)
 """While less than the full span has been sampled, the first of these that contains it is shown."""
-REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0
 DAY_REFRESH_S = 30.0
 MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
-
-
-class DeadCauses:
-    """The causes of dead jobs, read again when their number has changed, and every ten seconds."""
-
-    def __init__(self, dashboard: Dashboard) -> None:
-        self._engine = dashboard.client.engine
-        self._known: dict[str, tuple[float, Causes]] = {}
-
-    async def of(self, topic: AsyncTopic[Any], stats: Stats) -> Causes:
-        if not stats.dead:
-            return Causes(0, 0, ())
-        now = asyncio.get_running_loop().time()
-        read_at, causes = self._known.get(topic.name, (-REFRESH_S, None))
-        if causes is None or now - read_at > (REFRESH_S if causes.dead == stats.dead else REFRESH_CHANGED_S):
-            causes = await self._engine.run_view(aggregates.causes(server_verbs(topic)))
-            self._known = {name: one for name, one in self._known.items() if now - one[0] < REFRESH_S}
-            self._known[topic.name] = (now, causes)
-        return causes
 
 
 class LastDays:
@@ -79,7 +58,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.engine.run(server_verbs(topic).partitions()),
     )
     stats, defaults, workers, hour, schedules, parts = await view_known(topic, views)
-    causes = await visit.dashboard.shared_part(DeadCauses).of(topic, stats)
+    dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.parameter("heat") == "day" else "hour"
     full_s, columns = SPANS[heat_span]
@@ -108,7 +87,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "sampled_s": sampled_s,
         "lately": history.lateness(LATELY_S),
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
-        "causes": causes,
+        "dead": dead,
         "day": day(await visit.dashboard.shared_part(LastDays).of(topic), stats.now),
         "overdue": overdue(stats),
         "verdict": verdict(stats, workers, has_consumer(visit, stats, workers)),
