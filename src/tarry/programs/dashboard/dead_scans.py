@@ -21,6 +21,8 @@ LOOK_S = 0.4
 REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0
 SHARE = 20
 MOST_SCANS = 20
+PAGE = 500
+"""Jobs that are read and grouped without a pause for other requests."""
 NOTHING, EVERYTHING = DeadGroups((), 0, 0), JobSearch()
 
 
@@ -56,7 +58,8 @@ class DeadScan:
         if found is None:
             self._took = 0.0
         while found is None or found.cursor is not None:
-            page = await topic.dead_groups(**search.given(), cursor=found.cursor if found else None)
+            cursor = None if found is None else found.cursor
+            page = await topic.dead_groups(**search.given(), limit=PAGE, cursor=cursor)
             found = self._partial = page if found is None else found + page
             if loop.time() - began > LOOK_S:
                 break

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -153,10 +152,9 @@ def group_jobs(jobs: Iterable[JobInfo[Any]], dead: int, scanned: int, cursor: st
     """The groups of a page of dead jobs, which are in the order of their deaths."""
     groups: dict[str, DeadGroup] = {}
     for job in jobs:
-        if job.died is None:
-            continue
-        group = group_of(job, job.died)
-        groups[group.id] = groups[group.id] + group if group.id in groups else group
+        if (died := job.died) is not None:
+            group = group_of(job, died)
+            groups[group.id] = groups[group.id] + group if group.id in groups else group
     return DeadGroups(_largest_first(groups), scanned, dead, cursor)
 
 
@@ -188,7 +186,8 @@ def _place_in(error: str) -> str:
     if not frames:
         return ""
     file, function = frames[-1]
-    return _CONTROL.sub("…", f"{PurePath(file).name}, {function}")[:_LONGEST_PLACE]
+    name = file.replace("\\", "/").rpartition("/")[2]
+    return _CONTROL.sub("…", f"{name}, {function}")[:_LONGEST_PLACE]
 
 
 def task_of(job: JobInfo[Any]) -> str:
