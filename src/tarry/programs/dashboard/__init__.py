@@ -10,6 +10,7 @@
     sections         pages and actions, one module each in pages/: add a new page there
     action_handler   an action: the plan, the confirmation, the execution
     audit            who did what, as log lines
+    key_scanner      objects shared with Java, for their pages and the navigation
     sampler          counters and lateness over time
 
 Rules: the server renders, so a page works without scripts. Text of a producer is never markup: Jinja escapes everything,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from types import TracebackType
@@ -30,6 +31,7 @@ from tarry.programs.dashboard.access import (
     WhoFunction,
     same_origin,
 )
+from tarry.programs.dashboard.key_scanner import KeyScanner
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
@@ -80,6 +82,7 @@ class Dashboard:
         self.client = client
         self.access = AccessControl(allow, tokens, hosts, who)
         self.sampler = Sampler(client)
+        self.key_scanner = KeyScanner(client)
         self.sections = sections()
         self.actions = actions()
         self.view_cache = live_updates.ViewCache()
@@ -203,7 +206,7 @@ class Dashboard:
         if part.every_s and live_updates.is_stream(request):
             return live_updates.stream(self, part, visit, request)
         try:
-            data = await self.cached_view(part, visit)
+            data, _ = await asyncio.gather(self.cached_view(part, visit), self._scan_for_navigation())
             if isinstance(data.get("redirect"), str):
                 return RedirectResponse(data["redirect"], 303)
             return self.page(visit, part.template, data, part)
@@ -227,6 +230,16 @@ class Dashboard:
         why = self.unreachable_text(fault)
         return self.error_page(request, 503, "The server does not answer", why, visit, part)
 
+    async def _scan_for_navigation(self) -> None:
+        with suppress(TarryError, TimeoutError):  # the page itself says so
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                await self.key_scanner.scan_for_navigation()
+
+    def _navigation(self, here: Section | None) -> list[Section]:
+        """The sections with a title, without those of objects that were never found."""
+        used = self.key_scanner.used
+        return [part for part in self.sections if part.title and (not part.kind or part.kind in used or part is here)]
+
     async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
         """The data of a section; visitors of the same page share it for a moment."""
         return await self.view_cache.get_or_load(part, visit, ANSWER_TIMEOUT_S)
@@ -244,7 +257,7 @@ class Dashboard:
             "visit": visit,
             "root": root,
             "version": self.version,
-            "navigation": [part for part in self.sections if part.title] if visit else [],
+            "navigation": self._navigation(part) if visit else [],
             "namespace": self.client.namespace,
             "server": address,
             "said": self._notes.get(visit.query.get("said", ""), "") if visit else "",

@@ -9,7 +9,9 @@ Without tokens it sees all names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -19,12 +21,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Scope
 
+from tarry.errors import TarryError
 from tarry.programs.dashboard.access import COOKIE
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
 
 NAMESPACE_PREFIX = "/ns/"
+ASK_AGAIN_S, ANSWER_TIMEOUT_S = 5.0, 0.5
 BASE_KEY = "tarry.base"
 """The key in the ASGI scope of the path of the first namespace."""
 
@@ -39,9 +43,16 @@ class NamespaceLink:
 
 
 class NamespaceDashboards:
-    """The dashboards by namespace. ``names`` returns the namespaces, ``make_dashboard`` makes the dashboard of one."""
+    """The dashboards by namespace. ``names`` returns the namespaces, ``make_dashboard`` makes the dashboard of one. A namespace of
+    ``optional`` is in the menu once something was added in it."""
 
-    def __init__(self, names: Callable[[], Sequence[str]], make_dashboard: Callable[[str], Dashboard]) -> None:
+    def __init__(
+        self,
+        names: Callable[[], Sequence[str]],
+        make_dashboard: Callable[[str], Dashboard],
+        optional: Collection[str] = (),
+    ) -> None:
+        self._unused = dict.fromkeys(optional, 0.0)
         self._names = names
         self._make = make_dashboard
         self._dashboards: dict[str, Dashboard] = {}
@@ -90,12 +101,26 @@ class NamespaceDashboards:
     async def visible_to(self, dashboard: Dashboard, request: Request) -> tuple[list[NamespaceLink], str]:
         """Links to the namespaces that a visitor may look at, and the path to sign in to others, if there are any."""
         base = base_of(request)
+        names = [name for name in self._names() if self.of(name) is dashboard or await self._is_used(name)]
         seen = [
             NamespaceLink(name, self._path_of(base, name), self.of(name) is dashboard)
-            for name in self._names()
+            for name in names
             if await self.of(name).access.role(request.scope, request.cookies) is not None
         ]
-        return seen, base + "/sign-in" if len(seen) < len(self._names()) else ""
+        return seen, base + "/sign-in" if len(seen) < len(names) else ""
+
+    async def _is_used(self, name: str) -> bool:
+        """Whether a namespace has, or had, topics. One that is not used is asked again after a while."""
+        now = asyncio.get_running_loop().time()
+        if name not in self._unused or now < self._unused[name]:
+            return name not in self._unused
+        self._unused[name] = now + ASK_AGAIN_S
+        with suppress(TarryError, TimeoutError):  # the page itself says so
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                if await self.of(name).client.topics():
+                    self._unused.pop(name, None)
+                    return True
+        return False
 
     async def opened_by(self, token: str, request: Request) -> tuple[Dashboard, str] | None:
         """The dashboard that a token gives access to, and its path."""

@@ -26,7 +26,11 @@ class DashboardMount:
     def __init__(self, app: Application) -> None:
         self._authorizer = app.authorizer
         self._app = app
-        self.by_namespace = NamespaceDashboards(lambda: app.clients.namespaces, self._make)
+        self.by_namespace = NamespaceDashboards(
+            lambda: app.clients.namespaces,
+            self._make,
+            set(app.settings.all_namespaces) - set(app.settings.namespaces),
+        )
 
     def start(self) -> None:
         for name in self._app.settings.namespaces:

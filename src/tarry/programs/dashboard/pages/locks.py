@@ -7,27 +7,21 @@ from typing import Any
 
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.action_handler import ActionPlan, Form
-from tarry.programs.dashboard.pages.key_scanner import KeyScanner
+from tarry.programs.dashboard.key_scanner import LOCKS
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.locks.models import LockState
 
 
-class LockScanner(KeyScanner):
-    """Finds locks that have given a fencing token; others can be entered by name."""
-
-    prefix = "redisson_lock_token:"
-
-
 async def view(visit: Visit) -> dict[str, Any]:
-    scanner = visit.dashboard.shared_part(LockScanner)
+    scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     entered = visit.parameter("name")
-    names = sorted({*scanner.shown, entered} - {""})
+    names = sorted({*scanner.shown(LOCKS), entered} - {""})
     found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
     locks = [lock for lock in found if isinstance(lock, LockState)]
     ordered = sorted(locks, key=lambda lock: (lock.name != entered, not lock.held, lock.name))
-    return {"locks": ordered, "entered": entered, "known": len(scanner.known), "scanner": scanner}
+    return {"locks": ordered, "entered": entered, "known": len(scanner.known(LOCKS)), "scanner": scanner}
 
 
 async def _plan(visit: Visit, form: Form) -> ActionPlan:
@@ -46,5 +40,5 @@ async def _release(visit: Visit, form: Form) -> str:
     )
 
 
-SECTIONS = (Section("/locks", "locks.html", view, title="Locks"),)
+SECTIONS = (Section("/locks", "locks.html", view, title="Locks", kind=LOCKS),)
 ACTIONS = (Action("force-release", "Release", _plan, _release, destroys=True),)

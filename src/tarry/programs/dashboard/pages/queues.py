@@ -17,8 +17,8 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.action_handler import ActionPlan, Form
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
+from tarry.programs.dashboard.key_scanner import QUEUES
 from tarry.programs.dashboard.pages.job import MOST_BYTES, dump
-from tarry.programs.dashboard.pages.key_scanner import KeyScanner
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
@@ -29,12 +29,6 @@ from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160
 POISON_SHOWN = 1000
-
-
-class QueueScanner(KeyScanner):
-    """Finds queues with waiting elements."""
-
-    prefix = "redisson_delay_queue_timeout:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +99,13 @@ async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
 
 async def view(visit: Visit) -> dict[str, Any]:
     """The list of known queues."""
-    scanner = visit.dashboard.shared_part(QueueScanner)
+    scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     now = await _now(visit)
-    names = scanner.shown
+    names = scanner.shown(QUEUES)
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
     queues = [queue for queue in found if isinstance(queue, QueueView)]
-    return {"queues": queues, "known": len(scanner.known), "scanner": scanner}
+    return {"queues": queues, "known": len(scanner.known(QUEUES)), "scanner": scanner}
 
 
 async def one(visit: Visit) -> dict[str, Any]:
@@ -187,7 +181,7 @@ async def _clear(visit: Visit, form: Form) -> str:
 
 
 SECTIONS = (
-    Section("/queues", "queues.html", view, title="Delayed queues", every_s=3.0),
+    Section("/queues", "queues.html", view, title="Delayed queues", every_s=3.0, kind=QUEUES),
     Section("/queue", "queue.html", one),
 )
 ACTIONS = (Action("clear-queue", "Clear", _plan_clear, _clear, destroys=True),)

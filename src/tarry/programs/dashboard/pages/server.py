@@ -117,7 +117,7 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    return {"health": await health(visit)}
+    return {"health": await health(visit), "scanner_note": visit.dashboard.key_scanner.note}
 
 
 SECTIONS = (Section("/server", "server.html", view, title="Server"),)

@@ -1,0 +1,91 @@
+"""Finds the objects that are shared with Java, which no key lists, by SCAN: a few steps now and then. Names that were found are
+remembered until a complete scan no longer finds them.
+
+One scan finds all kinds. A kind of which none was ever found has no link in the navigation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tarry.connections.faults import NotPermitted
+from tarry.core.requests import Command
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.client import AsyncClient
+
+QUEUES, MAPS, LOCKS = b"redisson_delay_queue_timeout:", b"redisson__timeout__set:", b"redisson_lock_token:"
+"""The beginnings of keys that queues with waiting elements, maps with an entry that expires, and locks that gave a token have."""
+PATTERN = b"redisson_*"
+STEP, STEPS = 1000, 10
+REPEAT_S = 10.0
+"""How long after a complete scan the next one begins, if it is only for the navigation."""
+MOST = 500
+"""How many names are shown."""
+
+
+class KeyScanner:
+    """The scan of one server's keys, shared by all pages."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._engine = client.engine
+        self._cursor = b"0"
+        self._scanning = False
+        self._completed_at = 0.0
+        self._found: set[tuple[bytes, str]] = set()
+        self._known: set[tuple[bytes, str]] = set()
+        self._forbidden = False
+        self.used: set[bytes] = set()
+        """The kinds of which one was ever found, by their prefixes."""
+
+    @property
+    def note(self) -> str:
+        """Why the list may be incomplete: on a Cluster every node would have to be scanned, and tarry's ACL roles may not SCAN."""
+        if self._engine.config.address.kind == "cluster":
+            return "On a Cluster the keys are not scanned: enter a name."
+        if self._forbidden:
+            return "The keys are not scanned, because the server's user of this dashboard may not SCAN: enter a name."
+        return "" if self._completed_at else "The scan of the server's keys is not finished yet."
+
+    def known(self, kind: bytes) -> set[str]:
+        return {name for prefix, name in self._known if prefix == kind}
+
+    def shown(self, kind: bytes) -> list[str]:
+        return sorted(self.known(kind))[:MOST]
+
+    async def scan_for_navigation(self) -> None:
+        """Goes on with the scan, if it is not complete, or was completed a while ago."""
+        if not self._completed_at or asyncio.get_running_loop().time() - self._completed_at > REPEAT_S:
+            await self.scan_some()
+
+    async def scan_some(self) -> None:
+        """Goes on with the scan, some steps."""
+        if self._scanning or self._forbidden or self._engine.config.address.kind == "cluster":
+            return
+        self._scanning = True
+        try:
+            await self._scan()
+        except NotPermitted:
+            self._forbidden = True
+        finally:
+            self._scanning = False
+
+    async def _scan(self) -> None:
+        for _ in range(STEPS):
+            scan = (b"SCAN", self._cursor, b"MATCH", PATTERN, b"COUNT", b"%d" % STEP)
+            self._cursor, keys = await self._engine.run(Command(scan, tuple))
+            self._found.update(
+                (kind, _name_of(key, kind)) for key in keys for kind in (QUEUES, MAPS, LOCKS) if key.startswith(kind)
+            )
+            self._known |= self._found
+            self.used |= {kind for kind, _ in self._found}
+            if self._cursor == b"0":
+                self._known, self._found = self._found, set()
+                self._completed_at = asyncio.get_running_loop().time()
+                return
+
+
+def _name_of(key: bytes, kind: bytes) -> str:
+    name = key.removeprefix(kind).decode("utf-8", "replace")
+    return name[1:-1] if name.startswith("{") and name.endswith("}") and "{" not in name[1:] else name
