@@ -87,7 +87,7 @@ def test_the_user_for_all_of_tarry_can_use_every_feature(
         [f"+{command}" for command in sorted(acl.NATIVE)] if feature == "native maps" and place != "redis7" else []
     )
     with user(place, request, name, *rules("all", name), *besides) as url:
-        perform(Environment("sync", url, name).tell(TABLE[feature][0]))
+        perform(Environment("sync", url, name).run_story(TABLE[feature][0]))
 
 
 @pytest.mark.parametrize("feature", OF_CONSUMERS)
@@ -97,7 +97,7 @@ def test_a_consumer_user_can_use_every_consumer_feature(
 ) -> None:
     name = f"consumer-{next(_numbers)}"
     with user(place, request, name, *rules("consumer", name, version=version_of(place))) as url:
-        perform(Environment("async", url, name).tell(TABLE[feature][0]))
+        perform(Environment("async", url, name).run_story(TABLE[feature][0]))
 
 
 @pytest.mark.otherserver
@@ -136,7 +136,7 @@ async def waiting_for_very_many(world: Environment) -> None:
 def test_a_consumer_user_waits_for_very_many_topics(request: pytest.FixtureRequest, client_kind: str) -> None:
     name = f"consumer-{next(_numbers)}"
     with user("cluster of valkey", request, name, *rules("consumer", name), *HEARS) as url:
-        perform(Environment(client_kind, url, name).tell(waiting_for_very_many))
+        perform(Environment(client_kind, url, name).run_story(waiting_for_very_many))
 
 
 async def producing(world: Environment) -> None:
@@ -162,7 +162,7 @@ async def producing(world: Environment) -> None:
 def test_a_producer_user_can_produce(place: str, request: pytest.FixtureRequest) -> None:
     name = f"producer-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name, version=version_of(place))) as url:
-        perform(Environment("sync", url, name).tell(producing))
+        perform(Environment("sync", url, name).run_story(producing))
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
@@ -178,7 +178,7 @@ def test_a_missing_command_is_named_before_anything_is_written(
             with pytest.raises(tarry.ServerUnfit, match=f"(?i){missing}"):
                 await world.topic("orders").add(1)
 
-        perform(Environment(client_kind, url, name).tell(adds))
+        perform(Environment(client_kind, url, name).run_story(adds))
     with user(place, request, name, *rules("all", name)) as url, tarry.Client(url, namespace=name) as client:
         assert not client.topic("orders").list().jobs
         assert client.topic("orders").check().ok
@@ -196,7 +196,7 @@ def test_a_forbidden_key_is_named_in_the_error(client_kind: str, request: pytest
             with pytest.raises(tarry.ServerUnfit, match=rf"permissions to access .*tarry:{{{name}/theirs}}:\w+$"):
                 await world.topic("theirs").add(1)
 
-        perform(Environment(client_kind, url, name).tell(adds))
+        perform(Environment(client_kind, url, name).run_story(adds))
 
 
 def test_permission_checks_never_crash_the_server(own_server: Callable[..., ServerProcess]) -> None:
