@@ -24,6 +24,7 @@ from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 from tarry.verbs import tokens
 from until import until
+from warm import WarmProcess, WarmTarry
 
 Connect = Callable[[], Bean]
 
@@ -214,11 +215,11 @@ def test_a_server_that_is_gone_is_an_internal_error(own_server: Callable[..., Se
 
 
 @contextmanager
-def process(url: str, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def process(warm: WarmTarry, url: str, log: Path) -> Iterator[tuple[WarmProcess, int]]:
     """`tarry serve --beanstalk` itself, and its port."""
-    command = [sys.executable, "-m", "tarry", "--url", url, "serve", "--port", "0", "--beanstalk", "127.0.0.1:0"]
+    words = ["--url", url, "serve", "--port", "0", "--beanstalk", "127.0.0.1:0"]
     with log.open("wb") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        child = warm.start(words, out, {}, log.parent)
     try:
         found = until(lambda: re.search(r"clients at 127.0.0.1:(\d+), namespace default\n", log.read_text()))
         yield child, int(found[1])
@@ -229,21 +230,21 @@ def process(url: str, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]
 
 @pytest.mark.slow
 def test_sigterm_gives_jobs_back_and_kill_leaves_them_to_their_time_to_run(
-    own_server: Callable[..., ServerProcess], tmp_path: Path
+    own_server: Callable[..., ServerProcess], tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     url = own_server().url
-    with process(url, tmp_path / "1") as (child, port), Bean(port) as worker:
+    with process(tarry_command, url, tmp_path / "1") as (child, port), Bean(port) as worker:
         worker.put(b"tea", ttr=3600)
         worker.put(b"coffee", ttr=1)
         worker(b"reserve")
         worker.close()
         child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 0
-    with process(url, tmp_path / "2") as (child, port), Bean(port) as worker:
+    with process(tarry_command, url, tmp_path / "2") as (child, port), Bean(port) as worker:
         assert worker(b"reserve").endswith(b"\r\ntea")
         assert worker(b"reserve").endswith(b"\r\ncoffee")
         child.kill()
-    with process(url, tmp_path / "3") as (child, port), Bean(port) as worker:
+    with process(tarry_command, url, tmp_path / "3") as (child, port), Bean(port) as worker:
         assert worker(b"reserve").endswith(b"\r\ncoffee")
 
 

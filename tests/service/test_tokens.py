@@ -6,10 +6,10 @@ import hmac
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,6 +24,7 @@ from tarry.programs.service import authorization
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.verbs import tokens
 from until import until
+from warm import WarmTarry
 
 Make = Callable[..., str]
 
@@ -266,12 +267,6 @@ def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: R
 # ── the command line, and the process ────────────────────────────────────────────────────────────────────────────────
 
 
-def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TARRY_URL": url, "TARRY_NAMESPACE": "by-command"}
-    line = [sys.executable, "-m", "tarry", "token", *words]
-    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=60, check=False)
-
-
 def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str, make: Make) -> None:
     settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
     text = make("consume")
@@ -303,11 +298,18 @@ def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str,
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("start")
-def test_tokens_are_created_listed_and_revoked_on_the_command_line(valkey_url: str, start: Start) -> None:  # noqa: F811
-    made = json.loads(
-        command(valkey_url, "create", "--scope", "consume", "--note", "shop", "--calls", "5", "--json").stdout
-    )
-    listed = command(valkey_url, "list").stdout
+def test_tokens_are_created_listed_and_revoked_on_the_command_line(
+    valkey_url: str,
+    start: Start,  # noqa: F811
+    tarry_command: WarmTarry,
+    tmp_path: Path,
+) -> None:
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        here = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": "by-command"}
+        return tarry_command.run(["token", *words], None, here, tmp_path)
+
+    made = json.loads(command("create", "--scope", "consume", "--note", "shop", "--calls", "5", "--json").stdout)
+    listed = command("list").stdout
     assert made["id"] in listed
     assert "consume  5 calls/s  shop" in listed
     assert made["token"] not in listed
@@ -316,11 +318,11 @@ def test_tokens_are_created_listed_and_revoked_on_the_command_line(valkey_url: s
     headers = {"authorization": f"Bearer {made['token']}"}
     assert httpx.get(f"{url}/v1/topics").status_code == 401
     assert httpx.get(f"{url}/v1/topics", headers=headers).status_code == 200
-    assert command(valkey_url, "revoke", made["id"]).returncode == 0
+    assert command("revoke", made["id"]).returncode == 0
     until(lambda: httpx.get(f"{url}/v1/topics", headers=headers).status_code == 401)
-    assert command(valkey_url, "revoke", made["id"]).returncode == 2
-    assert command(valkey_url, "create", "--scope", "fly").returncode == 2
-    assert command(valkey_url, "list", "--json").stdout == ""
+    assert command("revoke", made["id"]).returncode == 2
+    assert command("create", "--scope", "fly").returncode == 2
+    assert command("list", "--json").stdout == ""
 
 
 @pytest.mark.slow
