@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tarry.clients.http.wire.types import (
     Attempts,
+    DayWords,
     Limit,
     LongSpan,
     Moment,
@@ -69,7 +70,7 @@ class HistogramQuery(Strict):
 class ThroughputQuery(Strict):
     """The minutes of ``span`` before now, at most a day."""
 
-    span: SomeWords = "1d"
+    span: DayWords = "1d"
 
 
 class Pause(Strict, rename={"for_": "for"}):

@@ -37,6 +37,11 @@ _TTR_WORDS = (
 )
 """From a millisecond to 49 days."""
 _WAIT_WORDS = r"^(([0-5]?\d(\.\d{1,6})?|60)s?|\d{1,4}ms|[01]m|PT[0-5]?\dS)$"
+_DAY_WORDS = (
+    rf"([1-9]\d{{0,3}}|[1-7]\d{{4}}){_FRACTION}s?|[1-9]\d{{0,6}}ms|([1-9]\d{{0,2}}|1[0-3]\d\d|14[0-3]\d|1440)m|"
+    r"([1-9]|1\d|2[0-3])h([1-5]?\dm)?|24h|1d|P1D|PT([1-9]|1\d|2[0-4])H|PT[1-9]\d{0,2}M|PT[1-9]\d{0,3}S"
+)
+"""From a millisecond to a day."""
 MOST_SPAN_S = 250_000_000_000
 """The longest delay of a request; in the year 2077 it reaches beyond 9999."""
 _BYTES = Meta(description="1 to 200 bytes of UTF-8")
@@ -82,6 +87,7 @@ Ttr = Annotated[
     Annotated[int, _span(1, _LONGEST_TTR_S)] | Annotated[float, _span(0.001, _LONGEST_TTR_S)] | TtrWords,
     Meta(description=_TEXT),
 ]
+DayWords = Annotated[str, with_pattern(f"^({_DAY_WORDS})$"), Meta(max_length=100)]
 WaitWords = Annotated[str, with_pattern(_WAIT_WORDS), Meta(max_length=100)]
 Wait = Annotated[
     Annotated[int, _span(0, LONGEST_WAIT_S)] | Annotated[float, _span(0, LONGEST_WAIT_S)] | WaitWords,
