@@ -14,7 +14,6 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
-from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.models import (
     Added,
     BaseJob,
@@ -34,6 +33,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
+    from tarry.verbs.jobs.dead_groups import DeadGroups
 
 T = TypeVar("T")
 
@@ -291,7 +291,11 @@ class AsyncTopic(Generic[T]):
         To search, give a ``task``, a text in the reason or ``error``, a ``text`` in the body as it is stored, or the ``group`` of
         dead jobs. A page is then those that match of the next thousand jobs: it may be empty, and not be the last one.
         """
-        search = JobSearch(task, error, text, group).check(state)
+        search = None
+        if (task, error, text, group) != (None, None, None, None):
+            from tarry.verbs.jobs.dead_groups import JobSearch  # no start imports it
+
+            search = JobSearch(task, error, text, group).check(state)
         return await self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor, search))
 
     async def dead_groups(
@@ -310,6 +314,8 @@ class AsyncTopic(Generic[T]):
         result's ``cursor`` for the next ones and add up the results; ``scanned`` of ``dead`` is the progress. ``list("dead", group=…)``
         has the jobs of a group, ``kick_many`` and ``delete_many`` take their ids.
         """
+        from tarry.verbs.jobs.dead_groups import JobSearch
+
         search = JobSearch(task, error, text, group).check("dead")
         return await self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
 

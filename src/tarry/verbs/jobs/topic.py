@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ScriptCall, WrongType, ask
@@ -18,7 +18,6 @@ from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
 from tarry.verbs.jobs import add, holders, merge, pop, settings, views
 from tarry.verbs.jobs.by_id import ByIdVerb
-from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch, group_jobs
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
@@ -26,6 +25,9 @@ from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -212,6 +214,8 @@ class TopicVerbs(Partitions[T]):
     def _dead_groups(
         self, parts: Sequence[PartitionVerbs[T]], search: JobSearch | None, limit: int, cursor: str | None
     ) -> Flow[DeadGroups]:
+        from tarry.verbs.jobs.dead_groups import group_jobs  # no start imports it
+
         contexts = [verbs.context for verbs in parts]
         page = yield from views.list_jobs(contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit)
         counts = yield from gather([ask(views.count_dead(verbs.keys)) for verbs in parts])

@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
@@ -27,10 +27,12 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobInfo, JobState, Page, StateFilter
 from tarry.verbs.jobs.states import Range, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.dead_groups import JobSearch
 
 T = TypeVar("T")
 
