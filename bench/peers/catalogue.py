@@ -125,7 +125,13 @@ PEERS = {
         Peer(
             "saq",
             "saq",
-            ("saq[redis,hiredis]==0.26.4", "typing-extensions==4.16.0", "redis==7.4.1", "hiredis==3.5.0", "uvloop==0.23.0"),
+            (
+                "saq[redis,hiredis]==0.26.4",
+                "typing-extensions==4.16.0",
+                "redis==7.4.1",
+                "hiredis==3.5.0",
+                "uvloop==0.23.0",
+            ),
             "import saq",
             "one worker process on uvloop with 100 jobs at once, three tries; no results",
             "keep fractions of a second: it schedules every second; add many in a call without waiting for their results",
