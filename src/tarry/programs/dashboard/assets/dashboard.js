@@ -15,13 +15,18 @@
   const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const year = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
   const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const formatMoment = (at) => (Math.abs(at - Date.now()) < 43200e3 && at.getDate() === new Date().getDate() ? clock.format(at) : `${(at.getFullYear() === new Date().getFullYear() ? day : year).format(at)}, ${clock.format(at)}`);
+  const zone = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" });
+  const zoneOf = (at) => zone.formatToParts(at).find((part) => part.type === "timeZoneName").value;
+  const formatMoment = (at, digits = "") => `${formatDay(at)}${digits} ${zoneOf(at)}`;
+  const formatDay = (at) => (Math.abs(at - Date.now()) < 43200e3 && at.getDate() === new Date().getDate() ? clock.format(at) : `${(at.getFullYear() === new Date().getFullYear() ? day : year).format(at)}, ${clock.format(at)}`);
   const markFormats = { ms: (at) => `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`, s: (at) => clock.format(at), m: (at) => short.format(at), d: (at) => day.format(at), y: (at) => year.format(at) };
   function localise(root) {
     for (const time of root.querySelectorAll("time[datetime]")) {
       time.title = time.textContent;
       time.textContent = formatMoment(new Date(time.dateTime));
     }
+    const name = zone.resolvedOptions().timeZone, short = zoneOf(new Date());
+    for (const text of root.querySelectorAll("[data-zone]")) text.textContent = name === short ? name : `${name}, ${short}`;
     for (const text of root.querySelectorAll("text[data-at]")) text.textContent = (markFormats[text.dataset.style] || formatMoment)(new Date(text.dataset.at));
   }
 
@@ -42,7 +47,7 @@
       const head = document.createElement("strong");
       head.textContent = { lost: "The server does not answer. ", failed: `${why} ` }[state] || "The connection is lost. ";
       const retry = state === "failed" ? "" : " It retries by itself.";
-      lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} This page shows the state of ${clock.format(shown)}.${retry}`);
+      lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} This page shows the state of ${formatMoment(shown)}.${retry}`);
     }
   }
   // whether something is ticked or typed and not yet sent; a part that is never replaced loses nothing
@@ -130,7 +135,7 @@
     if (!found) return;
     crosshair.style.left = `${x - box.left - line.clientLeft}px`;
     const jobs = found.count === 1 ? "1 job" : `${found.count.toLocaleString()} jobs`;
-    const beyond = found.stretch.classList.contains("later") ? "later" : found.stretch.classList.contains("past") && found.index === 0 && found.counts.length > 1 && line.classList.contains("whole") ? "longer ago" : formatMoment(new Date(found.start)) + (found.step < 1000 ? `.${String(new Date(found.start).getMilliseconds()).padStart(3, "0")}` : "");
+    const beyond = found.stretch.classList.contains("later") ? "later" : found.stretch.classList.contains("past") && found.index === 0 && found.counts.length > 1 && line.classList.contains("whole") ? "longer ago" : formatMoment(new Date(found.start), found.step < 1000 ? `.${String(new Date(found.start).getMilliseconds()).padStart(3, "0")}` : "");
     line.querySelector(".readout").textContent = `${jobs} · ${beyond}`;
   }
   view.addEventListener("pointermove", (event) => {
