@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +27,15 @@ def given(verb: Any, **options: Any) -> Any:
 
 
 client: Any = tarry.Client
+orders: Any = tarry.Client("redis://none").topic("orders")
+awaited_orders: Any = tarry.AsyncClient("redis://none").topic("orders")
+far_orders: Any = tarry.HTTPClient("http://none").topic("orders")
+
+
+async def perform(call: Any) -> None:
+    found = call()
+    if inspect.isawaitable(found):
+        await found
 
 
 @pytest.mark.parametrize(
@@ -58,11 +68,28 @@ client: Any = tarry.Client
         (lambda: tarry.Client("redis://none").queue("mails"), AttributeError, "topic("),  # type: ignore[attr-defined]
         (lambda: tarry.AsyncClient("redis://none").queue("mails"), AttributeError, "topic("),  # type: ignore[attr-defined]
         (lambda: tarry.HTTPClient("http://none").queue("mails"), AttributeError, "topic("),  # type: ignore[attr-defined]
+        *[
+            (partial(getattr(topic, verb), *given, **words), TypeError, word)
+            for topic in (orders, awaited_orders, far_orders)
+            for verb, given, words, word in [
+                ("add", (7,), {"countdown": 5}, "delay="),
+                ("add", (7,), {"eta": None}, "at="),
+                ("add", (7,), {"queue": "mails"}, "client.topic("),
+                ("add_many", ([7],), {"countdown": 5}, "delay="),
+                ("pop", (), {"timeout": 5}, "wait="),
+                ("pop_many", (7,), {"timeout": 5}, "wait="),
+            ]
+        ],
+        *[
+            (partial(getattr, topic, name), AttributeError, "add")
+            for topic in (orders, awaited_orders, far_orders)
+            for name in ("push", "enqueue", "send", "put")
+        ],
     ],
 )
 def test_a_word_of_another_library_is_answered_with_tarrys(call: Any, error: type[Exception], word: str) -> None:
     with pytest.raises(error) as told:
-        call()
+        asyncio.run(perform(call))
     text = str(told.value)
     assert "tarry's word is" in text
     assert word in text.partition("tarry's word is")[2]
@@ -121,7 +148,8 @@ def test_pythons_own_guess_does_not_follow(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(remind, "delay"), (remind, "apply_async"), (tarry, "Queue"), (tarry.Client, "queue")]
+    ("owner", "name"),
+    [(remind, "delay"), (remind, "apply_async"), (tarry, "Queue"), (tarry.Client, "queue"), (tarry.Topic, "push")],
 )
 def test_none_of_them_exists(owner: object, name: str) -> None:
     assert not hasattr(owner, name)
@@ -137,7 +165,24 @@ def test_an_argument_of_the_task_of_such_a_name_is_its_own() -> None:
         move.add(countdown=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("verb", [remind.options, registry.on, registry.task, registry.every, registry.cron])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        remind.options,
+        registry.on,
+        registry.task,
+        registry.every,
+        registry.cron,
+        orders.add,
+        awaited_orders.add,
+        orders.pop,
+    ],
+)
 def test_no_signature_shows_them(verb: Any) -> None:
     kinds = {parameter.kind for parameter in inspect.signature(verb).parameters.values()}
     assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+
+
+def test_awaited_verbs_are_coroutine_functions() -> None:
+    assert inspect.iscoroutinefunction(awaited_orders.add)
+    assert not inspect.iscoroutinefunction(orders.add)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,6 +56,14 @@ OF_HANDLERS = {
     "serializer": "none: arguments are always JSON",
 }
 """For ``@worker.task`` and the like. A word that begins with ``none`` stands for what tarry does without it."""
+OF_ADD = {
+    **KEYWORDS,
+    "queue": 'the topic itself, made by client.topic("…")',
+    "task_id": "id=",
+    "job_id": "id=",
+    "expires": "max_lateness=",
+}
+OF_POP = {"timeout": 'wait=, such as wait=5 or wait="5m"'}
 OF_JOBS = {
     **KEYWORDS,
     "queue": "topic=, an argument of @worker.task",
@@ -149,14 +158,25 @@ def hint_for_options(error: str) -> str:
 def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
     """A decorator: the function raises ``TypeError`` with tarry's word for a keyword of another library."""
 
+    others = frozenset(words)
+
     def decorate(function: F) -> F:
+        def refusal(options: dict[str, Any]) -> TypeError:
+            name = next(name for name in options if name in words)
+            return TypeError(f"{function.__name__}() has no argument {name!r}; tarry's word is {words[name]}")
+
         @wraps(function)
         def call(*args: Any, **options: Any) -> Any:
-            if not words.keys().isdisjoint(options):
-                name = next(name for name in options if name in words)
-                raise TypeError(f"{function.__name__}() has no argument {name!r}; tarry's word is {words[name]}")
+            if not others.isdisjoint(options):
+                raise refusal(options)
             return function(*args, **options)
 
-        return call  # type: ignore[return-value]  # the same signature
+        @wraps(function)
+        async def call_awaited(*args: Any, **options: Any) -> Any:
+            if not others.isdisjoint(options):
+                raise refusal(options)
+            return await function(*args, **options)
+
+        return call_awaited if iscoroutinefunction(function) else call  # type: ignore[return-value]  # the same signature
 
     return decorate

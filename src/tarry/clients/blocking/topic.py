@@ -13,6 +13,7 @@ from tarry.clients.handle_verbs import TopicHandleVerbs
 from tarry.core.watch import PoppedAt
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
+from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import by_id
 from tarry.verbs.jobs.models import (
@@ -49,6 +50,12 @@ class Topic(Generic[T]):
         """Whether the topic kept finished jobs when jobs were last popped here."""
         self.name = verbs.context.name
 
+    if not TYPE_CHECKING:
+        push = OtherWord("add")
+        enqueue = OtherWord("add")
+        send = OtherWord("add")
+        put = OtherWord("add")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
@@ -63,6 +70,7 @@ class Topic(Generic[T]):
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @answers_other_words(OF_ADD)
     def add(
         self,
         body: T,
@@ -104,6 +112,7 @@ class Topic(Generic[T]):
         self.engine.register_topic(self.name)
         return self.engine.run(call)
 
+    @answers_other_words(OF_ADD)
     def add_many(
         self,
         bodies: Iterable[T | NewJob[T]],
@@ -142,6 +151,7 @@ class Topic(Generic[T]):
 
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @answers_other_words(OF_POP)
     def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
@@ -152,6 +162,7 @@ class Topic(Generic[T]):
             return self._make_jobs(reply, raws)[0]
         return None
 
+    @answers_other_words(OF_POP)
     def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
         """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
         return pop_first(self.engine, [self], n, wait, ttr)
