@@ -74,6 +74,24 @@ async def test_dead_jobs_are_grouped_without_what_differs(adapter: Adapter, topi
     assert [group.count for group in await topic.dead_groups()] == [1, 1], "exact after a kick"
 
 
+async def test_a_job_that_was_kicked_meanwhile_is_not_deleted(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    for id in ("1", "2", "3"):
+        await die(topic, clock, id, "boom")
+    group = (await topic.dead_groups()).groups[0]
+    found = await ids(topic, group=group.id)
+    await topic.kick("2")
+    assert await topic.delete_many([*found, "none"], state="dead") == ["dead", "ready", "dead", None]
+    assert [job.id for job in await topic.list()] == ["2"]
+    assert await topic.kick_many(found) == [None, "ready", None]
+    assert await topic.delete("2", state="dead") == "ready"
+    assert await topic.delete("2", state="ready") == "ready"
+    assert await topic.get("2") is None
+    with pytest.raises(BadInput, match=r"^state: 'lost'"):
+        await topic.delete("2", state="lost")
+    with pytest.raises(BadInput, match=r"^running, state: "):
+        await topic.delete("2", state="reserved", running=True)
+
+
 async def test_groups_are_read_in_bounded_pages_with_progress(adapter: Adapter, topic: Any, clock: Clock) -> None:
     for n in range(7):
         await die(topic, clock, str(n), f"E{n % 2}rror: odd" if n % 2 else "even")

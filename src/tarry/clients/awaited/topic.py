@@ -236,18 +236,23 @@ class AsyncTopic(Generic[T]):
         """Kicks many."""
         return await self.engine.run(self.verbs.by_id(by_id.KICK, ids))
 
-    async def delete(self, id: str, *, running: bool = False) -> State | None:
+    async def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
         """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
 
-        With ``running``, a worker that runs the job stops the run, within half of the worker's TTR.
+        With ``running``, a worker that runs the job stops the run, within half of the worker's TTR. With ``state``, a job that is in
+        another state by now stays: ``state="dead"`` deletes no job that somebody has kicked meanwhile.
         """
-        return (await self.delete_many([id], running=running))[0]
+        return (await self.delete_many([id], running=running, state=state))[0]
 
-    async def delete_many(self, ids: Sequence[str], *, running: bool = False) -> list[State | None]:
+    async def delete_many(
+        self, ids: Sequence[str], *, running: bool = False, state: State | None = None
+    ) -> list[State | None]:
         """Deletes many."""
+        if running and state is not None:
+            raise BadInput("running, state: only reserved jobs run; give one of them.")
         if running:
             return await self.engine.run(self.verbs.by_id(by_id.CANCEL, ids, running=True))
-        return await self.engine.run(self.verbs.by_id(by_id.DELETE, ids))
+        return await self.engine.run(self.verbs.by_id(by_id.DELETE, ids, state=state))
 
     async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time for a delayed or ready job. Returns the state it was in; reserved and dead jobs stay."""

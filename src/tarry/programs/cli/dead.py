@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,14 +67,9 @@ def dead(
         return
     if delete:
         confirm_deletion(handle, "dead", len(ids), yes=yes)
-    act_on_each(
-        session,
-        handle,
-        ids,
-        handle.delete_many if delete else handle.kick_many,
-        "deleted, was {was}" if delete else "was {was}",
-        dry_run=False,
-    )
+        act_on_each(session, handle, ids, partial(handle.delete_many, state="dead"), "was {was}", dry_run=False)
+    else:
+        act_on_each(session, handle, ids, handle.kick_many, "was {was}", dry_run=False)
 
 
 def _all_groups(topic: Topic[Any], search: JobSearch | None) -> DeadGroups:

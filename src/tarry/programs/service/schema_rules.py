@@ -48,6 +48,7 @@ RULES: dict[str, Schema] = {
             {"properties": {"items": {"items": {"required": ["body"]}}}},
         ]
     },
+    "DeleteMany": {"anyOf": [{"properties": {"running": {"const": False}}}, _absent("state")]},
     "Reschedule": _WHEN,
     "RescheduleMany": _WHEN,
     "Release": {"anyOf": [_given("delay"), _given("attempt"), _is("count", False)]},

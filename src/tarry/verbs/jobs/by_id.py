@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, ParamSpec, cast
+from typing import Generic, ParamSpec, cast, get_args
 
 from tarry.core.requests import Reply, ScriptCall
 from tarry.core.scripts import Script
@@ -28,7 +28,8 @@ from tarry.verbs.jobs.models import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
 
 P = ParamSpec("P")
-ANY_NONCE = b""
+ANY_NONCE = ANY_STATE = b""
+_STATES: tuple[State, ...] = get_args(State)
 
 
 def _states(reply: Reply) -> list[State | None]:
@@ -57,8 +58,10 @@ def _kick() -> tuple[bytes, ...]:
     return ()
 
 
-def _delete() -> tuple[bytes, ...]:
-    return (ANY_NONCE,)
+def _delete(*, state: State | None) -> tuple[bytes, ...]:
+    if state is not None and state not in _STATES:
+        raise BadInput(f"state: {state!r}; a job is deleted from one of {', '.join(_STATES)}, or from any without it.")
+    return (ANY_NONCE, (state or "").encode())
 
 
 def _cancel(*, running: bool) -> tuple[bytes, ...]:
@@ -75,13 +78,13 @@ def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, 
 
 
 KICK_SCRIPT = Script("topic/kick", item=("id",), keys=WAITING_PARTS)
-DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
+DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce", "only"), keys=DELETING_PARTS)
 CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=CANCELLING_PARTS)
 RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=WAITING_PARTS)
 KICK = ByIdVerb(KICK_SCRIPT, _kick, waiting_keys)
 """Makes dead jobs ready again."""
 DELETE = ByIdVerb(DELETE_SCRIPT, _delete, deleting_keys)
-"""Deletes jobs in any state."""
+"""Deletes jobs in any state, or in this one only."""
 CANCEL = ByIdVerb(CANCEL_SCRIPT, _cancel, cancelling_keys)
 """Deletes jobs in any state, and notes which of them run, so that their workers stop them."""
 CANCELLED = Script("topic/cancelled", item=("id", "receipt"), keys=CANCELLING_PARTS)
@@ -97,5 +100,5 @@ def cancelled(keys: TopicKeys, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bo
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
     """Deletes a job, if it is still the one that was added with this nonce."""
-    items = [names.check_name(id, "id"), nonce]
+    items = [names.check_name(id, "id"), nonce, ANY_STATE]
     return ScriptCall(DELETE.script, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)

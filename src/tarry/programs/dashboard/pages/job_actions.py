@@ -20,7 +20,7 @@ from tarry.programs.dashboard.sections import Action
 from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import JobInfo, Reservation, StateFilter
+from tarry.verbs.jobs.models import JobInfo, Reservation, State, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
 ROUND_SIZE, STEP, SEARCH_S = 10_000, 500, 20.0
@@ -179,13 +179,13 @@ def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
         topic = _topic(visit, form)
         if not form.value("all"):
             jobs = {job.id: job.receipt for job in await _known(visit, form) if is_allowed(job.state, action)}
-            done = await _perform(topic, action, jobs, form)
+            done = await _perform(topic, action, jobs, form, None)
             return _result_text(action, done)
         chosen = await _filter(visit, form, action)
         if action == "delete" and not chosen.has_window and not chosen.search.given():
             return _result_text(action, await topic.purge(chosen.state))
         jobs, has_more = await _first(topic, chosen, action)
-        done = await _perform(topic, action, jobs, form)
+        done = await _perform(topic, action, jobs, form, "dead" if chosen.state == "dead" else None)
         if chosen.search.given():
             return _result_text(action, done) + (" There are more: do it again." if has_more else "")
         left = await _count(visit, form, await _filter(visit, form, action), action) if action != "reschedule" else 0
@@ -222,8 +222,8 @@ def _was_there(job: JobInfo[Any], chosen: Filter) -> bool:
     return job.died is None or job.died <= chosen.stats.now
 
 
-async def _perform(topic: Any, action: str, jobs: Mapping[str, int | None], form: Form) -> int:
-    """``jobs``: ids and receipts."""
+async def _perform(topic: Any, action: str, jobs: Mapping[str, int | None], form: Form, state: State | None) -> int:
+    """``jobs``: ids and receipts; ``state``: only jobs in this one are deleted."""
     done = 0
     for at in range(0, len(jobs), STEP):
         ids = list(jobs)[at : at + STEP]
@@ -232,8 +232,8 @@ async def _perform(topic: Any, action: str, jobs: Mapping[str, int | None], form
         elif action == "kick":
             done += (await topic.kick_many(ids)).count("dead")
         elif action in ("delete", "cancel"):
-            states = await topic.delete_many(ids, running=action == "cancel")
-            done += sum(state is not None for state in states)
+            found = await topic.delete_many(ids, running=action == "cancel", state=state)
+            done += sum(was is not None and state in (None, was) for was in found)
         else:
             when = {"delay": 0} if action == "run-now" else _due(form)
             states = await topic.reschedule_many(ids, **when)

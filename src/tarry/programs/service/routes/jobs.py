@@ -230,8 +230,9 @@ async def delete(request: ServiceRequest) -> State:
 
 @many.handles(by_id.DELETE_MANY)
 async def delete_many(request: ServiceRequest) -> list[State | None]:
-    """Deletes many jobs."""
-    return list(await request.topic.delete_many(request.payload.ids, running=request.payload.running))
+    """Deletes many jobs. Answers the states they were in; with `state` those in another one stay."""
+    payload = request.payload
+    return list(await request.topic.delete_many(payload.ids, running=payload.running, state=payload.state))
 
 
 @table.handles(by_id.KICK)

@@ -23,9 +23,10 @@ class Several(Strict):
 
 
 class DeleteMany(Several, omit_defaults=True):
-    """Jobs by their ids. With ``running`` the workers that run them stop the runs."""
+    """Jobs by their ids. With ``running`` the workers that run them stop the runs; with ``state`` jobs in another state stay."""
 
     running: bool = False
+    state: State | None = None
 
 
 class Reschedule(Strict):
