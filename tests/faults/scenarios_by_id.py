@@ -124,7 +124,7 @@ def throughput(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     scenario.at.pop()
     yield
-    assert sum(minute.added for minute in scenario.say("throughput")) == 1
+    assert sum(minute.added for minute in scenario.perform("throughput")) == 1
 
 
 @verb
@@ -132,7 +132,7 @@ def dead_groups(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
     scenario.at.bury(scenario.at.pop(), "no card")
     yield
-    assert [group.count for group in scenario.say("dead_groups")] == [1]
+    assert [group.count for group in scenario.perform("dead_groups")] == [1]
 
 
 @verb
