@@ -48,7 +48,7 @@ def spoken(made: Made, scheme: str) -> str:
 )
 def test_features_work_over_tls(secure: Made, feature: str, client_kind: str) -> None:
     url = spoken(secure, "valkeys") if client_kind == "async" else secure.url
-    perform(Environment(client_kind, url, f"tls-{next(_numbers)}").tell(TABLE[feature][0]))
+    perform(Environment(client_kind, url, f"tls-{next(_numbers)}").run_story(TABLE[feature][0]))
 
 
 def test_an_acl_user_connects_over_tls(secure: Made) -> None:
@@ -56,7 +56,7 @@ def test_an_acl_user_connects_over_tls(secure: Made) -> None:
     for server in data:
         assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules("all", "shop-tls")) == b"OK"
     url = secure.url.replace("://", "://shop-tls:secret@")
-    perform(Environment("sync", url, "shop-tls").tell(TABLE["locks"][0]))
+    perform(Environment("sync", url, "shop-tls").run_story(TABLE["locks"][0]))
     with (
         tarry.Client(url.replace("secret", "wrong")) as client,
         pytest.raises(tarry.ServerUnfit, match="user or password"),
@@ -72,7 +72,7 @@ def test_an_untrusted_certificate_is_refused_at_once(secure: Made, client_kind: 
         with pytest.raises(tarry.ServerUnfit, match="ssl_ca_certs"):
             await world.client.topics()
 
-    asyncio.run(Environment(client_kind, url, "tls-unknown", patience="60s").tell(story))
+    asyncio.run(Environment(client_kind, url, "tls-unknown", patience="60s").run_story(story))
 
 
 def test_a_plain_connection_to_tls_servers_raises_an_error(secure: Made) -> None:
