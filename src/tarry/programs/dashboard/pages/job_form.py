@@ -37,7 +37,7 @@ KINDS = {"json": "JSON", "text": "text"}
 
 
 @dataclass(frozen=True, slots=True)
-class JobFields:
+class FormFields:
     """The fields of the form, as text. ``kind`` is one of KINDS, or ``keep`` for a body that a form cannot hold."""
 
     kind: str = "json"
@@ -50,7 +50,7 @@ class JobFields:
 
 
 async def add_view(visit: Visit) -> dict[str, Any]:
-    return _context("add", visit.query.get("topic", ""), JobFields())
+    return _context("add", visit.query.get("topic", ""), FormFields())
 
 
 async def duplicate_view(visit: Visit) -> dict[str, Any]:
@@ -64,7 +64,7 @@ async def edit_view(visit: Visit) -> dict[str, Any]:
     return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job.head.nonce.hex()}
 
 
-def _context(mode: str, topic: str, fields: JobFields) -> dict[str, Any]:
+def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
     new_id = secrets.token_hex(10)
     return {"mode": mode, "topic": topic, "fields": fields, "kinds": KINDS, "new_id": new_id, "job": None, "nonce": ""}
 
@@ -85,12 +85,12 @@ def _check_editable(job: JobInfo[Any]) -> None:
 # ── a job as text ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fields_of(job: JobInfo[Any]) -> JobFields:
+def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
     kind, body = _body_as_text(*job.encoded)
     head = job.head
     limit = {0: "", NO_LIMIT: NO_LIMIT_WORD}.get(head.max_attempts, str(head.max_attempts))
-    return JobFields(
+    return FormFields(
         kind=kind,
         body=body,
         headers=_headers_as_text(job.headers),
@@ -213,9 +213,9 @@ async def _add(visit: Visit, form: Form) -> str:
     topic: AsyncTopic[Any] = visit.client.topic(form.value("topic"))
     source = form.value("source")
     old = await _get(topic, source) if source else None
-    options = msgspec.structs.asdict(_options(form, replaced=None))
+    options: dict[str, Any] = msgspec.structs.asdict(_options(form, replaced=None))
     id = form.values.get("new", "") or form.value("new_id") or None
-    added = await topic.add(_body(form, old), **{**options, "id": id})
+    added = await topic.add(_body(form, old), id=id, **options)
     return f"Job {filters.plain(added.id)} was added to {filters.plain(topic.name)}; it is {added.state}."
 
 
