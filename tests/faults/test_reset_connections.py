@@ -39,6 +39,7 @@ def test_calls_are_repeated_after_a_connection_reset(proxy: Proxy, loop: str) ->
     run(loop, story())
 
 
+@pytest.mark.slow
 @LOOPS
 def test_consumers_of_topics_and_queues_survive_connection_resets(proxy: Proxy, loop: str) -> None:
     async def consume(heard: list[Any], take: Callable[[], Any]) -> None:

@@ -184,6 +184,7 @@ def test_recorded_java_hash_orders_hold() -> None:
     )
 
 
+@pytest.mark.slow
 def test_hash_orders_of_the_installed_jdk_hold(java: Any) -> None:
     lines = [line_of(*one) for one in questions(random.randrange(2**32), 3000)]
     told = java(lines)
