@@ -14,6 +14,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service, Site
 from tarry.verbs import tokens
+from until import until
 
 pytestmark = pytest.mark.slow
 OURS = {"sec-fetch-site": "same-origin"}
@@ -87,10 +88,8 @@ def test_a_service_logs_the_id_of_the_token_and_not_its_secret(
     with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
         http.post("/sign-in", data={"token": text})
         http.post("/act", data={"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"})
-    assert service.process.stderr is not None
-    line = service.process.stderr.readline()
-    while "tarry.audit" not in line:
-        line = service.process.stderr.readline()
+    until(lambda: "tarry.audit" in service._log.read_text(), "it is logged")
+    [line] = [line for line in service._log.read_text().splitlines() if "tarry.audit" in line]
     fields = json.loads(line)
     assert (fields["who"], fields["action"], fields["topic"], fields["ids"]) == (
         f"token {id}",

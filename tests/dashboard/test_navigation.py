@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from dashboard.conftest import Service, Site
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import tokens
 from until import until
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 ALWAYS = ["Topics", "Schedules", "Workers", "Server"]
@@ -57,8 +59,10 @@ def test_pages_of_shared_objects_appear_once_there_is_one(empty: tuple[tarry.Cli
             assert titles(http.get("/").text) == used, "what was used stays"
 
 
-def test_a_dialect_is_in_the_menu_once_it_is_used(own_server: Callable[..., ServerProcess], namespace: str) -> None:
-    service = Service(own_server().url, namespace)
+def test_a_dialect_is_in_the_menu_once_it_is_used(
+    own_server: Callable[..., ServerProcess], namespace: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
+    service = Service(own_server().url, namespace, tarry_command, tmp_path)
     service._words.remove("--no-dialects")
     service.start()
     try:
@@ -75,12 +79,14 @@ def test_a_dialect_is_in_the_menu_once_it_is_used(own_server: Callable[..., Serv
         service.stop()
 
 
-def test_a_dialect_that_is_not_used_asks_for_no_token(own_server: Callable[..., ServerProcess], namespace: str) -> None:
+def test_a_dialect_that_is_not_used_asks_for_no_token(
+    own_server: Callable[..., ServerProcess], namespace: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
     url = own_server().url
     text, id, record = tokens.create_token(os.urandom, ["admin"])
     with tarry.Client(url, namespace=namespace) as client:
         client.engine.run(tokens.store_token(namespace, id, record))
-    service = Service(url, namespace)
+    service = Service(url, namespace, tarry_command, tmp_path)
     service._words.remove("--no-dialects")
     service.start()
     try:
