@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
@@ -80,7 +81,10 @@ def test_the_jobs_of_a_group_are_listed(http: httpx.Client, topic: tarry.Topic[A
     assert http.get("/jobs?topic=orders&group=3f9a1c0284b1").status_code == 400
 
 
-def test_a_group_is_kicked_and_deleted_as_one(http: httpx.Client, topic: tarry.Topic[Any]) -> None:
+def test_a_group_is_kicked_and_deleted_as_one(
+    http: httpx.Client, topic: tarry.Topic[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tarry.audit")
     group = group_of(topic, "card")
     asked = act(http, "kick", group=group)
     assert "Kick all 30 dead jobs that match of orders?" in asked
@@ -88,6 +92,7 @@ def test_a_group_is_kicked_and_deleted_as_one(http: httpx.Client, topic: tarry.T
     topic.kick("c7")  # meanwhile
     assert "29 jobs kicked." in act(http, "kick", group=group, sure="1")
     assert (topic.stats().dead, topic.stats().ready) == (1, 31)
+    assert f"kick orders/all dead/group {group}: 29 jobs kicked." in caplog.text
     assert "1 dead job " in words(http.get("/dead?topic=orders")), "exact after the action"
     assert "There are no dead jobs that match in orders." in act(http, "kick", group=group, sure="1")
     assert "1 job deleted." in act(http, "delete", group=group_of(topic, "such"), sure="1")
