@@ -30,6 +30,7 @@ async def topics(world: Environment) -> None:
     await holders(world)
     await jobs_settle_themselves(world)
     await results(world)
+    await priorities(world)
 
 
 async def holders(world: Environment) -> None:
@@ -40,6 +41,19 @@ async def holders(world: Environment) -> None:
     assert await topic.touch_holder(holder, "10m") == 5
     assert await topic.release_holder(holder) == 5
     assert await topic.purge() == 5
+    assert (await topic.check()).ok
+
+
+async def priorities(world: Environment) -> None:
+    topic = world.topic("urgent")
+    await topic.add_many([tarry.NewJob(n, id=f"{n}", priority=n % 4) for n in range(8)])
+    jobs = await topic.pop_many(3, wait=WAIT_S)
+    assert [job.id for job in jobs] == ["3", "7", "2"]
+    await topic.release_many(jobs, 0)
+    await topic.reschedule("7", delay="1h")
+    assert await topic.delete("2") == "ready"
+    assert [job.id for job in await topic.pop_many(8)] == ["3", "6", "1", "5", "0", "4"]
+    await topic.purge()
     assert (await topic.check()).ok
 
 
