@@ -132,6 +132,7 @@ async def it_is_handed_out_and_settled(adapter: Adapter, topic: Any) -> None:
 async def it_is_minded_by_its_id(topic: Any) -> None:
     (dead,) = (await topic.list("dead")).jobs
     assert (dead.reason, dead.state) == ("no use", "dead")
+    assert [group.count for group in await topic.dead_groups()] == [1]
     assert await topic.kick(dead.id) == "dead"
     assert await topic.kick_many([dead.id, "unknown"]) == ["ready", None]
     job = await topic.pop(wait=30)
