@@ -230,7 +230,10 @@ class HeadBuffer:
     def write(self, data: bytes) -> None:
         if self._head:
             head, self._head = self._head, b""
-            self._transport.writelines((head, data))
+            if data:
+                self._transport.writelines((head, data))
+            else:  # from Python 3.12 on, `writelines` never gets rid of an empty part: it tries to send it for ever
+                self._transport.write(head)
         elif data.endswith(_END):
             self._head = data
             self._call_soon(self._flush_head)
