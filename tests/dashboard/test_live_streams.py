@@ -23,6 +23,7 @@ LIVE = [section for section in sections() if section.every_s]
 QUERIES = {
     "/topic": "topic=orders",
     "/jobs": "topic=orders",
+    "/dead": "topic=orders",
     "/job": "topic=orders&id=7",
     "/find": "q=order",
     "/schedule": "topic=orders&name=daily",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -158,7 +158,7 @@ def report_worker(
 
     def decode(reply: Reply) -> ReportAnswer:
         asked = (reply[1] or b"").decode()
-        return ReportAnswer(reply[0], cast("WorkerMode", asked) if asked in MODES else None)
+        return ReportAnswer(reply[0], next((mode for mode in MODES if mode == asked), None))
 
     first = b"" if since is None else b"%d" % since
     return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), decode)

@@ -76,10 +76,10 @@ class NamespaceDashboards:
         if scope["type"] != "http":
             return None
         place = self._place(scope)
-        if place is None or isinstance(place[0], RedirectResponse):
-            return place
+        if place is None:
+            return None
         found, scope = place
-        return (found, scope) if found.has(scope) else None
+        return place if isinstance(found, RedirectResponse) or found.has(scope) else None
 
     def route_unknown(self, scope: Scope) -> tuple[ASGIApp, Scope]:
         """The dashboard that shows its error page for a path that does not exist, and its scope."""
