@@ -76,7 +76,7 @@ PEERS = {
             ("greenstalk==2.1.1",),
             "import greenstalk",
             "Debian's package with a log (`-b`) and greenstalk; a worker reserves, runs, deletes one at a time",
-            "fractions of a second in a delay, so a job is up to 1 s late (the burst waits in a paused tube, because whole "
+            "keep fractions of a second in a delay, so a job is up to 1 s late (the burst waits in a paused tube, because whole "
             "seconds would spread it); add many in a call; replicate",
             "beanstalkd",
         ),
@@ -158,7 +158,7 @@ PEERS = {
             ("bullmq@6.7.0", "ioredis@6.0.0"),
             "bullmq",
             "one worker in node with 100 jobs at once; finished jobs are removed",
-            "run handlers in the language of the others here: its rows are node's",
+            "compare in one language with the others here: its rows measure node too",
             node=True,
         ),
         Peer(

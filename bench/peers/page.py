@@ -63,17 +63,21 @@ def _processor() -> str:
 
 
 class Notes:
-    """The footnotes of a page, each once, numbered as they are met."""
+    """The footnotes of a page, each once, numbered as they are met, with the peers that they are about."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._peers: dict[str, list[str]] = {}
 
-    def mark(self, text: str) -> str:
+    def mark(self, peer: Peer, text: str) -> str:
         if not text:
             return ""
-        if text not in self.texts:
-            self.texts.append(text)
-        return f" <sup>{self.texts.index(text) + 1}</sup>"
+        peers = self._peers.setdefault(text, [])
+        if peer.title not in peers:
+            peers.append(peer.title)
+        return f" <sup>{list(self._peers).index(text) + 1}</sup>"
+
+    def lines(self) -> list[str]:
+        return [f"{at}. {', '.join(peers)}: {text}." for at, (text, peers) in enumerate(self._peers.items(), 1)]
 
 
 def number(value: float) -> str:
@@ -100,12 +104,11 @@ def reason_of(readings: Readings, peer: Peer, row: str, line: str) -> str:
 def cell(readings: Readings, notes: Notes, peer: Peer, row: str, line: str, *, spread: bool) -> str:
     reading = readings.reading(peer.name, row, line)
     if reading is None:
-        return NONE + notes.mark(f"{peer.title}: {reason_of(readings, peer, row, line)}")
+        return NONE + notes.mark(peer, reason_of(readings, peer, row, line))
     text = number(reading.median)
     if spread and len(reading.values) > 1:
         text += f" ± {reading.spread / 2:.0%}"
-    note = readings.note(peer.name, row, line)
-    return text + notes.mark(f"{peer.title}: {note}" if note else "")
+    return text + notes.mark(peer, readings.note(peer.name, row, line))
 
 
 def as_markdown(readings: Readings) -> str:
@@ -116,7 +119,7 @@ def as_markdown(readings: Readings) -> str:
         parts += ["", f"### {row.title}", "", row.told, "", *_row_table(readings, notes, peers, name, row)]
     parts += ["", "### The peers", "", *_peer_list(readings, peers)]
     parts += ["", "### Notes", ""]
-    parts += [f"{at}. {text}." for at, text in enumerate(notes.texts, 1)] or ["None."]
+    parts += notes.lines() or ["None."]
     parts += ["", _measured(readings.about)]
     return "\n".join(parts)
 

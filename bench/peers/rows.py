@@ -166,7 +166,7 @@ def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     begun_ms = (begun - due) * 1000
     notes: list[str] = []
     if count < sizes.burst:
-        notes.append(f"a burst of {count:,}, because adding {sizes.burst:,} takes more than {sizes.fill_s:.0f} s")
+        notes.append(f"a burst of {count:,}, as many as are sure to be added in {sizes.fill_s:.0f} s")
     if len(runs) < count:
         notes.append(f"{len(runs):,} of {count:,} ran within {sizes.drain_s:.0f} s")
     if begun_ms < -1:
@@ -207,7 +207,7 @@ def busy(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     other.skip(10_000_000)
     runs, note = paced(turn, other, 50, sizes.late_s + 1, sizes.drain_s)
     if count < sizes.burst:
-        note = f"a burst of {count:,}. {note}".strip()
+        note = "; ".join(filter(None, (f"a burst of {count:,}", note)))
     return percentiles("late_busy", [run for run in runs if run.due >= due], note)
 
 
@@ -265,14 +265,14 @@ def depth(turn: Turn, sizes: Sizes) -> dict[str, Found]:
         line, note = f"depth_{target}", ""
         pending += producer.fill(target - pending, sizes.depth_s).jobs
         if pending < target:
-            note = f"{pending:,} of {target:,} waited, as many as it added in time"
+            note = f"{pending:,} of {target:,} waited, as many as it added in {sizes.depth_s:.0f} s"
         wait_until_quiet(worker)
         before, cpu = turn.count(), [session.cpu_s() for session in sessions]
         began = time.monotonic()
         jobs = producer.add(DEPTH_JOBS, due_in=0, within_s=sizes.depth_s).jobs
         if not turn.wait_for(before + jobs, sizes.drain_s):
             jobs = turn.count() - before
-            note = f"{jobs} of {DEPTH_JOBS} ran within {sizes.drain_s:.0f} s. {note}".strip()
+            note = "; ".join(filter(None, (note, f"{jobs} of {DEPTH_JOBS} ran within {sizes.drain_s:.0f} s")))
         wall = time.monotonic() - began
         if not jobs:
             found[line] = Found(None, {}, note)
@@ -334,7 +334,7 @@ def percentiles(line: str, runs: Sequence[Run], note: str) -> dict[str, Found]:
     if not late:
         raise PeerFailed(note or "no job ran in time")
     if late[0] < -1:
-        note = f"the earliest ran {-late[0]:.0f} ms too early. {note}".strip()
+        note = "; ".join(filter(None, (f"the earliest ran {-late[0]:.0f} ms too early", note)))
     return {
         f"{line}_p50": Found(statistics.median(late), {}, note),
         f"{line}_p99": Found(late[min(len(late) - 1, len(late) * 99 // 100)], {"max ms": late[-1]}, note),
