@@ -193,7 +193,7 @@ def _measured(about: dict[str, Any]) -> str:
         f"Measured on {about['date']}: {where}; {tools}; effort {about['effort']}, {about['rounds']} rounds, "
         f"load of the machine before: {about['load before']}."
     )
-    return f"{text}\n\n{BUSY}" if about["busy"] else text
+    return "\n\n".join(filter(None, (text, BUSY if about["busy"] else "", about.get("remark"))))
 
 
 def write(readings: Readings) -> None:
