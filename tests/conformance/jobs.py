@@ -157,6 +157,7 @@ async def clients(world: Environment) -> None:
     client = world.client
     assert await client.topics() == []
     assert await client.workers() == []
+    assert await client.set_worker_mode("never-there", "quiet") is False
     await client.topic("a").add("tea")
     assert await client.topics() == ["a"]
     job = await client.pop("b", "a", wait=WAIT_S)

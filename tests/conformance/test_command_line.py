@@ -59,6 +59,7 @@ def topics_by_hand(cli: Cli) -> None:
     assert [row["topic"] for row in cli("top", "moved")] == ["moved"]
     assert all(len(line) <= 80 for line in cli.shown("top", "--once").splitlines())
     assert cli("workers") == []
+    assert cli("worker-mode", "never-there", "quiet", code=1)[0]["alive"] is False
     server, *topics = cli("doctor", code=1)  # without persistence
     assert {row["topic"]: row["ok"] for row in topics} == {"orders": True, "moved": True}
     assert all(node["version"].startswith(("Valkey 9", "Redis 7")) for node in server["nodes"])

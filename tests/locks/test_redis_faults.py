@@ -50,7 +50,7 @@ def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
     grant = user.call(lock_users.client().lock(name).acquire, wait=10)
     assert grant.token > holder.token
     holder.signal(signal.SIGCONT)
-    assert holder.hear() == "lost True"
+    assert holder.read_line() == "lost True"
     assert holder.say("check") == "lock_lost"
     assert holder.say("release") == "lock_lost"
     user.call(grant.check)

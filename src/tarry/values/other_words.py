@@ -48,7 +48,7 @@ OF_HANDLERS = {
     "soft_time_limit": 'timeout=, such as timeout="30s" of an async def',
     "expires": _MAX_LATENESS,
     "max_age": _MAX_LATENESS,
-    "priority": "topic=, one for each priority",
+    "priority": "task.options(priority=…), from 0 to 3",
     "store_results": _KEEP_FINISHED,
     "result_ttl": _KEEP_FINISHED,
     "acks_late": "none: a job is always finished after its function has returned",
@@ -70,7 +70,6 @@ OF_JOBS = {
     "task_id": "id=",
     "job_id": "id=",
     "expires": "max_lateness=",
-    "priority": "topic=, an argument of @worker.task: one for each priority",
     "retry": "retry=, an argument of @worker.task",
     "result_ttl": "keep_finished=, an argument of @worker.task",
 }
