@@ -67,7 +67,7 @@ PEERS = {
             "tarry",
             imports="import tarry",
             setup="one worker process on uvloop, 100 jobs in hand; the blocking client adds, 64 tasks use the awaited one",
-            lacks="chain or group jobs, rank them by priority",
+            lacks="chain or group jobs",
             own=True,
         ),
         Peer(

@@ -97,6 +97,8 @@ def test_tarry_and_the_bare_commands_take_part_in_every_row(tmp_path):
     measure(readings, [PEERS["raw"], PEERS["tarry"]], list(ROWS), SIZES["tiny"], file)
     assert Readings.load(file) == readings
     for name, row in ROWS.items():
-        for line in row.lines:
+        lines = [line for line in row.lines if readings.has(name, line)]
+        assert lines, name
+        for line in lines:
             assert readings.reading("tarry", name, line), (name, line, readings.note("tarry", name, line))
     assert readings.note("raw", "recovery", "recovery").startswith("not run again")
