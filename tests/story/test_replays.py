@@ -194,7 +194,7 @@ async def test_a_repeated_batch_is_added_once(adapter: Adapter, topic: Any, cloc
 
 async def test_kick_delete_and_reschedule_are_idempotent(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.bury(await reserved(topic))
-    calls = [(by_id.KICK, {}), (by_id.RESCHEDULE, {"delay": 5, "at": None}), (by_id.DELETE, {"state": None})]
+    calls = [(by_id.KICK, {}), (by_id.RESCHEDULE, {"delay": 5, "at": None}), (by_id.DELETE, {})]
     for call in [topic.verbs.by_id(verb, ["7"], **given) for verb, given in calls]:
         await adapter.run(call)
         state = await state_of(topic)

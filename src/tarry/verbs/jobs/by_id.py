@@ -58,7 +58,7 @@ def _kick() -> tuple[bytes, ...]:
     return ()
 
 
-def _delete(*, state: State | None) -> tuple[bytes, ...]:
+def _delete(*, state: State | None = None) -> tuple[bytes, ...]:
     if state is not None and state not in _STATES:
         raise BadInput(f"state: {state!r}; a job is deleted from one of {', '.join(_STATES)}, or from any without it.")
     return (ANY_NONCE, (state or "").encode())
