@@ -13,6 +13,9 @@ local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
 local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
+-- The priority in the flags of a job (lib/priorities.lua).
+local function priority_of(flags) return math.floor(flags / 2) % 4 end
+
 -- Whether this version knows all flags: after others, a newer version may have put anything.
 local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW + LEVELS and flags < 2 * HAS_MAX_LATENESS end
 

@@ -15,8 +15,6 @@ local function priorities_used()
   return used
 end
 
-local function priority_of(flags) return math.floor(flags / 2) % 4 end
-
 local function note_use(priority)
   if string.find(priorities_used(), priority, 1, true) then return end
   used = used .. priority

@@ -8,7 +8,6 @@
 -- dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
 
 local GRACE, ROUND = 1000000, 10000000
-local HORIZON = 10500000  -- no seat is needed for what is due later: ROUND, and a twentieth more, is the longest time between two pops
 
 -- The next moment at which a job can be handed out, or nil. While the topic is paused, not before the end of the pause; while
 -- the rate allows none, not before it does; at the concurrency limit, not before a reservation runs out (other freed places

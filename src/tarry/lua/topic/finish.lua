@@ -4,7 +4,7 @@ local clock, is_replay = unpack(ARGV)
 --
 -- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored.
 -- Answers 1 for each, or why the receipt does not hold.
--- include clock job receipt stale history
+-- include clock job receipt
 
 local FIRST, STRIDE = 3, 3
 local ids, answers, gone, seen, late = {}, {}, {}, {}, 0
@@ -18,7 +18,10 @@ for i, id in ipairs(ids) do
   local fault, first = receipt_fault(id, receipt, known[i], ends[i])
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = seen[id] or not fault
-  if fault == 'replay' and not known[i] and is_stale(id, tonumber(receipt)) then fault = 'gone' end
+  if fault == 'replay' and not known[i] then
+-- include stale
+    if is_stale(id, tonumber(receipt)) then fault = 'gone' end
+  end
   if fault == 'replay' and known[i] then  -- the first call was lost, and the job put back: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', retrying, id)
@@ -33,8 +36,10 @@ for i, id in ipairs(ids) do
   answers[i] = (fault == 'replay' or not fault) and 1 or fault
 end
 local set = #gone > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
-local kept, all_kept = {}, true
+local kept, all_kept, keep, index = {}, true, nil, nil
 if set[2] or with_result then
+-- include history
+  keep, index = keep_job, index_history
   for k, id in ipairs(gone) do
     local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
     local run = known[places[k]]
@@ -42,20 +47,23 @@ if set[2] or with_result then
       kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
     end
   end
-  all_kept = #kept == 0 or keep_job(kept[1], false)
+  all_kept = #kept == 0 or keep(kept[1], false)
 end
 if #gone > 0 then
   redis.call('ZREM', reserved, unpack(gone))
-  for i = all_kept and 2 or 1, #kept do keep_job(kept[i], not all_kept) end
-  for _, job in ipairs(overtaken) do
-    note_stale(unpack(job))
-    redis.call('HDEL', attempts, job[1])
+  for i = all_kept and 2 or 1, #kept do keep(kept[i], not all_kept) end
+  if #overtaken > 0 then
+-- include stale
+    for _, job in ipairs(overtaken) do
+      note_stale(unpack(job))
+      redis.call('HDEL', attempts, job[1])
+    end
+    keep_stale()
   end
-  keep_stale()
   redis.call('HDEL', runs, unpack(gone))
   redis.call('HDEL', jobs, unpack(gone))
 end
-if #kept > 0 then index_history(kept) end
+if #kept > 0 then index(kept) end
 count('finished', #gone)
 count('stale', late)
 if set[1] then
