@@ -76,6 +76,7 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
     running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
     running_service.call(running_service.app.require_tokens, True)
     revoked = boto(running_service.url, id, record.hash)
+    assert receive(revoked, queue, WaitTimeSeconds=0) == [], "the service knows the token"
     until(lambda: not running_service.app.held_requests, "the end of earlier requests")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(receive, revoked, queue, WaitTimeSeconds=20)
