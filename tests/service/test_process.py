@@ -211,7 +211,7 @@ def test_a_service_serves_tls(start: Start, tmp_path: Path, monkeypatch: pytest.
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
     key.write_bytes(issued.private_key_pem.bytes())
-    running = start("--certificate", str(certificate), "--key", str(key))
+    running = start("--namespace", "over-tls", "--certificate", str(certificate), "--key", str(key))
     assert running.url.startswith("https://")
     context = ssl.create_default_context()
     authority.configure_trust(context)
@@ -221,7 +221,7 @@ def test_a_service_serves_tls(start: Start, tmp_path: Path, monkeypatch: pytest.
         stranger.topics()
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-    with tarry.HTTPClient(running.url) as client:
+    with tarry.HTTPClient(running.url, namespace="over-tls") as client:
         assert client.topics() == []
 
 
