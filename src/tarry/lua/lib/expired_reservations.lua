@@ -1,8 +1,8 @@
 -- Reservations whose TTR is over: the jobs go back to `due` with the moment it ran out, or to `dead` after the last attempt.
 -- A last attempt that was never confirmed does not count: its answer was lost.
--- Bounded: the caller pops again if MOST_BACK came.
+-- Bounded: the caller pops again if some came.
 
-local MOST_BACK, MOST_READ = 200, 4000000
+local MOST_READ = 4000000
 
 -- The first of them, as many as fit into one reply: their priorities are read from their records.
 local function those_to_read(over)
@@ -15,9 +15,7 @@ local function those_to_read(over)
   return kept
 end
 
-local function put_back_expired()
-  local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, MOST_BACK, 'WITHSCORES')
-  if #over == 0 then return 0 end
+local function put_back(over)
   if priorities_used() ~= '' then over = those_to_read(over) end
   local ids, ready, notes, died = {}, {}, {}, 0
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end

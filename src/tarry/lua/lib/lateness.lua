@@ -11,7 +11,3 @@ local function note_lateness(us)
   end
   late[bucket] = (late[bucket] or 0) + 1
 end
-
-local function write_lateness()
-  for bucket, n in pairs(late) do redis.call('HINCRBY', meta, bucket, n) end
-end

@@ -5,12 +5,8 @@
 
 local MOST_MINUTES, TWO_DAYS = 1441, 172800
 
-local function keep_minute(last, is_first)
-  local minute = math.floor(now / 60000000)
-  if minute <= tonumber(last or 0) then return end
-  redis.call('HSET', meta, 'minute', text(minute))
-  if is_first then redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, 0, 0, 0, 0)) end
-  local kept = redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, read_totals()))
-  if kept > MOST_MINUTES then redis.call('LPOP', minutes) end
-  redis.call('EXPIRE', minutes, TWO_DAYS)
-end
+redis.call('HSET', meta, 'minute', minute)
+if not set[1] then redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, 0, 0, 0, 0)) end
+local kept = redis.call('RPUSH', minutes, struct.pack('<Idddd', minute, read_totals()))
+if kept > MOST_MINUTES then redis.call('LPOP', minutes) end
+redis.call('EXPIRE', minutes, TWO_DAYS)

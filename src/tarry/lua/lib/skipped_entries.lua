@@ -1,8 +1,5 @@
 -- Entries of the indexes of priorities that differ from `due` are skipped and removed, a bounded number at a time.
 
-local MOST_SKIPPED = 1000
-local skipped = 0  -- how many
-
 -- Of entries of an index those that agree with `due`, at most `max_jobs`; the others are removed.
 local function agreeing(index, found, max_jobs)
   local ids, kept, gone = {}, {}, {}

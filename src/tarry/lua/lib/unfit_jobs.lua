@@ -1,7 +1,5 @@
 -- Due jobs that are not handed out: their record cannot be read, or they are too late.
 
-local buried = 0
-
 -- Why a record cannot be read: it is damaged, or a newer version wrote its format or flags.
 local function unreadable(value, flags)
   local format = string.byte(value) or FORMAT
@@ -10,7 +8,7 @@ local function unreadable(value, flags)
   return 'unknown format ' .. what .. '\nwritten by a newer version of tarry'
 end
 
-local function set_aside(id, value, flags)
+local function bury_unreadable(id, value, flags)
   if value then
     bury_run(id, 0, 0, 0, 0, '', unreadable(value, flags))
     count('died', 1)
@@ -22,7 +20,7 @@ local function set_aside(id, value, flags)
 end
 
 -- Whether a job is later than it may be, by its own maximum or the topic's; then it is dead.
-local function is_too_late(id, at, flags, value, run, max_lateness)
+local function bury_late(id, at, flags, value, run, max_lateness)
   if flags >= HAS_MAX_LATENESS and #value >= HEAD_SIZE + 8 then max_lateness = struct.unpack('<d', value, HEAD_SIZE + 1) end
   if not max_lateness or now - at <= max_lateness then return false end
   local attempt, max_attempts, receipt_was, first, holder = unpack_run(run or '')
