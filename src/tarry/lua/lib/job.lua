@@ -13,18 +13,6 @@ local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
 local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
--- The priority in the flags of a job (lib/priorities.lua).
-local function priority_of(flags) return math.floor(flags / 2) % 4 end
-
--- Whether this version knows all flags: after others, a newer version may have put anything.
-local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW + LEVELS and flags < 2 * HAS_MAX_LATENESS end
-
--- The offset at which the headers end and the body begins; beyond the record's end if it is damaged.
-local function headers_end(value, flags)
-  local low, high = string.byte(value, HEAD_SIZE - 1, HEAD_SIZE)
-  return HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0) + low + 256 * high
-end
-
 local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
 
 local function pack_run(attempt, limit, receipt, first, holder, fault)
@@ -36,19 +24,6 @@ local function unpack_run(run)
   if #run < RUN_SIZE then return 0, 0, 0, 0, '', '' end
   local attempt, limit, receipt, first, size, at = struct.unpack(RUN, run)
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
-end
-
--- When a job failed for the first time, or 0.
-local function first_failure(id) return (select(4, unpack_run(redis.call('HGET', runs, id) or ''))) end
-
--- The state of a job, and the moment stored with it.
-local function place_of(id)
-  local at = redis.call('ZSCORE', due, id)
-  if at then return tonumber(at) > now and 'delayed' or 'ready', tonumber(at) end
-  at = redis.call('ZSCORE', reserved, id)
-  if at then return tonumber(at) > now and 'reserved' or 'ready', tonumber(at) end
-  at = redis.call('ZSCORE', dead, id)
-  if at then return 'dead', tonumber(at) end
 end
 
 local function count(what, n)

@@ -24,3 +24,6 @@ local function keep_retrying()
   local last = tonumber(redis.call('ZRANGE', retrying, -1, -1, 'WITHSCORES')[2])
   redis.call('EXPIRE', retrying, text(math.ceil((last - now) / 1000000) + KEPT))
 end
+
+-- When a job failed for the first time, or 0.
+local function first_failure(id) return (select(4, unpack_run(redis.call('HGET', runs, id) or ''))) end

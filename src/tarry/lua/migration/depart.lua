@@ -7,7 +7,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.
--- include clock refuse_partitioned job departure depart priorities
+-- include clock refuse_partitioned job flags departure depart priorities
 
 local ENOUGH = 1000000
 limit = tonumber(limit)

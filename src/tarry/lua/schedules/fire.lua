@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- is unchanged since it was read: so a second client, or a repeated call, adds nothing. No next: it has ended.
 -- The job of an occurrence is named after both: if a job of that name exists, none is added.
 -- Answers for each how many were added, or -1 if another client was first.
--- include clock job limits handout_limits watch schedule priorities
+-- include clock job flags limits handout_limits watch schedule priorities
 
 local FIRST, STRIDE = 2, 7
 local stamp, answers = struct.pack('<Bd', FORMAT, now), {}

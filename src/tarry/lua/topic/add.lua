@@ -11,7 +11,7 @@ local clock, mode, is_replay = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job
+-- include clock job flags
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -30,7 +30,7 @@ end
 local function nonce_sent(value) return string.sub(value, NONCE_AT - 9, NONCE_TO - 9) end
 
 if mode == 'all' then
--- include migrated_job
+-- include place migrated_job
   for i = FIRST, #ARGV, STRIDE do
     local id, mark_and_due, value = unpack(ARGV, i, i + 2)
     if due_of(n, mark_and_due, now) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
@@ -61,7 +61,7 @@ local function put(id, at, value)
 end
 
 local function handle_existing(id, mark_and_due, value, index)
--- include migrated_job priorities
+-- include place migrated_job priorities
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_sent(value) then
     local _, created = struct.unpack('<Bd', old)

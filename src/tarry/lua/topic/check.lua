@@ -4,7 +4,7 @@ local clock, part, cursor, limit = unpack(ARGV)
 -- One bounded step through one key (jobs, runs, due, reserved, dead): is every job in exactly one place?
 -- Answers the next cursor, how many were read, the headers of the jobs that have any, each with its id, and a fault and an id
 -- for each inconsistency.
--- include clock job
+-- include clock job flags
 
 local parts = {jobs = jobs, runs = runs, due = due, reserved = reserved, dead = dead}
 local step = redis.call((part == 'jobs' or part == 'runs') and 'HSCAN' or 'ZSCAN', parts[part], cursor, 'COUNT', limit)

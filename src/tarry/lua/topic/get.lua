@@ -5,7 +5,7 @@ local clock, history = unpack(ARGV)
 -- Reads jobs and changes nothing. Answers now, then for each: id, state, the moment of that state, head and body, run,
 -- its failed attempts; or nothing. A job that `migrate` is moving is answered in its old state.
 -- history: 1, if of an id without such a job a finished one is answered: its record in `results` instead of head and body.
--- include clock refuse_partitioned job migrated_job
+-- include clock refuse_partitioned job place migrated_job
 
 local FIRST, STRIDE = 3, 1
 local answers = {now}

@@ -7,7 +7,7 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- An entry of `retrying` that differs from `due` was left by an older version: it is answered without a state.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
 -- failed attempts; of a finished job its record in `results`.
--- include clock refuse_partitioned job window
+-- include clock refuse_partitioned job place window
 
 local ENOUGH = 1000000
 SETS.finished = finished

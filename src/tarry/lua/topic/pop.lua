@@ -13,7 +13,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- are due, then pop again; 4 more if the topic keeps finished jobs), and to each caller its jobs: id, head and body, attempt
 -- (below 0: the last, to be confirmed), due, TTR in µs.
 -- What only some pops need is included where they need it: making a function costs as much as a small command.
--- include clock job watch lateness
+-- include clock job flags watch lateness
 
 local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 86400000000, 500, 200, 16, 1000
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job

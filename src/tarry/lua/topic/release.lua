@@ -5,7 +5,7 @@ local clock, is_replay = unpack(ARGV)
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job limits handout_limits watch capacity attempts bury attempt_cap receipt refund retries priorities
+-- include clock job flags limits handout_limits watch capacity attempts bury attempt_cap receipt refund retries priorities
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE

@@ -4,7 +4,7 @@ local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
 -- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
--- include clock refuse_partitioned job limits handout_limits watch capacity attempts bury priorities
+-- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
