@@ -22,7 +22,8 @@ def test_results_are_kept_listed_and_purged(client: tarry.Client, answers: Answe
     [job] = answers("get", "orders", "7")
     assert (job["state"], job["result"]) == ("finished", {"sum": 3})
     assert [row["id"] for row in answers("list", "orders", "--state", "finished")] == ["7"]
-    assert "7" in cli("list", "orders", "--state", "finished").stdout
+    listed = cli("list", "orders", "--state", "finished").stdout
+    assert listed == f"7  finished  {job['finished']}  attempts 1\n"
     assert answers("list", "orders") == []
     client.topic("orders").add("coffee", id="7")
     refused = cli("delete", "orders", "--state", "finished", "--yes")

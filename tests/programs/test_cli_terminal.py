@@ -124,6 +124,19 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert terminal.raw.startswith('{"id":')
 
 
+def test_the_table_of_finished_jobs_says_when_they_finished(client: tarry.Client, place: dict[str, str]) -> None:
+    shop = client.topic("shop")
+    shop.configure(keep_finished="1d")
+    shop.add({"order": 7}, id="order-7")
+    job = shop.pop()
+    assert job is not None
+    shop.finish(job, result={"paid": True})
+    with Terminal("list", "shop", "--state", "finished", place=place, size=(30, 150)) as terminal:
+        assert terminal.end() == 0
+    [_, line] = terminal.shown.splitlines()
+    assert re.match(r'order-7 +finished +\d+ s ago, \d\d:\d\d:\d\d +1 +\{"order":7\}', line), line
+
+
 def test_no_color_disables_colours(orders: tarry.Topic[object], place: dict[str, str]) -> None:
     with Terminal("list", "orders", place={**place, "NO_COLOR": "1"}) as terminal:
         assert terminal.end() == 0

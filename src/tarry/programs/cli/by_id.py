@@ -168,7 +168,7 @@ def _list(
     text: WithText = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
-    """Lists jobs by time: when due, when their TTR ends, when they died. On a terminal as a table, with task, body and error."""
+    """Lists jobs by time: when due, when their TTR ends, when they died or finished. On a terminal as a table, with task, body and error."""
     from tarry.verbs.jobs.dead_groups import JobSearch
     from tarry.verbs.jobs.views import page_args
 
@@ -196,7 +196,7 @@ def _list(
         else:
             page_lines = page.jobs
         for job in page_lines:
-            when = output.rfc3339(job.due or job.reserved_until or job.died)
+            when = output.rfc3339(output.state_moment(job))
             why = "".join(f"  {part}" for part in (job.reason, output.last_error_line(job)) if part)
             session.print_answer(
                 output.job_data(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"

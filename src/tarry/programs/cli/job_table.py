@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tarry.programs.cli.output import last_error_line
+from tarry.programs.cli.output import last_error_line, state_moment
 from tarry.values.durations import SECOND, as_text
 from tarry.verbs.jobs.dead_groups import raw_body, task_call
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo
 
-COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
+COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red", "finished": "blue"}
 GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12
 """Characters between two columns; and the number that a row must have left for error and body, or the body."""
 MOST_SHOWN = 200
@@ -93,7 +93,7 @@ def error_line(job: JobInfo[Any]) -> str:
 
 def when_text(job: JobInfo[Any], now: datetime) -> str:
     """``in 30 m, 14:32:10``: from the server's present moment, and in local time; the date if it is another day."""
-    at = job.due or job.reserved_until or job.died
+    at = state_moment(job)
     if at is None:
         return ""
     distance = rounded(at - now)

@@ -79,6 +79,11 @@ def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     return as_data(JOB, job)
 
 
+def state_moment(job: JobInfo[Any]) -> datetime | None:
+    """The moment that a line about a job shows: when it is due, its TTR ends, it died, or it was finished."""
+    return job.due or job.reserved_until or job.died or job.finished
+
+
 def last_error_line(job: JobInfo[Any]) -> str:
     """The last line of a job's error without the exception's module, ``ConnectionError: refused``; nothing if the job's reason contains it, or its error is only the
     note of a worker that does not know the task."""

@@ -300,10 +300,8 @@ def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any
 
 
 def unknown_result(id: str, topic: str) -> NoResult:
-    why = (
-        f"is unknown in {topic}: it was never added, or was deleted, or finished jobs are not kept. Set keep_finished="
-    )
-    return NoResult(f"Job {id} {why}.", id=id, reason="unknown")
+    why = f"is unknown in {topic}: it was never added, or was deleted, or is finished and not kept (set keep_finished)."
+    return NoResult(f"Job {id} {why}", id=id, reason="unknown")
 
 
 def not_kept(job: JobInfo[Any], why: str) -> NoResult:
