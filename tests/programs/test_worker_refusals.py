@@ -190,7 +190,8 @@ def test_a_worker_waits_while_its_password_is_wrong(
     direct = "redis://{}:{}".format(*server.address)
 
     async def story() -> None:
-        work = Work(direct.replace("//", "//worker:secret@"))
+        # A killed connection is replaced within the patience, and not logged: only the refusal is.
+        work = Work(direct.replace("//", "//worker:secret@"), patience="10s")
         async with work.worker:
             await work.until_done(await asyncio.to_thread(work.give, direct, [0]))
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">other")
