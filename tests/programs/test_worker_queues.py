@@ -157,7 +157,7 @@ worker = tarry.Worker(sys.argv[1])
 
 @worker.on_queue(sys.argv[2], codec="string", concurrency=2)
 def handle(value):
-    print(value, flush=True)
+    os.write(1, f"{value}\\n".encode())  # whole lines, from two threads
     threading.Event().wait()
 
 asyncio.run(worker.run())

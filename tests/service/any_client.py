@@ -14,11 +14,11 @@ from service.running_service import RunningService
 class AnyClient:
     """A client of the service, whose verbs answer at once; and one of its server."""
 
-    def __init__(self, kind: str, running_service: RunningService, valkey_url: str) -> None:
+    def __init__(self, kind: str, running_service: RunningService, valkey_url: str, **scope: str) -> None:
         self.kind = kind
-        self.near = tarry.Client(valkey_url)
+        self.near = tarry.Client(valkey_url, **scope)
         self._loop = asyncio.Runner()
-        self.far: Any = (tarry.HTTPClient if kind == "http" else tarry.AsyncHTTPClient)(running_service.url)
+        self.far: Any = (tarry.HTTPClient if kind == "http" else tarry.AsyncHTTPClient)(running_service.url, **scope)
 
     def call(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
         async def awaited() -> Any:

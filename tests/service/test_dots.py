@@ -13,7 +13,7 @@ import pytest
 import tarry
 from service.any_client import AnyClient
 from service.dialect_clients import Speaks
-from service.running_service import Api
+from service.running_service import Api, RunningService
 from service.test_connections import asked
 from tarry.values import names
 from warm import WarmTarry
@@ -36,6 +36,16 @@ def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
         yield made
         for topic in made.topics():
             made.topic(topic).purge()
+
+
+@pytest.fixture
+def any_client(
+    any_client: AnyClient, running_service: RunningService, valkey_url: str, real: Api
+) -> Iterator[AnyClient]:
+    """In a namespace where nobody has put anything into a topic of such a name."""
+    made = AnyClient(any_client.kind, running_service, valkey_url, namespace=real.namespace)
+    yield made
+    made.close()
 
 
 def raw(api: Api, method: str, path: str, body: bytes = b"") -> Any:
