@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import redis
 
 import tarry
 from tarry import BadInput, ServerUnfit, Unavailable
@@ -166,6 +167,18 @@ def test_the_drivers_own_retries_are_off(awaiting: bool) -> None:
 def test_the_url_accepts_the_drivers_options(url: str, awaiting: bool) -> None:
     made, arguments, _ = connection_class(find_address(url, {}).url, awaited=awaiting)
     made(**arguments)
+
+
+def test_the_drivers_metadata_are_read_once_for_all_connections(valkey_url: str) -> None:
+    options = [connection_class(valkey_url, awaited=awaited)[1]["driver_info"] for awaited in (False, True)]
+    assert options[0] is options[1]
+    assert "driver_info" not in connection_class("redis://h?lib_name=shop", awaited=False)[1], "the URL says it"
+    made, arguments, _ = connection_class(valkey_url, awaited=False)
+    connection = made(**arguments)
+    connection.connect()
+    connection.send_command("CLIENT", "INFO")
+    assert f"lib-name=redis-py lib-ver={redis.__version__}" in connection.read_response().decode()
+    connection.disconnect()
 
 
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])

@@ -78,7 +78,7 @@ class ServerPool:
 
     async def _open(self) -> None:
         budget = self._patience.start(asyncio.get_running_loop().time)
-        while True:
+        while self._topology.address.kind != "server":  # that one need not be found
             try:
                 await asyncio.to_thread(self._topology.open, budget.remaining)
                 break
