@@ -152,14 +152,15 @@ class Tree:
         return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
-        """Those that reach it: some of the files that do most; then one of each file, another of each, and so on."""
+        """Those that reach it, the fastest first: some of the files that do most; then one of each, another of each, and so on."""
         file, first = fault["file"], raw[: raw.index(fault["old"])].count("\n") + 1
         if file.endswith(".lua"):
             found = reach.tests_of_scripts(self._including(file))
         else:
             found = reach.tests_of_lines(file, first, first + fault["old"].rstrip("\n").count("\n"))
         by_file: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(found & self.collected, key=lambda test: ("http" in test, "async" in test, len(test))):
+        seconds = reach.seconds()
+        for test in sorted(found & self.collected, key=lambda test: (round(seconds[test], 1), test)):
             by_file[test.partition("::")[0]].append(test)
         files = sorted(by_file.values(), key=len, reverse=True)
         first = [test for tests in files[:FILES] for test in tests[:EACH]]
@@ -182,14 +183,18 @@ class Tree:
 
 def record() -> None:
     """Which test reaches what."""
-    if reach.KEPT.exists():
-        return
-    reach.KEPT.mkdir()
+    reach.KEPT.mkdir(exist_ok=True)
     for folder in reach.FOLDERS:
         if not (kept := reach.KEPT / folder).exists():
             print(f"recording what tests/{folder} reaches", flush=True)
             around = os.environ | {"REACH": str(kept)}
-            words = ["-p", "mutants.reach", f"tests/{folder}", "-m", "not otherserver and not model"]
+            words = [
+                "-p",
+                "mutants.reach",
+                f"tests/{folder}",
+                "-m",
+                "not otherserver and not model and not long and not slow",
+            ]
             subprocess.run(
                 [sys.executable, "-m", "pytest", *words], cwd=ROOT, env=around, stdout=subprocess.DEVNULL, check=False
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,10 @@ class Recorder:
         self.coverage.switch_context("import")
         self.now = ""
         self.called: dict[str, set[str]] = defaultdict(set)
+        self.took: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.took[report.nodeid] += report.duration
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -52,8 +56,9 @@ class Recorder:
     def pytest_sessionfinish(self) -> None:
         self.coverage.stop()
         self.coverage.save()
-        told = {name: sorted(tests) for name, tests in self.called.items()}
-        Path(self.name + ".lua.json").write_text(json.dumps(told), encoding="utf-8")
+        scripts = {name: sorted(tests) for name, tests in self.called.items()}
+        told = {"scripts": scripts, "seconds": self.took}
+        Path(self.name + ".json").write_text(json.dumps(told), encoding="utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,13 +69,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @cache
-def _recorded() -> list[tuple[Any, dict[str, list[str]]]]:
+def _recorded() -> list[tuple[Any, dict[str, Any]]]:
     found = []
     for folder in FOLDERS:
         if (path := KEPT / folder).exists():
             data = coverage.CoverageData(str(path))
             data.read()
-            found.append((data, json.loads(Path(f"{path}.lua.json").read_text(encoding="utf-8"))))
+            found.append((data, json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))))
     return found
 
 
@@ -90,4 +95,9 @@ def tests_of_lines(file: str, first: int, last: int) -> set[str]:
 
 
 def tests_of_scripts(names: set[str]) -> set[str]:
-    return {test for _, called in _recorded() for name in names for test in called.get(name, [])} - {""}
+    return {test for _, told in _recorded() for name in names for test in told["scripts"].get(name, [])} - {""}
+
+
+def seconds() -> Counter[str]:
+    """How long each test took."""
+    return Counter({test: took for _, told in _recorded() for test, took in told["seconds"].items()})
