@@ -30,7 +30,7 @@ def test_a_late_finish_raises_stale_receipt(
     if by == "added anew":
         clock.advance("1ms")
         topic.add("cake", id="a")
-    proxy.arm(*[cut] * bool(cut), at=FINISH.sha)
+    proxy.arm(*[cut] * bool(cut), at=FINISH.script.sha)
     with pytest.raises(tarry.StaleReceipt):
         any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().ready == (by == "added anew")
@@ -46,6 +46,6 @@ def test_a_finish_in_time_succeeds_even_if_its_answer_was_lost(
     topic.pop(ttr="10s")
     clock.advance("11s")
     job = any_client.call(any_client.topic(name), "pop")
-    proxy.arm(cut, cut, at=FINISH.sha)
+    proxy.arm(cut, cut, at=FINISH.script.sha)
     any_client.call(any_client.topic(name), "finish", job)
     assert topic.stats().finished == 1

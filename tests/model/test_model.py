@@ -173,10 +173,10 @@ class Game(RuleBasedStateMachine):
     def settles(self, jobs: list[Reservation], verb: str, wait: int, counts: bool, calls: str) -> None:
         keys = self.topic.verbs.keys
         call = {
-            "finish": lambda: settle.finish(keys, jobs),
-            "touch": lambda: settle.touch(keys, jobs, us(wait)),
-            "release": lambda: settle.release(keys, jobs, [b"%d" % wait] * len(jobs), count=counts),
-            "bury": lambda: settle.bury(keys, jobs, "no"),
+            "finish": lambda: settle.FINISH.call(keys, settle.FINISH.encode(jobs)),
+            "touch": lambda: settle.TOUCH.call(keys, settle.TOUCH.encode(jobs, ttr=us(wait))),
+            "release": lambda: settle.RELEASE.call(keys, settle.RELEASE.encode(jobs, delay=us(wait), count=counts)),
+            "bury": lambda: settle.BURY.call(keys, settle.BURY.encode(jobs, reason="no")),
         }[verb]()
         for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
             expected = [

@@ -88,7 +88,7 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     job = shop.pop()
     assert job is not None
     error = "Traceback (most recent call last):\n  …\nConnectionError: refused\n"  # as a worker writes it
-    client.engine.run(shop.verbs.bury([job], "attempts exhausted", error))
+    client.engine.run(shop.verbs.fail(job, None, f"attempts exhausted\n{error}", True))
     with Terminal("list", "shop", place=place, size=(30, 150)) as terminal:
         assert terminal.end() == 0
     header, *lines = terminal.shown.splitlines()

@@ -124,9 +124,9 @@ def test_damaged_run_records_raise_nowhere(topic: Any, server: Any, clock: Clock
     keys = topic.verbs.keys
     for id in "abcdef":
         server.hset(keys.runs, id, run)
-    for verb in (settle.finish, settle.touch, settle.bury):
-        topic.engine.run(verb(keys, jobs[:1]))
-    topic.engine.run(settle.release(keys, jobs[1:2], [b"0"]))
+    for verb, options in ((settle.FINISH, {}), (settle.TOUCH, {"ttr": None}), (settle.BURY, {})):
+        topic.engine.run(verb.call(keys, verb.encode(jobs[:1], **options)))
+    topic.engine.run(settle.RELEASE.call(keys, settle.RELEASE.encode(jobs[1:2], delay=0)))
     clock.advance(20)
     topic.pop()
     topic.delete("c")

@@ -11,6 +11,7 @@ from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs.jobs.results import encode_result
+from tarry.verbs.jobs.settle import FINISH
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_a_finished_job_is_kept_without_its_result(own_server: Callable[..., Ser
         topic.finish(jobs[0], result="room")
         running.ask("CONFIG", "SET", "maxmemory", "1")
         topic.verbs.holder = b"w"
-        client.engine.run(topic.verbs.finish(jobs[1:], [encode_result("x" * 1000)] * 2))
+        client.engine.run(topic.verbs.settle(FINISH, jobs[1:], results=[encode_result("x" * 1000)] * 2))
         assert topic.stats().finished == 3
         assert topic.check().ok
         assert topic.get("0").result == "room"

@@ -16,7 +16,7 @@ Late = Callable[[Any, Clock], None]
 
 def asked_again(topic: Any, job: Any) -> str:
     """What a finish is told that is repeated: nothing, or the reason."""
-    [outcome] = topic.engine.run(settle.finish(topic.verbs.keys, [job]).as_replay())
+    [outcome] = topic.engine.run(settle.FINISH.call(topic.verbs.keys, settle.FINISH.encode([job])).as_replay())
     return "" if outcome is None else outcome.reason
 
 

@@ -243,8 +243,8 @@ def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, 
 
 async def give_back(adapter: Adapter, topic: Any, jobs: list[Any]) -> None:
     """As a wait in several partitions does with the jobs of all but the first that was served."""
-    due = [b"@%d" % round(job.due.timestamp() * SECOND) for job in jobs]
-    await adapter.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
+    due = [round(job.due.timestamp() * SECOND) for job in jobs]
+    await adapter.run(settle.give_back(topic.verbs.keys, jobs, due))
 
 
 async def test_undelivered_jobs_return_their_share_of_the_rate(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -14,10 +14,10 @@ from tarry.clients.testing import Clock
 from tarry.verbs.jobs import add, by_id, options, settle
 
 SETTLE = {
-    "finish": lambda t, job: settle.finish(t.verbs.keys, [job]),
-    "touch": lambda t, job: settle.touch(t.verbs.keys, [job], 40),
-    "release": lambda t, job: settle.release(t.verbs.keys, [job], [b"5000000"]),
-    "bury": lambda t, job: settle.bury(t.verbs.keys, [job], "no"),
+    "finish": lambda t, job: settle.FINISH.call(t.verbs.keys, settle.FINISH.encode([job])),
+    "touch": lambda t, job: settle.TOUCH.call(t.verbs.keys, settle.TOUCH.encode([job], ttr=40)),
+    "release": lambda t, job: settle.RELEASE.call(t.verbs.keys, settle.RELEASE.encode([job], delay=5)),
+    "bury": lambda t, job: settle.BURY.call(t.verbs.keys, settle.BURY.encode([job], reason="no")),
 }
 AFTER = {"finish": None, "touch": "reserved", "release": "delayed", "bury": "dead"}
 VERBS = pytest.mark.parametrize("verb", SETTLE)
@@ -115,7 +115,8 @@ async def test_each_job_of_a_repeated_batch_is_judged_by_itself(adapter: Adapter
     jobs = await topic.pop_many(3)
     await topic.finish(jobs[0])
     await topic.release(jobs[1], delay=0)
-    assert await adapter.run(settle.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
+    call = settle.FINISH.call(topic.verbs.keys, settle.FINISH.encode(jobs))
+    assert await adapter.run(call.as_replay()) == [None] * 3
     assert await topic.get_many(list("abc")) == [None] * 3
 
 

@@ -29,7 +29,7 @@ async def test_every_verb_is_one_script_so_no_crash_splits_it(adapter: Adapter, 
     calls = [
         verbs.add("tea", DEFAULT_OPTIONS, None),
         pop.pop_step(verbs.keys, 1, ttr=b"0", holder=b"me"),
-        settle.finish(verbs.keys, [job]),
+        settle.FINISH.call(verbs.keys, settle.FINISH.encode([job])),
         verbs.by_id(by_id.DELETE, ["7"]),
         verbs.by_id(by_id.KICK, ["7"]),
         verbs.by_id(by_id.RESCHEDULE, ["7"], delay=5, at=None),

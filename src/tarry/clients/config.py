@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import time
 from collections.abc import Callable
 from functools import partial
@@ -82,7 +81,7 @@ class ClientConfig:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.codec_for(kind)
         context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
-        plain = PartitionVerbs(context, self.name, random.random)
+        plain = PartitionVerbs(context, self.name)
         return TopicVerbs(
             plain, partial(keys.partition_keys, self.namespace, topic), self._known_partitions, partitions
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.config import wait_seconds
@@ -14,7 +14,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import by_id
+from tarry.verbs.jobs import by_id, settle
 from tarry.verbs.jobs.models import (
     Added,
     BaseJob,
@@ -30,6 +30,7 @@ from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOpt
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.results import encode_result
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
+from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import DeadGroups
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class AsyncTopic(Generic[T]):
@@ -175,19 +177,19 @@ class AsyncTopic(Generic[T]):
         encoded is not kept, and the job is finished all the same.
         """
         results = None if result is None else [encode_result(result)]
-        await self._settle([job], self.verbs.finish([job], results))
+        await self._settle(settle.FINISH, [job], results=results)
 
     async def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
-        await self._settle(jobs, self.verbs.finish(jobs))
+        await self._settle(settle.FINISH, jobs)
 
     async def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
-        await self.engine.run(self.verbs.touch([job], ttr))
+        await self.engine.run(self.verbs.settle(settle.TOUCH, [job], ttr=ttr))
 
     async def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
-        await self.engine.run(self.verbs.touch(jobs, ttr))
+        await self.engine.run(self.verbs.settle(settle.TOUCH, jobs, ttr=ttr))
 
     async def release(
         self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = ""
@@ -197,21 +199,21 @@ class AsyncTopic(Generic[T]):
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        await self._settle([job], self.verbs.release([job], delay, count, reason))
+        await self._settle(settle.RELEASE, [job], delay=delay, count=count, reason=reason)
 
     async def release_many(
         self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
-        await self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
+        await self._settle(settle.RELEASE, jobs, delay=delay, count=count, reason=reason)
 
     async def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
-        await self._settle([job], self.verbs.bury([job], reason))
+        await self._settle(settle.BURY, [job], reason=reason)
 
     async def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
-        await self._settle(jobs, self.verbs.bury(jobs, reason))
+        await self._settle(settle.BURY, jobs, reason=reason)
 
     async def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
@@ -406,8 +408,10 @@ class AsyncTopic(Generic[T]):
         """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
         return await self.engine.run(self.verbs.purge(state))
 
-    async def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
-        await self.engine.run(flow)
+    async def _settle(
+        self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs
+    ) -> None:
+        await self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
                 job.settled = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from tarry.clients.blocking.job import Job
 from tarry.clients.config import wait_seconds
@@ -15,7 +15,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import by_id
+from tarry.verbs.jobs import by_id, settle
 from tarry.verbs.jobs.models import (
     Added,
     BaseJob,
@@ -31,6 +31,7 @@ from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOpt
 from tarry.verbs.jobs.pop import RawJob
 from tarry.verbs.jobs.results import encode_result
 from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
+from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import DeadGroups
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Topic(Generic[T]):
@@ -176,19 +178,19 @@ class Topic(Generic[T]):
         encoded is not kept, and the job is finished all the same.
         """
         results = None if result is None else [encode_result(result)]
-        self._settle([job], self.verbs.finish([job], results))
+        self._settle(settle.FINISH, [job], results=results)
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
-        self._settle(jobs, self.verbs.finish(jobs))
+        self._settle(settle.FINISH, jobs)
 
     def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
-        self.engine.run(self.verbs.touch([job], ttr))
+        self.engine.run(self.verbs.settle(settle.TOUCH, [job], ttr=ttr))
 
     def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
-        self.engine.run(self.verbs.touch(jobs, ttr))
+        self.engine.run(self.verbs.settle(settle.TOUCH, jobs, ttr=ttr))
 
     def release(self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
@@ -196,21 +198,21 @@ class Topic(Generic[T]):
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        self._settle([job], self.verbs.release([job], delay, count, reason))
+        self._settle(settle.RELEASE, [job], delay=delay, count=count, reason=reason)
 
     def release_many(
         self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
-        self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
+        self._settle(settle.RELEASE, jobs, delay=delay, count=count, reason=reason)
 
     def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
-        self._settle([job], self.verbs.bury([job], reason))
+        self._settle(settle.BURY, [job], reason=reason)
 
     def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
-        self._settle(jobs, self.verbs.bury(jobs, reason))
+        self._settle(settle.BURY, jobs, reason=reason)
 
     def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
@@ -405,8 +407,8 @@ class Topic(Generic[T]):
         """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
         return self.engine.run(self.verbs.purge(state))
 
-    def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
-        self.engine.run(flow)
+    def _settle(self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs) -> None:
+        self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
                 job.settled = True

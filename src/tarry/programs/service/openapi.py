@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -78,7 +77,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    description = inspect.getdoc(route.handler) or ""
+    description = route.description
     given: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.tag],

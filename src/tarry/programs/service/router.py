@@ -49,15 +49,18 @@ class Route(Endpoint[Any]):
     """It is about this namespace, whatever the request says."""
     problem_answer: Callable[[Problem], Any] | None = None
     """Turns a problem into an answer with the route's status, for clients that know no other status."""
-    name: str = field(init=False)
-    """The name of the operation in OpenAPI and in metrics."""
+    name: str = ""
+    """The name of the operation in OpenAPI and in metrics; without one it is made of the handler's."""
+    description: str = ""
+    """What it does; without it the handler's docstring."""
     decode: Decode = field(repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(repr=False)
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
-        name = self.handler.__name__.removesuffix("_" + self.tag)  # that of many_add is add_many
+        name = self.name or self.handler.__name__.removesuffix("_" + self.tag)  # that of many_add is add_many
         object.__setattr__(self, "name", f"{self.tag}_{name}")
+        object.__setattr__(self, "description", self.description or inspect.getdoc(self.handler) or "")
 
     @property
     def answer_model(self) -> Any:
@@ -73,7 +76,7 @@ class Route(Endpoint[Any]):
 
     @property
     def summary(self) -> str:
-        return " ".join((inspect.getdoc(self.handler) or "").split())
+        return " ".join(self.description.split())
 
 
 class RouteTable:
@@ -83,10 +86,10 @@ class RouteTable:
         self.tag = tag
         self.routes: list[Route] = []
 
-    def handles(self, endpoint: Endpoint[Any]) -> Callable[[Handler], Handler]:
-        """Decorates the handler of an endpoint."""
+    def handles(self, endpoint: Endpoint[Any], **options: Any) -> Callable[[Handler], Handler]:
+        """Decorates the handler of an endpoint. ``options`` are further fields of ``Route``."""
         given = {one.name: getattr(endpoint, one.name) for one in fields(endpoint) if one.init}
-        return self.route(**given)
+        return self.route(**given, **options)
 
     def route(
         self, method: str, path: str, *, scopes: frozenset[Scope], returns: Any = NOTHING, **options: Any

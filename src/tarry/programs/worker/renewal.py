@@ -31,6 +31,7 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.settle import TOUCH
 from tarry.verbs.workers import WorkerMode
 
 logger = logging.getLogger("tarry.worker")
@@ -152,7 +153,7 @@ class Renewal:
 
     def _touch(self, consumer: TopicConsumer, jobs: Sequence[BaseJob[Any]]) -> bool:
         try:
-            self._client.engine.run(consumer.blocking.verbs.touch(jobs, None))
+            self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, jobs, ttr=None))
         except StaleReceipt as fault:
             refused = set(fault.ids)
             gone = [job for job in jobs if job.id in refused and job in consumer.running and not job.settled]

@@ -25,6 +25,7 @@ from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.results import NO_RESULT, encode_result
+from tarry.verbs.jobs.settle import FINISH
 
 if TYPE_CHECKING:
     from tarry.programs.worker.unknown_tasks import UnknownTasks
@@ -37,7 +38,7 @@ async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: 
     """Finishes jobs. ``results``: as ``encode_result`` returns them, one for each job."""
     if results is None:
         return await topic.finish_many(jobs)
-    await topic.engine.run(topic.verbs.finish(jobs, results))
+    await topic.engine.run(topic.verbs.settle(FINISH, jobs, results=results))
     for job in jobs:
         job.settled = True
     return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.errors import BadInput
-from tarry.values.durations import Duration, duration_us
+from tarry.values.durations import Duration
 from tarry.verbs.jobs import by_id, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.pop import PopReply
 from tarry.verbs.jobs.settings import TopicSettings
+from tarry.verbs.jobs.settle import Item, SettleVerb
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
@@ -23,47 +24,23 @@ MOST_RESULT_BYTES = 1_000_000
 
 
 class PartitionVerbs(Generic[T]):
-    """The verbs of one partition. ``jitter`` gives numbers from 0 to 1, for back-off; ``share`` says which partition of how
-    many it is."""
+    """The verbs of one partition. ``share`` says which partition of how many it is."""
 
-    def __init__(
-        self,
-        context: TopicContext[T],
-        holder: bytes,
-        jitter: Callable[[], float],
-        share: settings.Share = settings.WHOLE_TOPIC,
-    ) -> None:
+    def __init__(self, context: TopicContext[T], holder: bytes, share: settings.Share = settings.WHOLE_TOPIC) -> None:
         self.context = context
         self.share = share
         self.keys = context.keys
         self.holder = holder
-        self.jitter = jitter
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
         return pop.pop_now(self.keys, pop.checked_count(n), ttr=pop.ttr_of(ttr), holder=self.holder)
 
-    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> Flow[None]:
-        """``results``: as ``encode_result`` returns them, one for each job."""
-        if results is None:
-            return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])
-        return settle_all([settle.finish(self.keys, *part) for part in _chunks_with_results(jobs, results)])
-
-    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
-        return settle_all([settle.touch(self.keys, part, ttr) for part in _chunks(jobs)])
-
-    def release(self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
-        """Releases jobs. Without a delay: back-off by the job's attempt, or at once if the attempt does not count."""
-        if delay is not None:
-            whens = [b"%d" % duration_us(delay)] * len(jobs)
-        elif not count:
-            whens = [b"0"] * len(jobs)
-        else:
-            whens = [b"%d" % settle.back_off_us(settle.attempt_of(job), self.jitter()) for job in jobs]
-        parts = zip(_chunks(jobs), _chunks(whens), strict=True)
-        return settle_all([settle.release(self.keys, *part, count=count, fault=reason) for part in parts])
-
-    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> Flow[None]:
-        return settle_all([settle.bury(self.keys, part, reason, error) for part in _chunks(jobs)])
+    def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
+        """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
+        outcomes: list[settle.Outcome] = []
+        for part in _chunks(items):
+            outcomes += yield from ask(verb.call(self.keys, part))
+        settle.raise_first_fault(outcomes)
 
     def fail(
         self,
@@ -139,47 +116,31 @@ class PartitionVerbs(Generic[T]):
         return self.keys, pop.ttr_of(ttr), self.holder
 
 
-def settle_all(calls: Sequence[ScriptCall[list[settle.Outcome]]]) -> Flow[None]:
-    """Settles all jobs whose receipts hold, in steps; then raises the first refusal."""
-    outcomes: list[settle.Outcome] = []
-    for call in calls:
-        outcomes += yield from ask(call)
-    settle.raise_first_fault(outcomes)
-
-
-def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
-    """Splits a sequence into parts that one script takes; of an empty one it makes none."""
-    if 0 < len(whole) <= pop.MOST_JOBS:
-        return [whole]
-    return [whole[at : at + pop.MOST_JOBS] for at in range(0, len(whole), pop.MOST_JOBS)]
-
-
-def _chunks_with_results(
-    jobs: Sequence[HasReceipt], results: Sequence[bytes]
-) -> list[tuple[list[HasReceipt], list[bytes]]]:
-    """The same for jobs with results: at most a megabyte of them, at least one job."""
-    parts: list[tuple[list[HasReceipt], list[bytes]]] = []
-    size = 0
-    for job, result in zip(jobs, results, strict=True):
-        if not parts or len(parts[-1][0]) == pop.MOST_JOBS or size + len(result) > MOST_RESULT_BYTES:
-            parts.append(([], []))
-            size = 0
-        parts[-1][0].append(job)
-        parts[-1][1].append(result)
-        size += len(result)
-    return parts
+def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Splits items into parts that one script takes: at most a thousand, and a megabyte of results. Of none it makes none."""
+    if len(items) == 1:
+        return [items]
+    parts: list[Sequence[Item]] = []
+    begin = size = 0
+    for at, item in enumerate(items):
+        added = len(item[-1])
+        if at > begin and (at - begin == pop.MOST_JOBS or size + added > MOST_RESULT_BYTES):
+            parts.append(items[begin:at])
+            begin, size = at, 0
+        size += added
+    return [*parts, items[begin:]] if items else []
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
     """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt."""
-    settle_flow: Flow[None]
+    settling: Flow[None]
     if fault is None:
-        settle_flow = verbs.finish([job])
+        settling = verbs.settle(settle.FINISH, [job])
     elif isinstance(fault, Exception):
-        settle_flow = verbs.release([job], None, True, one_line(fault))
+        settling = verbs.settle(settle.RELEASE, [job], delay=None, reason=one_line(fault))
     else:
-        settle_flow = verbs.release([job], 0, False)
-    return settle_flow
+        settling = verbs.settle(settle.RELEASE, [job], delay=0, count=False)
+    return settling
 
 
 def one_line(fault: BaseException) -> str:

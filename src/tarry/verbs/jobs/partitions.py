@@ -25,8 +25,8 @@ from tarry.values import names
 from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs import merge
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import HasReceipt
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
+from tarry.verbs.jobs.settle import Item, SettleVerb
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -145,7 +145,7 @@ class Partitions(Generic[T]):
     def _partition(self, index: int, number: int) -> PartitionVerbs[T]:
         total = number if self.context.name not in self._known_partitions.plainly_numbered else 0
         context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, total))
-        return PartitionVerbs(context, self.holder, self._single.jitter, (index, number))
+        return PartitionVerbs(context, self.holder, (index, number))
 
     # ── dispatch ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,20 +207,13 @@ class Partitions(Generic[T]):
         split = self._by_partition(list(ids), str, lambda verbs, positions: verb(verbs, [ids[at] for at in positions]))
         return self._dispatch(lambda only: verb(only, ids), split)
 
-    def _by_job(
-        self, jobs: Sequence[HasReceipt], verb: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
-    ) -> Flow[None]:
-        return verb(self.single, jobs) if self.single is not None else self._settle_by_job(jobs, verb)
-
-    def _settle_by_job(
-        self, jobs: Sequence[HasReceipt], verb: Callable[[PartitionVerbs[T], Sequence[HasReceipt]], Flow[None]]
-    ) -> Flow[None]:
-        """Settles all jobs whose receipts hold, in all partitions; then raises the first refusal."""
+    def _settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
+        """Settles the jobs whose receipts hold, in all partitions; then raises the first refusal."""
 
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
-            groups = group_by_partition((job.id for job in jobs), len(parts))
+            groups = group_by_partition((item[0] for item in items), len(parts))
             return gather(
-                merge.collect_refusal(verb(parts[index], [jobs[at] for at in positions])) for index, positions in groups
+                merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own])) for index, own in groups
             )
 
         merge.raise_first((yield from self.over_partitions(settle)))

@@ -16,8 +16,8 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys, popping_keys, waiting_keys
-from tarry.verbs.jobs.models import HasReceipt, PoppedFields, Reservation, State
-from tarry.verbs.jobs.settle import Outcome, release
+from tarry.verbs.jobs.models import PoppedFields, Reservation, State
+from tarry.verbs.jobs.settle import Outcome, give_back
 
 T = TypeVar("T")
 
@@ -122,12 +122,7 @@ def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
 
 def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
     """Releases the jobs of one pop to where they were, as if they had not been handed out."""
-    return give_back_jobs(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
-
-
-def give_back_jobs(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
-    """The same for jobs of several pops, each with its own receipt, and with the moments they were due."""
-    return release(keys, jobs, [b"@%d" % at for at in due], uncounted=True)
+    return give_back(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
 
 
 def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:

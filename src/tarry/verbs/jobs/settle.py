@@ -1,4 +1,5 @@
-"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each needs the receipt.
+"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each needs the receipt, and is one value, which a topic of a
+server and one of a service perform alike: ``verbs.settle(RELEASE, [job], delay=5)``.
 
 A receipt that no longer holds is refused with ``StaleReceipt``, and nothing changes. Of many jobs, all whose receipts hold are
 settled, then the first refusal is raised.
@@ -6,8 +7,10 @@ settled, then the first refusal is raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import random
+from typing import Any, Concatenate, Generic, ParamSpec
 
 from tarry.core.patience import exponential_delay
 from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
@@ -28,16 +31,11 @@ from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
 from tarry.verbs.jobs.results import NO_RESULT
 
-FINISH = Script("topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS)
-TOUCH = Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr"))
-RELEASE = Script(
-    "topic/release",
-    args=("is_replay",),
-    item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
-    keys=WAITING_PARTS,
-)
+P = ParamSpec("P")
+Item = tuple[bytes, ...]
+"""What a script takes of a job: its id, its receipt, and more."""
+Outcome = StaleReceipt | None
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers", "priority"), keys=WAITING_PARTS)
-BURY = Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS)
 _UNLIMITED = b"0"
 """No handler's limit."""
 _REASONS = {
@@ -48,53 +46,102 @@ _REASONS = {
     "never": "waits, and was never handed out",
     "gone": "was finished or deleted",
 }
-_RELEASED = (b"delayed", b"dead")
-"""The states that release answers. For the other verbs "dead" is a reason why the receipt does not hold."""
+_AT_ONCE = b"0"
+_NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
+"""Whether a released attempt counts. A refunded one does not, and gives back its share of the topic's rate."""
 
-Outcome = StaleReceipt | None
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettleVerb(Generic[P]):
+    """A verb on reserved jobs. ``encode`` checks the jobs and its options, which are keywords, and returns what the script takes of
+    each job; ``done`` is what the script answers for a settled job besides 1."""
+
+    script: Script
+    encode: Callable[Concatenate[Sequence[HasReceipt], P], list[Item]]
+    keys_of: Callable[[TopicKeys], tuple[bytes, ...]]
+    done: tuple[bytes, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.script.name.rpartition("/")[2]
+
+    def call(self, keys: TopicKeys, items: Sequence[Item]) -> ScriptCall[list[Outcome]]:
+        """The call for the jobs of one partition, as ``encode`` returned them."""
+
+        def decode(reply: Reply) -> list[Outcome]:
+            return [_outcome(item[0], answer, self.done) for item, answer in zip(items, reply, strict=True)]
+
+        flat = [arg for item in items for arg in item]
+        return ScriptCall(self.script, self.keys_of(keys), (FIRST_TIME,), decode, items=flat)
 
 
-def finish(
-    keys: TopicKeys, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None
-) -> ScriptCall[list[Outcome]]:
-    """Removes jobs whose work is done. ``results`` are as ``results.encode`` returns them; used if the topic or the task keeps
-    finished jobs."""
+def _finish(jobs: Sequence[HasReceipt], *, results: Sequence[bytes] | None = None) -> list[Item]:
+    """``results``: as ``encode_result`` returns them, one for each job; used if the topic or the task keeps finished jobs."""
     given = results or [NO_RESULT] * len(jobs)
-    items = [(*receipt_args(job), result) for job, result in zip(jobs, given, strict=True)]
-    return _settle(FINISH, finishing_keys(keys), jobs, items)
+    return [(*receipt_args(job), result) for job, result in zip(jobs, given, strict=True)]
 
 
-def touch(keys: TopicKeys, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
-    """Renews reservations: ``ttr`` from now, or each job's own."""
-    return _settle(TOUCH, keys, jobs, [(*receipt_args(job), ttr_us(job, ttr)) for job in jobs])
+def _touch(jobs: Sequence[HasReceipt], *, ttr: Duration | None) -> list[Item]:
+    return [(*receipt_args(job), ttr_us(job, ttr)) for job in jobs]
 
 
-def release(
-    keys: TopicKeys,
+def _release(
     jobs: Sequence[HasReceipt],
-    due_times: Sequence[bytes],
     *,
+    delay: Duration | None,
     count: bool = True,
-    fault: str = "",
-    uncounted: bool = False,
-) -> ScriptCall[list[Outcome]]:
-    """Puts jobs back, due after a delay in µs, or at "@" and a moment. ``count=False`` takes the attempt back;
-    ``uncounted=True`` also refunds its share of the topic's rate."""
-    text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
-    pairs = zip(jobs, due_times, strict=True)
-    return _settle(
-        RELEASE,
-        waiting_keys(keys),
-        jobs,
-        [(*receipt_args(job), due_time, counted, _UNLIMITED, text) for job, due_time in pairs],
-    )
+    reason: str = "",
+    jitter: Callable[[], float] = random,
+) -> list[Item]:
+    """``jitter`` gives numbers from 0 to 1, for the back-off."""
+    if delay is not None:
+        due_times = [b"%d" % duration_us(delay)] * len(jobs)
+    elif not count:
+        due_times = [_AT_ONCE] * len(jobs)
+    else:
+        due_times = [b"%d" % back_off_us(attempt_of(job), jitter()) for job in jobs]
+    after = _COUNTED if count else _NOT_COUNTED, _UNLIMITED, reason.encode("utf-8", "replace")
+    return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
 
-def bury(keys: TopicKeys, jobs: Sequence[HasReceipt], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
-    """Sets jobs aside as dead, with a reason of one line."""
-    line = " ".join(reason.split())
-    text = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, retrying_keys(keys), jobs, [(*receipt_args(job), _UNLIMITED, text) for job in jobs])
+def _bury(jobs: Sequence[HasReceipt], *, reason: str = "") -> list[Item]:
+    text = f"{' '.join(reason.split())}\n".encode("utf-8", "replace")
+    return [(*receipt_args(job), _UNLIMITED, text) for job in jobs]
+
+
+FINISH = SettleVerb(
+    Script("topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS),
+    _finish,
+    finishing_keys,
+)
+"""Removes jobs whose work is done."""
+TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr")), _touch, lambda keys: keys)
+"""Renews reservations: ``ttr`` from now, or each job's own."""
+RELEASE = SettleVerb(
+    Script(
+        "topic/release",
+        args=("is_replay",),
+        item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
+        keys=WAITING_PARTS,
+    ),
+    _release,
+    waiting_keys,
+    done=(b"delayed", b"dead"),  # for the other verbs "dead" is a reason why the receipt does not hold
+)
+"""Puts jobs back, due after a delay; without one after a back-off by the job's attempt, or at once if the attempt does not count.
+``count=False`` takes the attempt back."""
+BURY = SettleVerb(
+    Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS),
+    _bury,
+    retrying_keys,
+)
+"""Sets jobs aside as dead, with a reason of one line."""
+
+
+def give_back(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
+    """Releases jobs to the moments at which they were due, as if they had not been handed out."""
+    after = _REFUNDED, _UNLIMITED, b""
+    return RELEASE.call(keys, [(*receipt_args(job), b"@%d" % at, *after) for job, at in zip(jobs, due, strict=True)])
 
 
 def set_headers(
@@ -122,17 +169,16 @@ def fail(
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
     text = fault.encode("utf-8", "replace")
-    script = BURY if due_time is None else RELEASE
+    verb = BURY if due_time is None else RELEASE
     limit = _UNLIMITED if max_attempts is None else b"%d" % max_attempts
-    settling = () if due_time is None else (due_time, b"2" if refund else b"1" if count else b"0")
+    settling = () if due_time is None else (due_time, _REFUNDED if refund else _COUNTED if count else _NOT_COUNTED)
     item = (*receipt_args(job), *settling, limit, text)
 
     def decode(reply: Reply) -> bool:
-        raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
-        return script is BURY or reply[0] == b"dead"
+        raise_first_fault([_outcome(item[0], reply[0], verb.done)])
+        return due_time is None or reply[0] == b"dead"
 
-    places = waiting_keys(keys) if script is RELEASE else retrying_keys(keys)
-    return ScriptCall(script, places, (FIRST_TIME,), decode, items=item)
+    return ScriptCall(verb.script, verb.keys_of(keys), (FIRST_TIME,), decode, items=item)
 
 
 def back_off_us(attempt: int, jitter: float) -> int:
@@ -146,18 +192,6 @@ def attempt_of(job: Any) -> int:
     if attempt is None:
         raise BadInput("release: Reservation(id, receipt) has no attempt; give delay=.")
     return int(attempt)
-
-
-def _settle(
-    script: Script, keys: tuple[bytes, ...], jobs: Sequence[HasReceipt], items: Sequence[tuple[bytes, ...]]
-) -> ScriptCall[list[Outcome]]:
-    ids = [job.id for job in jobs]
-    done = _RELEASED if script is RELEASE else ()
-
-    def decode(reply: Reply) -> list[Outcome]:
-        return [_outcome(id, answer, done) for id, answer in zip(ids, reply, strict=True)]
-
-    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[arg for item in items for arg in item])
 
 
 def receipt_args(job: HasReceipt) -> tuple[bytes, bytes]:
@@ -179,15 +213,15 @@ def ttr_us(job: Any, ttr: Duration | None) -> bytes:
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
-def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
+def _outcome(id: bytes, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
     if isinstance(answer, int) or answer in done:
         return None
     text = answer.lstrip(b"!").decode()
     reason, _, attempt = text.partition(" ") if text.startswith("again") else (text, "", "")
     why = _REASONS.get(reason, reason).format(attempt)
     return StaleReceipt(
-        f"Job {id} {why}; stop working on it.",
-        id=id,
+        f"Job {id.decode()} {why}; stop working on it.",
+        id=id.decode(),
         reason=reason,
         attempt=int(attempt) if attempt else None,
     )

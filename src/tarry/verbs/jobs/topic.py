@@ -16,7 +16,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
-from tarry.verbs.jobs import add, holders, merge, pop, settings, views
+from tarry.verbs.jobs import add, holders, merge, pop, settings, settle, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
@@ -24,6 +24,7 @@ from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
 from tarry.verbs.jobs.settings import TopicSettings
+from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class TopicVerbs(Partitions[T]):
     def on_behalf_of(self, *, holder: bytes | None = None, ids: Any = None) -> TopicVerbs[T]:
         """The same topic for another holder, or with ``ids``, which makes the ids and nonces of new jobs."""
         context = self.context if ids is None else replace(self.context, ids=ids)
-        plain = PartitionVerbs(context, self.holder if holder is None else holder, self._single.jitter)
+        plain = PartitionVerbs(context, self.holder if holder is None else holder)
         return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,21 +102,9 @@ class TopicVerbs(Partitions[T]):
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> Flow[None]:
-        """``results``: as ``encode_result`` returns them, one for each job."""
-        if results is None:
-            return self._by_job(jobs, lambda verbs, own: verbs.finish(own))
-        result_of = dict(zip((job.id for job in jobs), results, strict=True))
-        return self._by_job(jobs, lambda verbs, own: verbs.finish(own, [result_of[job.id] for job in own]))
-
-    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, own: verbs.touch(own, ttr))
-
-    def release(self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, own: verbs.release(own, delay, count, reason))
-
-    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
+    def settle(self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs) -> Flow[None]:
+        items = verb.encode(jobs, *args, **options)
+        return self._settle(verb, items) if self.single is None else self.single.settle(verb, items)
 
     def fail(
         self,
@@ -141,10 +130,10 @@ class TopicVerbs(Partitions[T]):
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
         if self.single is not None:
-            return pop.give_back_jobs(self.single.keys, jobs, due)
+            return settle.give_back(self.single.keys, jobs, due)
 
         def give(verbs: PartitionVerbs[T], own: list[int]) -> ScriptCall[Any]:
-            return pop.give_back_jobs(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
+            return settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
 
         return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
 

@@ -32,7 +32,7 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import add, holders, settings, settle, throughput, views
+from tarry.verbs.jobs import add, holders, settings, throughput, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
@@ -42,8 +42,8 @@ from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, Sta
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
-from tarry.verbs.jobs.results import NO_RESULT, result_fields
 from tarry.verbs.jobs.settings import TopicSettings
+from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
@@ -150,46 +150,14 @@ class HTTPTopicVerbs(Generic[T]):
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, jobs: Sequence[HasReceipt], results: Sequence[bytes] | None = None) -> HTTPFlow[None]:
-        for job in jobs:
-            settle.receipt_args(job)
-        given = results or [NO_RESULT] * len(jobs)
-        held = [
-            settle_endpoints.OneFinished(id=job.id, receipt=job.receipt, **result_fields(result))
-            for job, result in zip(jobs, given, strict=True)
-        ]
-        endpoint = settle_endpoints.FINISH_MANY
-        model = settle_endpoints.FinishMany
-        return gather_requests([ask(self.request(endpoint, body=model(jobs=list(part)))) for part in split(held)])
-
-    def touch(self, jobs: Sequence[HasReceipt], ttr: Duration | None) -> HTTPFlow[None]:
-        by_ttr: dict[str, list[HasReceipt]] = {}
-        for job in jobs:
-            by_ttr.setdefault(f"{settle.ttr_us(job, ttr).decode()}us", []).append(job)
-        return gather_requests(
-            [self._settle(settle_endpoints.TOUCH_MANY, group, ttr=own) for own, group in by_ttr.items()]
-        )
-
-    def release(
-        self, jobs: Sequence[HasReceipt], delay: Duration | None, count: bool, reason: str = ""
+    def settle(
+        self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs
     ) -> HTTPFlow[None]:
-        if delay is None and count:
-            for job in jobs:
-                settle.attempt_of(job)
-        return self._settle(settle_endpoints.RELEASE_MANY, jobs, delay=optional_span(delay), count=count, reason=reason)
-
-    def bury(self, jobs: Sequence[HasReceipt], reason: str, error: str = "") -> HTTPFlow[None]:  # noqa: ARG002  # a service takes a reason only
-        return self._settle(settle_endpoints.BURY_MANY, jobs, reason=reason)
-
-    def _settle(self, endpoint: Endpoint[None], jobs: Sequence[HasReceipt], **fields: Any) -> HTTPFlow[None]:
-        for job in jobs:
-            settle.receipt_args(job)
-        held = [
-            settle_endpoints.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None))
-            for job in jobs
-        ]
-        model = endpoint.body_model
-        return gather_requests([ask(self.request(endpoint, body=model(jobs=part, **fields))) for part in split(held)])
+        verb.encode(jobs, *args, **options)
+        endpoints = settle_endpoints.ENDPOINTS[verb]
+        model, groups = endpoints.many.body_model, endpoints.groups_of(jobs, options)
+        bodies = [model(jobs=part, **spans_as_text(fields)) for held, fields in groups for part in split(held)]
+        return gather_requests([ask(self.request(endpoints.many, body=body)) for body in bodies])
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
@@ -18,8 +18,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
-from tarry.verbs.jobs.models import Added, Reservation
-from tarry.verbs.jobs.results import result_in
+from tarry.verbs.jobs.models import Added
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
@@ -119,57 +118,28 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.handles(settle.FINISH)
-async def finish(request: ServiceRequest) -> None:
-    """Finishes the job: the work is done, and the job is deleted."""
-    job = Reservation(request.path["id"], request.payload.receipt)
-    await request.topic.engine.run(request.topic.verbs.finish([job], [result_in(request.payload)]))
+def _settle_routes(endpoints: settle.SettleEndpoints) -> None:
+    """Makes the routes of a verb that needs receipts."""
+
+    async def settle_one(request: ServiceRequest) -> None:
+        body = request.payload
+        held = settle.OneHeld(body.receipt, request.path["id"], getattr(body, "attempt", None))
+        await _settle(request, [held])
+
+    async def settle_many(request: ServiceRequest) -> None:
+        await _settle(request, request.payload.jobs)
+
+    async def _settle(request: ServiceRequest, jobs: Sequence[settle.OneHeld]) -> None:
+        topic = request.topic
+        await topic.engine.run(topic.verbs.settle(endpoints.verb, jobs, **endpoints.options_of(request.payload)))
+
+    name, (of_one, of_many) = endpoints.verb.name, endpoints.descriptions
+    table.handles(endpoints.one, name=name, description=of_one)(settle_one)
+    many.handles(endpoints.many, name=name, description=of_many)(settle_many)
 
 
-@many.handles(settle.FINISH_MANY)
-async def finish_many(request: ServiceRequest) -> None:
-    """Finishes the jobs whose receipts are valid; the problem names all others."""
-    jobs = request.payload.jobs
-    await request.topic.engine.run(request.topic.verbs.finish(jobs, [result_in(job) for job in jobs]))
-
-
-@table.handles(settle.TOUCH)
-async def touch(request: ServiceRequest) -> None:
-    """Renews the reservation: it lasts for `ttr` from now."""
-    await request.topic.touch(Reservation(request.path["id"], request.payload.receipt), request.payload.ttr)
-
-
-@many.handles(settle.TOUCH_MANY)
-async def touch_many(request: ServiceRequest) -> None:
-    """Renews the reservations of many jobs."""
-    await request.topic.touch_many(request.payload.jobs, request.payload.ttr)
-
-
-@table.handles(settle.RELEASE)
-async def release(request: ServiceRequest) -> None:
-    """Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead."""
-    payload = request.payload
-    held = settle.OneHeld(receipt=payload.receipt, id=request.path["id"], attempt=payload.attempt)
-    await request.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
-
-
-@many.handles(settle.RELEASE_MANY)
-async def release_many(request: ServiceRequest) -> None:
-    """Gives many jobs back; without `delay` each needs its `attempt`."""
-    payload = request.payload
-    await request.topic.release_many(payload.jobs, payload.delay, count=payload.count, reason=payload.reason)
-
-
-@table.handles(settle.BURY)
-async def bury(request: ServiceRequest) -> None:
-    """Sets the job aside as dead. `kick` brings it back."""
-    await request.topic.bury(Reservation(request.path["id"], request.payload.receipt), request.payload.reason)
-
-
-@many.handles(settle.BURY_MANY)
-async def bury_many(request: ServiceRequest) -> None:
-    """Sets many jobs aside as dead."""
-    await request.topic.bury_many(request.payload.jobs, request.payload.reason)
+for _endpoints in settle.ENDPOINTS.values():
+    _settle_routes(_endpoints)
 
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -11,6 +13,11 @@ from tarry.clients.http.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
 from tarry.clients.http.wire.endpoints.jobs import PATH
 from tarry.clients.http.wire.schemas import NOTHING
 from tarry.clients.http.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, SomeSpan, Span, Strict
+from tarry.values.durations import as_timedelta
+from tarry.verbs.jobs import settle
+from tarry.verbs.jobs.models import HasReceipt
+from tarry.verbs.jobs.results import NO_RESULT, result_fields, result_in
+from tarry.verbs.jobs.settle import SettleVerb
 
 
 class Held(Strict):
@@ -109,82 +116,119 @@ class HolderRelease(Strict):
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
-_DONE = [OneFinished(1800000000000000, "7")]
-_HELD = [OneHeld(1800000000000000, "7")]
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SettleEndpoints:
+    """The two endpoints of a verb: for one job, and for many. A client makes bodies of the verb's jobs and options, a service the
+    options of a body."""
+
+    verb: SettleVerb[...]
+    one: Endpoint[None]
+    many: Endpoint[None]
+    descriptions: tuple[str, str]
+    """Of the two, for the documents."""
+    groups_of: Callable[[Sequence[HasReceipt], Options], list[tuple[list[Any], Options]]]
+    """The jobs as the body for many has them, with its other fields; more than one body, where these differ."""
+    options_of: Callable[[Any], Options]
+
+
+def held_job(job: HasReceipt) -> OneHeld:
+    return OneHeld(job.receipt, job.id, getattr(job, "attempt", None))
+
+
+def _all_alike(jobs: Sequence[HasReceipt], options: Options) -> list[tuple[list[Any], Options]]:
+    return [([held_job(job) for job in jobs], options)]
+
+
+def _by_ttr(jobs: Sequence[HasReceipt], options: Options) -> list[tuple[list[Any], Options]]:
+    groups: dict[bytes, list[Any]] = {}
+    for job in jobs:
+        groups.setdefault(settle.ttr_us(job, options["ttr"]), []).append(held_job(job))
+    return [(held, {"ttr": as_timedelta(int(us))}) for us, held in groups.items()]
+
+
+def _with_results(jobs: Sequence[HasReceipt], options: Options) -> list[tuple[list[Any], Options]]:
+    results = options.get("results") or [NO_RESULT] * len(jobs)
+    pairs = zip(jobs, results, strict=True)
+    return [([OneFinished(job.receipt, job.id, **result_fields(result)) for job, result in pairs], {})]
+
+
+def _fields_of(body: Any) -> Options:
+    """The fields of a body that are no job's: the options of the verb."""
+    return {
+        name: getattr(body, name) for name in body.__struct_fields__ if name not in ("jobs", *OneHeld.__struct_fields__)
+    }
+
+
+def _results_of(body: Finish | FinishMany) -> Options:
+    return {"results": list(map(result_in, body.jobs if isinstance(body, FinishMany) else (body,)))}
+
+
+def _endpoints(
+    verb: SettleVerb[...],
+    one: Held,
+    many: FinishMany | ManyHeld,
+    *descriptions: str,
+    groups_of: Callable[[Sequence[HasReceipt], Options], list[tuple[list[Any], Options]]] = _all_alike,
+    options_of: Callable[[Any], Options] = _fields_of,
+) -> SettleEndpoints:
+    """The endpoints of a verb, by an example of each body."""
+
+    def endpoint(place: str, body: Strict) -> Endpoint[None]:
+        return Endpoint(
+            "POST",
+            f"/v1/topics/{{topic}}/{place}/{verb.name}",
+            scopes=CONSUME,
+            returns=NOTHING,
+            body_model=type(body),
+            problem_codes=("stale_receipt",),
+            example=Example(body, path=PATH),
+        )
+
+    first, second = descriptions
+    return SettleEndpoints(
+        verb, endpoint("jobs/{id}", one), endpoint("many", many), (first, second), groups_of, options_of
+    )
+
+
+_RECEIPT = 1800000000000000
+_HELD = [OneHeld(_RECEIPT, "7")]
 _WHO = {"topic": "orders", "holder": "worker-3"}
 
-FINISH = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/jobs/{id}/finish",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=Finish,
-    problem_codes=("stale_receipt",),
-    example=Example(Finish(1800000000000000), path=PATH),
+FINISH = _endpoints(
+    settle.FINISH,
+    Finish(_RECEIPT),
+    FinishMany([OneFinished(_RECEIPT, "7")]),
+    "Finishes the job: the work is done, and the job is deleted.",
+    "Finishes the jobs whose receipts are valid; the problem names all others.",
+    groups_of=_with_results,
+    options_of=_results_of,
 )
-FINISH_MANY = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/many/finish",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=FinishMany,
-    problem_codes=("stale_receipt",),
-    example=Example(FinishMany(_DONE), path=PATH),
+TOUCH = _endpoints(
+    settle.TOUCH,
+    Touch(_RECEIPT, "1m"),
+    TouchMany(_HELD, "1m"),
+    "Renews the reservation: it lasts for `ttr` from now.",
+    "Renews the reservations of many jobs.",
+    groups_of=_by_ttr,
 )
-TOUCH = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/jobs/{id}/touch",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=Touch,
-    problem_codes=("stale_receipt",),
-    example=Example(Touch(1800000000000000, "1m"), path=PATH),
+RELEASE = _endpoints(
+    settle.RELEASE,
+    Release(_RECEIPT, delay="10s", reason="The shop does not answer"),
+    ReleaseMany(_HELD, delay="10s"),
+    "Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead.",
+    "Gives many jobs back; without `delay` each needs its `attempt`.",
 )
-TOUCH_MANY = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/many/touch",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=TouchMany,
-    problem_codes=("stale_receipt",),
-    example=Example(TouchMany(_HELD, "1m"), path=PATH),
+BURY = _endpoints(
+    settle.BURY,
+    Bury(_RECEIPT, "No such order"),
+    BuryMany(_HELD, "No such order"),
+    "Sets the job aside as dead. `kick` brings it back.",
+    "Sets many jobs aside as dead.",
 )
-RELEASE = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/jobs/{id}/release",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=Release,
-    problem_codes=("stale_receipt",),
-    example=Example(Release(1800000000000000, delay="10s", reason="The shop does not answer"), path=PATH),
-)
-RELEASE_MANY = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/many/release",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=ReleaseMany,
-    problem_codes=("stale_receipt",),
-    example=Example(ReleaseMany(_HELD, delay="10s"), path=PATH),
-)
-BURY = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/jobs/{id}/bury",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=Bury,
-    problem_codes=("stale_receipt",),
-    example=Example(Bury(1800000000000000, "No such order"), path=PATH),
-)
-BURY_MANY = Endpoint(
-    "POST",
-    "/v1/topics/{topic}/many/bury",
-    scopes=CONSUME,
-    returns=NOTHING,
-    body_model=BuryMany,
-    problem_codes=("stale_receipt",),
-    example=Example(BuryMany(_HELD, "No such order"), path=PATH),
-)
+ENDPOINTS = {one.verb: one for one in (FINISH, TOUCH, RELEASE, BURY)}
 RELEASE_HOLDER = Endpoint(
     "POST",
     "/v1/topics/{topic}/holders/{holder}/release",
