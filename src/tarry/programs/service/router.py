@@ -52,7 +52,7 @@ class Route(Endpoint[Any]):
     name: str = ""
     """The name of the operation in OpenAPI and in metrics; without one it is made of the handler's."""
     description: str = ""
-    """What it does; without it the handler's docstring."""
+    """For the documents; without it the handler's docstring."""
     decode: Decode = field(repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(repr=False)
 

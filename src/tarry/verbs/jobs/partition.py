@@ -11,7 +11,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.verbs.jobs import by_id, options, pop, settings, settle, views
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import HasReceipt, JobInfo, Page, State, StateFilter
+from tarry.verbs.jobs.models import HasReceipt, JobInfo, State, StateFilter
 from tarry.verbs.jobs.pop import PopReply
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.settle import Item, SettleVerb
@@ -68,18 +68,6 @@ class PartitionVerbs(Generic[T]):
     def get(self, ids: Sequence[str], history: bool = False) -> ScriptCall[list[JobInfo[T] | None]]:
         require_several(ids, "ids")
         return views.get_jobs(self.context, ids, history=history)
-
-    def list(
-        self,
-        state: StateFilter | None,
-        due_after: datetime | None,
-        due_before: datetime | None,
-        limit: int,
-        cursor: str | None,
-    ) -> Flow[Page[T]]:
-        return views.list_jobs(
-            [self.context], state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
-        )
 
     def stats(self) -> ScriptCall[Stats]:
         return views.topic_stats(self.context)

@@ -33,7 +33,7 @@ from tarry.verbs.jobs.results import NO_RESULT
 
 P = ParamSpec("P")
 Item = tuple[bytes, ...]
-"""What a script takes of a job: its id, its receipt, and more."""
+"""The arguments of a script for one job: its id, its receipt, and more."""
 Outcome = StaleReceipt | None
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers", "priority"), keys=WAITING_PARTS)
 _UNLIMITED = b"0"

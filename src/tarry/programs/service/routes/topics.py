@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import topic_answers, topic_models
@@ -105,19 +106,7 @@ async def list_jobs(request: ServiceRequest) -> Page[Body]:
     Give the page's `cursor` for the next one. `due_before` itself is not in it. With `task`, `error`, `text` or `group` it is
     those that match of the next thousand jobs: it may be empty, and not be the last one.
     """
-    query = request.query_model
-    view = request.topic.list(
-        query.state,
-        due_after=query.due_after,
-        due_before=query.due_before,
-        task=query.task,
-        error=query.error,
-        text=query.text,
-        group=query.group,
-        limit=query.limit,
-        cursor=query.cursor,
-    )
-    return await _page_of_known(request, view)
+    return await _page_of_known(request, request.topic.list(**asdict(request.query_model)))
 
 
 @table.handles(endpoints.DEAD_GROUPS)
@@ -127,16 +116,7 @@ async def dead_groups(request: ServiceRequest) -> DeadGroups:
     One request reads the next `limit` dead jobs. Give the answer's `cursor` for the next ones, and add up the counts of each
     group; `list` with a `group` has its jobs.
     """
-    query = request.query_model
-    view = request.topic.dead_groups(
-        task=query.task,
-        error=query.error,
-        text=query.text,
-        group=query.group,
-        limit=query.limit,
-        cursor=query.cursor,
-    )
-    return await _page_of_known(request, view)
+    return await _page_of_known(request, request.topic.dead_groups(**asdict(request.query_model)))
 
 
 async def _page_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) -> T:
