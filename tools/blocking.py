@@ -34,6 +34,8 @@ NAMES = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
     "aclose": "close",
+    "aread": "read",
+    "handle_async_request": "handle_request",
     "asynccontextmanager": "contextmanager",
 }
 """Words of the code. Each must be met somewhere."""

@@ -7,6 +7,7 @@ import inspect
 import socket
 import threading
 import traceback
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import tarry
 from clients.test_not_a_service import stranger
 from tarry import BadInput, ServerUnfit, Unavailable
+from tarry.clients.http.requests import ServiceAddress
 
 KINDS = [tarry.HTTPClient, tarry.AsyncHTTPClient]
 SERVICE = "http://tarry.test:7070"
@@ -133,3 +135,10 @@ def test_an_unreachable_service_is_not_blamed_on_a_proxy(environment: pytest.Mon
     error = error_of(kind, f"http://{gone}")
     assert isinstance(error, Unavailable)
     assert "proxy" not in str(error)
+
+
+def test_a_user_and_password_in_the_url_are_for_a_proxy_before_the_service() -> None:
+    """As httpx does it with a client's own requests; without them the token opens the service."""
+    own = dict(ServiceAddress.find(f"http://me:{SECRET}%40@tarry.test:7070", None, "tarry_a_b").headers)
+    assert own[b"authorization"] == b"Basic " + b64encode(f"me:{SECRET}@".encode())
+    assert dict(ServiceAddress.find(SERVICE, None, "tarry_a_b").headers)[b"authorization"] == b"Bearer tarry_a_b"

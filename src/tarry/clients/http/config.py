@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tarry.clients.config import LARGEST_BODY, queue_format_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
-from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, request_to
+from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, own_headers, request_to
 from tarry.clients.http.verbs.fields import optional_span
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 MOST_URLS = 256
 """URLs that are kept parsed: parsing takes a tenth of the processor time of a request."""
+_TIMEOUTS = ("connect", "read", "write", "pool")
 UNLIMITED_CONNECTIONS = 10_000
 """Connections at once: a waiting pop holds one, and must not keep a verb from being sent."""
 
@@ -69,13 +72,21 @@ class HTTPClientConfig:
         self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
     def _parse_url(self, url: str) -> Any:
-        return self.library().URL(url)
+        parsed = self.library().URL(url)
+        return parsed, [(b"host", parsed.netloc), *self.service.headers]
 
-    def arguments(self, request: HTTPRequest[Any], budget: RetryBudget) -> dict[str, Any]:
-        """Returns the arguments of a request for httpx. All its tries together have its wait and the patience as their time."""
-        within = budget.remaining + request.wait
-        found = self.service.arguments(request, repeated=budget.tries > 0, within=within)
-        return {**found, "url": self._parsed_url(found["url"])}
+    def as_sent(self, request: HTTPRequest[Any], budget: RetryBudget) -> Any:
+        """Returns a request as httpx's transports send it. All its tries together have its wait and the patience as their time."""
+        httpx, within = self.library(), budget.remaining + request.wait
+        url, headers = self._parsed_url(self.service.url_of(request))
+        content = b"" if request.body is None else msgspec.json.encode(request.body)
+        return httpx.Request(
+            request.method,
+            url,
+            headers=[*headers, *own_headers(request, content, repeated=budget.tries > 0)],
+            stream=httpx.ByteStream(content),
+            extensions={"timeout": dict.fromkeys(_TIMEOUTS, within)},
+        )
 
     def refuse_others(self, what: str, *handles: Any) -> None:
         """Raises ``BadInput`` for a handle of another service or namespace."""

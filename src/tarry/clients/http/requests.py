@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -28,9 +29,9 @@ PROXY_AUTH_NEEDED = (
     "A proxy between here and the service wants a user and password; HTTP_PROXY, HTTPS_PROXY or ALL_PROXY holds them, as "
     "http://user:password@host:port."
 )
-UNKNOWN_TOPIC_HEADER = "Tarry-Unknown-Topic"
+UNKNOWN_TOPIC_HEADER = b"tarry-unknown-topic"
 """The header of a client to which an unknown topic is an empty one."""
-REPLAY_HEADER = "Tarry-Repeated"
+REPLAY_HEADER = b"tarry-repeated"
 """The header of a request that may have been carried out already."""
 TOKEN = re.compile(r"[!-~]+")
 """The characters that a header can carry."""
@@ -115,31 +116,41 @@ class ServiceAddress:
         """Safe to log."""
         return urlsplit(self.url)._replace(netloc=urlsplit(self.url).netloc.rpartition("@")[2]).geturl()
 
-    def arguments(self, request: HTTPRequest[Any], *, repeated: bool, within: float) -> dict[str, Any]:
-        """Returns the arguments of a request for httpx. ``within``: seconds that its answer may take."""
-        headers = {"accept": "application/json"}
-        if request.unknown_is_empty:
-            headers[UNKNOWN_TOPIC_HEADER] = "empty"
-        if self.token is not None:
-            headers["authorization"] = f"Bearer {self.token}"
-        if request.key is not None:
-            headers["idempotency-key"] = request.key
-        if repeated:
-            headers[REPLAY_HEADER] = "1"
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of every request. A user and password in the URL open a proxy that stands before the service."""
+        parts = urlsplit(self.url)
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        found = [(b"user-agent", b"tarry"), (b"accept", b"application/json")]
+        if user or password:
+            plain = f"{unquote(user)}:{unquote(password)}".encode()
+            found.append((b"authorization", b"Basic " + b64encode(plain)))
+        elif self.token is not None:
+            found.append((b"authorization", f"Bearer {self.token}".encode()))
+        return found
+
+    def url_of(self, request: HTTPRequest[Any]) -> str:
+        """The URL of a request."""
         query = dict(request.query or {})
         if self.namespace is not None:
             query["namespace"] = self.namespace
-        content = None
-        if request.body is not None:
-            headers["content-type"] = "application/json"
-            content = msgspec.json.encode(request.body)
-        return {
-            "method": request.method,
-            "url": self.url + request.path + (f"?{urlencode(query, quote_via=quote)}" if query else ""),
-            "headers": headers,
-            "content": content,
-            "timeout": within,
-        }
+        return self.url + request.path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+
+
+def own_headers(request: HTTPRequest[Any], content: bytes, *, repeated: bool) -> list[tuple[bytes, bytes]]:
+    """The headers of one request, whose body is ``content``."""
+    found: list[tuple[bytes, bytes]] = []
+    if request.unknown_is_empty:
+        found.append((UNKNOWN_TOPIC_HEADER, b"empty"))
+    if request.key is not None:
+        found.append((b"idempotency-key", request.key.encode()))
+    if repeated:
+        found.append((REPLAY_HEADER, b"1"))
+    if request.body is not None:
+        found.append((b"content-type", b"application/json"))
+    if request.method != "GET":
+        found.append((b"content-length", b"%d" % len(content)))
+    return found
 
 
 def _checked_text(given: object, what: str, variable: str) -> str:
