@@ -70,13 +70,19 @@ def test_a_blocking_client_imports_what_topics_need(valkey_url: str, namespace: 
 
 @pytest.mark.parametrize(
     ("words", "modules", "heavy"),
-    [("--version", 7, set[str]()), ("list orders", 79, DRIVER), ("stats", 77, DRIVER), ("add orders 1", 77, DRIVER)],
+    [
+        ("--version", 7, set[str]()),
+        ("--help", 35, set[str]()),
+        ("list orders", 79, DRIVER),
+        ("stats", 77, DRIVER),
+        ("add orders 1", 77, DRIVER),
+    ],
 )
 def test_a_command_imports_what_it_needs(
     client: tarry.Client, valkey_url: str, namespace: str, words: str, modules: int, heavy: set[str]
 ) -> None:
     client.topic("orders").add(1)
-    place = [] if words == "--version" else ["--url", valkey_url, "--namespace", namespace]
+    place = [] if words.startswith("--") else ["--url", valkey_url, "--namespace", namespace]
     found = imported(CALL.format(words=[*place, *words.split()], code=0))
     assert own(found) <= modules + MORE
     assert found & HEAVY == heavy

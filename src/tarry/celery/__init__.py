@@ -16,54 +16,38 @@ The relay publishes a message, then finishes its job. A crash between the two re
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from tarry.errors import BadInput, MissingExtra
+from tarry.errors import MissingExtra
 
-try:
-    import celery as _celery
-except ImportError as fault:
-    raise MissingExtra("tarry.celery needs Celery: pip install 'tarry[celery]'.") from fault
+if find_spec("celery") is None:
+    raise MissingExtra("tarry.celery needs Celery: pip install 'tarry[celery]'.")
 
-from tarry.celery.control import Control
-from tarry.celery.delayed_messages import MAX_MESSAGE, WaitingTasks, waiting_tasks
-from tarry.celery.relay import Relay, RelayStep
-from tarry.celery.sender import AMQP, leave_quorum_queues_alone, show_eta
+if TYPE_CHECKING:
+    from tarry.celery.control import Control
+    from tarry.celery.delayed_messages import WaitingTasks, waiting_tasks
+    from tarry.celery.installation import install
+    from tarry.celery.relay import Relay
+    from tarry.celery.sender import AMQP
 
 __all__ = ["AMQP", "Control", "Relay", "WaitingTasks", "install", "waiting_tasks"]
+_MODULE_OF = {
+    "AMQP": "sender",
+    "Control": "control",
+    "Relay": "relay",
+    "WaitingTasks": "delayed_messages",
+    "install": "installation",
+    "waiting_tasks": "delayed_messages",
+}
 
-_REPLACED = {"amqp_cls": ("celery.app.amqp:AMQP", AMQP), "control_cls": ("celery.app.control:Control", Control)}
+if not TYPE_CHECKING:  # a type checker refuses unknown names
 
-
-def install(
-    app: _celery.Celery,
-    url: str | None = None,
-    *,
-    namespace: str = "default",
-    topic: str = "celery",
-    relay: bool = True,
-    max_message: int = MAX_MESSAGE,
-) -> None:
-    """Lets everything that ``app`` publishes with an ``eta`` or a ``countdown`` wait in a topic until it is due.
-
-    Call it where the app is made, so that producers and workers both do. ``url`` and ``namespace`` are those of
-    ``tarry.Client``. Applications with different brokers need a ``topic`` or a ``namespace`` each. ``relay=False``: this
-    app's workers do not publish what is due; run ``tarry celery-relay`` instead. ``max_message``: bytes that a waiting message
-    may have. Calling it again changes the settings. Raises ``BadInput`` for an app with an ``amqp_cls`` or ``control_cls`` of
-    its own that is not derived from those here.
-    """
-    for attribute, (usual, ours) in _REPLACED.items():
-        found: Any = getattr(app, attribute)
-        if found == usual:
-            setattr(app, attribute, ours)
-        elif not (isinstance(found, type) and issubclass(found, ours)):
-            raise BadInput(f"app: its {attribute} is {found!r}; derive it from tarry.celery.{ours.__name__}.")
-        app.__dict__.pop(attribute.removesuffix("_cls"), None)  # made before, without us
-    WaitingTasks(app, url, namespace, topic, max_message)
-    leave_quorum_queues_alone()
-    show_eta()
-    steps: Any = app.steps
-    if relay:
-        steps["worker"].add(RelayStep)
-    else:
-        steps["worker"].discard(RelayStep)
+    def __getattr__(name: str) -> object:
+        """Imports a name when it is first used: ``tarry --help`` imports no Celery."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'tarry.celery' has no attribute {name!r}")
+        value: object = getattr(import_module(f"tarry.celery.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +21,7 @@ def celery_relay(
     log_level: Annotated[str, typer.Option(help="debug, info, warning, error.")] = "info",
 ) -> None:
     """Publishes Celery's waiting tasks when they are due, until SIGTERM. Needs tarry[celery]."""
+    import asyncio
     import logging
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
@@ -55,6 +54,9 @@ def _load_relay(session: CommandSession, app: str) -> Any:
 
 
 async def _run(relay: Any) -> None:
+    import asyncio
+    import signal
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, relay.stop)

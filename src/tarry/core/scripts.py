@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 from hashlib import sha1
-from importlib.resources import files
+from pkgutil import get_data
 
 from tarry.values.keys import TOPIC_PARTS
 
@@ -78,7 +78,9 @@ def _declaration(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
 
 @lru_cache
 def _source_of(name: str) -> str:
-    return files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    source = get_data("tarry", f"lua/{name}.lua")  # importlib.resources imports twenty modules
+    assert source is not None, f"lua/{name}.lua: the package's loader reads no files"
+    return source.decode()
 
 
 def _include(name: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any
@@ -28,11 +29,11 @@ INTERRUPTED = 130
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
     "Topics": "stats histogram throughput top check purge pause resume configure limit migrate",
-    "Programs": "worker workers worker-mode serve demo doctor token",
+    "Programs": "worker workers worker-mode serve demo doctor token celery-relay",
     "Schedules": "schedule",
     "Queues, maps and locks, also shared with Java": "delayed-queue move-to-topic map-cache lock guarded-queue",
 }
-"""The commands as ``--help`` groups them. A command of another package, such as ``celery-relay``, is below Others."""
+"""The commands as ``--help`` groups them."""
 MODULES = {
     "jobs": "add pop finish touch release bury",
     "by_id": "get list result delete kick reschedule release-holder",
@@ -52,6 +53,8 @@ MODULES = {
     "tokens": "token",
 }
 """The module of each command: a call imports only the one that it needs."""
+OF_EXTRAS = {"celery-relay": "tarry.celery.command"}
+"""The modules of the commands that need an extra. ``--help`` lists those whose extra is installed."""
 
 
 class PlainText:
@@ -112,8 +115,7 @@ class SectionedGroup(PlainGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # typer gives it
         left = {name: command for name, command in self.commands.items() if not command.hidden}
         width = formatter.width - 6 - max(map(len, left))
-        others = " ".join(name for name in left if name not in " ".join(SECTIONS.values()).split())
-        for title, names in {**SECTIONS, "Others": others}.items():
+        for title, names in SECTIONS.items():
             rows = [(name, left[name].get_short_help_str(width)) for name in names.split() if name in left]
             if rows:
                 with formatter.section(title):
@@ -198,10 +200,13 @@ def global_options(
     context.obj = (url, namespace, json, patience)
 
 
+SHARED = tuple(inspect.signature(global_options, eval_str=True).parameters.values())
+"""The options of every command, but the last, which is the program's."""
+
+
 def load_commands(arguments: Sequence[str]) -> None:
-    """Imports the command that the arguments name. If they name none of this package's own (``--help``, completion, a mistake),
-    imports all, and those of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
-    Raises ``MissingExtra`` if a word is a command whose extra is not installed.
+    """Imports the command that the arguments name. If they name none (``--help``, completion, a mistake), imports all whose
+    extra is installed. Raises ``MissingExtra`` for a command whose extra is not.
     """
     rest = iter(arguments)
     for word in rest:
@@ -212,20 +217,18 @@ def load_commands(arguments: Sequence[str]) -> None:
         elif word in ("-h", "--help"):
             break
         elif not word.startswith("-"):
+            if word in OF_EXTRAS:
+                import_module(OF_EXTRAS[word])
+                return
             for module, names in MODULES.items():
                 if word in names.split():
                     import_module(f"tarry.programs.cli.{module}")
                     return
             break
     import_module("tarry.programs.cli.app")
-    from importlib.metadata import entry_points
-
-    for extension in entry_points(group="tarry.commands"):
-        try:
-            extension.load()
-        except MissingExtra:
-            if extension.name in arguments:
-                raise
+    for module in OF_EXTRAS.values():
+        with suppress(MissingExtra):
+            import_module(module)
 
 
 def group(name: str, help: str) -> typer.Typer:
@@ -243,9 +246,7 @@ def verb(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())[1:]
-        shared = list(inspect.signature(global_options, eval_str=True).parameters.values())[
-            : -1 if with_patience else -2
-        ]
+        shared = SHARED[: -1 if with_patience else -2]
 
         @wraps(function)
         def command(
