@@ -1,6 +1,7 @@
 """The worker process of the burst: ``python -m bench.drain URL TOPIC COUNT DUE SLOTS``; prints what it took as JSON.
 
 It is ``tarry.Worker`` as users run it; the handler reads the body, and the last one stops the worker.
+With 0 SLOTS it has the default.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ async def drain(url: str, topic: str, count: int, due: float, slots: int) -> dic
     worker = tarry.Worker(client)
     handled = 0
 
-    @worker.on(topic, concurrency=slots)
+    @worker.on(topic, concurrency=slots or None)
     async def handle(job: tarry.AsyncJob[object]) -> None:
         nonlocal handled
         assert job.body

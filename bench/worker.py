@@ -2,7 +2,7 @@
 
 It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``tarry worker`` does.
 
-``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads)
+``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads), 0 for the default
 ``late``                 prints a line when it has handled one job, so it has started; then handles COUNT jobs as they come,
                          and prints their lateness; beside it a bare timer of the same loop
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
@@ -56,7 +56,7 @@ async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) ->
         assert job.body
         counted.one_in_a_thread(loop)
 
-    worker.on("orders", concurrency=slots)(handle_in_a_thread if plain else handle)
+    worker.on("orders", concurrency=slots or None)(handle_in_a_thread if plain else handle)
     cpu = time.process_time()
     await worker.run()
     return {"jobs": counted.done, "wall_s": time.time() - due, "cpu_s": time.process_time() - cpu}

@@ -2,7 +2,7 @@
 
 Measured from that moment until the last finish was answered. The worker waits already; server and worker share the
 machine's clock. Processor time is the worker's and the server's over the same span, without the worker's start. With 1,000
-slots, and with the worker's default.
+slots, with the worker's default, and with as many slots as that has, so that it takes no job ahead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.results import Result, Target, Turn, costs, rates, traffic
 from tarry.programs.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5
-MANY = 1000
+MANY, DEFAULT = 1000, 0
 
 
 def burst(bench: Bench) -> list[Result]:
@@ -42,15 +42,19 @@ def burst(bench: Bench) -> list[Result]:
             seen[slots] = traffic(sent, bench.network(), count)
             return Turn(count, output["wall_s"], output["cpu_s"], bench.server_cpu() - before)
 
-    many, default = bench.turns(lambda: once(MANY), lambda: once(CONCURRENCY))
+    many, default, few = bench.turns(lambda: once(MANY), lambda: once(DEFAULT), lambda: once(CONCURRENCY))
     return [
         Result(
             "burst",
-            f"{count:,} jobs due at once, one worker process, {slots:,} in hand",
+            f"{count:,} jobs due at once, one worker process, {what}",
             "jobs/s",
             rates(turns),
             Target("≥", 40_000) if slots == MANY else None,
             details=costs(turns, "tarry") | seen[slots],
         )
-        for slots, turns in ((MANY, many), (CONCURRENCY, default))
+        for slots, what, turns in (
+            (MANY, f"{MANY:,} slots", many),
+            (DEFAULT, "default", default),
+            (CONCURRENCY, f"{CONCURRENCY} slots", few),
+        )
     ]

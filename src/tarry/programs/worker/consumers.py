@@ -42,7 +42,7 @@ class Consumers:
         self._quiet = self._quiet_asked
         if self._quiet:
             await self._pop_no_more()
-            logger.info("‖ quiet: no new jobs, %d running", sum(len(consumer.running) for consumer in self._consumers))
+            logger.info("‖ quiet: no new jobs, %d running", sum(consumer.busy for consumer in self._consumers))
         else:
             logger.info("▶ taking jobs again")
             self._tasks = self._start()
@@ -80,7 +80,7 @@ class Consumers:
         Returns how many running jobs were given back. Raises the error that ended a consumer.
         """
         await self._pop_no_more()
-        logger.info("■ stopping, %d jobs running", sum(len(consumer.running) for consumer in self._consumers))
+        logger.info("■ stopping, %d jobs running", sum(consumer.busy for consumer in self._consumers))
         counts = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
         cut_off, not_started = sum(late for late, _ in counts), sum(not_started for _, not_started in counts)
         logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, not_started)
@@ -113,4 +113,4 @@ class Consumers:
 
     def _log(self) -> None:
         for consumer in self._consumers:
-            consumer.tally.log(len(consumer.running))
+            consumer.tally.log(consumer.busy)

@@ -95,9 +95,7 @@ class WorkerReports:
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
 
     def _report(self) -> WorkerReport:
-        running = [
-            (consumer, list(consumer.running)) for consumer in self._consumers
-        ]  # list() is atomic: the event loop changes it meanwhile
+        running = [(consumer, consumer.jobs_begun) for consumer in self._consumers]
         held = [(job._now, consumer, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(

@@ -62,6 +62,11 @@ class QueueConsumer:
         self._background: set[asyncio.Task[None]] = set()
         self._ending = False
 
+    @property
+    def busy(self) -> int:
+        """How many handlers run."""
+        return len(self.running)
+
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:

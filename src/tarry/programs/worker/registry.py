@@ -50,6 +50,8 @@ class TopicRoute:
     slots: int
     weight: float = 1.0
     ttr: Duration | None = None
+    takes_ahead: bool = False
+    """Whether it may have more jobs in hand than slots: nobody gave a concurrency."""
     type: type[Any] | Codec[Any] | None = None
     handler: Target | None = None
     tasks: dict[str, Target] = field(default_factory=dict)
@@ -148,7 +150,9 @@ class Registry(ScheduleDecorators):
                 )
                 target = replace(target, process=process)
             usual = _usual_slots(handler.is_async, run)
-            self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, handler.type, target)
+            self._routes[topic] = TopicRoute(
+                topic, slots or usual, float(weight), ttr, slots is None, handler.type, target
+            )
             return function
 
         return register
@@ -200,7 +204,8 @@ class Registry(ScheduleDecorators):
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
-            made = Task(self, function, topic, name, options, slots or _usual_slots(handlers.is_async(function), run))
+            usual = _usual_slots(handlers.is_async(function), run)
+            made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
             if (made.registered_topic, made.name) in self._root().all_tasks():
                 raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
             if any(route.topic in made.topics and route.handler for route in self._root().routes()):
@@ -277,9 +282,10 @@ class Registry(ScheduleDecorators):
         found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
         for task in self._tasks.values():
             for topic in task.topics:
-                route = found.setdefault(topic, TopicRoute(topic, 1))
+                route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
                 route.tasks[task.name] = _wrap(task.target(), layers)
                 route.slots = max(route.slots, task.slots)
+                route.takes_ahead = route.takes_ahead and task.takes_ahead
                 if route.tasks[task.name].process is not None:
                     route.processes = max(route.processes, task.slots)
         for part in self._parts:
@@ -288,6 +294,7 @@ class Registry(ScheduleDecorators):
                 if known is not route:
                     known.tasks.update(route.tasks)
                     known.slots = max(known.slots, route.slots)
+                    known.takes_ahead = known.takes_ahead and route.takes_ahead
                     known.processes = max(known.processes, route.processes)
         return list(found.values())
 
@@ -359,7 +366,7 @@ def check_slots(concurrency: int) -> int:
 def _with_middleware(route: TopicRoute, layers: tuple[Middleware, ...]) -> TopicRoute:
     assert route.handler is not None
     wrapped = _wrap(route.handler, layers)
-    return TopicRoute(route.topic, route.slots, route.weight, route.ttr, route.type, wrapped)
+    return replace(route, handler=wrapped)
 
 
 def _wrap(target: Target, layers: tuple[Middleware, ...]) -> Target:

@@ -30,6 +30,7 @@ from tarry.programs.worker.slots import SlotPool
 from tarry.programs.worker.task_schedules import RETRY_S, ScheduleDeclarer
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values import names
+from tarry.verbs.jobs.pop import MOST_JOBS
 
 if TYPE_CHECKING:
     from tarry.programs.worker.queue_consumer import QueueConsumer
@@ -87,6 +88,7 @@ class WorkerRun:
             settler,
             target_for(route, settler, processes, self._worker.bury_unknown_us),
             slots=slots,
+            most_in_hand=MOST_JOBS if route.takes_ahead and slot_pool is None else slots,
             processes=processes,
             weight=route.weight,
             ttr=self._worker.ttr if route.ttr is None else route.ttr,

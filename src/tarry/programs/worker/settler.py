@@ -121,6 +121,17 @@ class Settler:
                 self.unanswered -= held
                 self.on_answered()
 
+    async def put_back(self, jobs: Sequence[Job]) -> None:
+        """Puts back jobs that no handler saw to where they were, as if they had not been handed out."""
+        if not jobs:
+            return
+        try:
+            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job._due for job in jobs]))
+        except StaleReceipt as fault:
+            log_lines.log_stale(self.topic.name, fault)
+        except TarryError as fault:
+            self._outage.report(fault)  # they come back after their TTR
+
     async def give_back(self, jobs: Sequence[Job]) -> None:
         """Releases jobs at once, without counting the attempt."""
         jobs = [job for job in jobs if not job.settled]

@@ -130,11 +130,14 @@ class Task(Generic[P, R]):
         name: str | None,
         options: RunOptions,
         slots: int,
+        *,
+        takes_ahead: bool,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
         self._given_topic = topic
         self.slots = slots
+        self.takes_ahead = takes_ahead
         self._registry = registry
         self._function = function
         self._run_options = options

@@ -4,8 +4,9 @@
             running   being  free        ▲                          │
                       popped             └──────────────────────────┘
 
-While there is a backlog (the last pop was full) it pops again at once, half of the slots at a time, and sends that pop
-before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the watch).
+While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time, and sends
+that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
+watch). Fast handlers have more in hand than slots: the others wait here until a job ends (in_hand.py).
 
 Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
 0.8 instead of 3.0 µs a job on Python 3.11, of 7.5 µs that the process spends while the server, on its own core, spends
@@ -16,13 +17,15 @@ threads (threads.py).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Container, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
-from tarry.programs.worker import log_lines
+from tarry.programs.worker import in_hand, log_lines
+from tarry.programs.worker.in_hand import JobsInHand
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.quota import JobQuota
@@ -30,7 +33,7 @@ from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import SlotPool
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.threads import ThreadPool, as_blocking_job
-from tarry.values.durations import Duration
+from tarry.values.durations import SECOND, Duration
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 
@@ -52,6 +55,7 @@ class TopicConsumer:
         weight: float = 1.0,
         ttr: Duration,
         outage: Outage,
+        most_in_hand: int,
         slot_pool: SlotPool | None = None,
         processes: ProcessPool | None = None,
     ) -> None:
@@ -63,6 +67,12 @@ class TopicConsumer:
         self.weight = weight
         self.ttr = ttr
         self.running: dict[BaseJob[Any], Running] = {}
+        """The jobs in hand."""
+        self.busy = 0
+        """How many of them have begun."""
+        self._waiting: deque[BaseJob[Any]] = deque()
+        self._in_hand = JobsInHand(slots, most_in_hand)
+        self._wait_check: asyncio.TimerHandle | None = None
         self.only_target = pick if isinstance(pick, Target) else None
         self._pick = pick
         self._health = outage.new_health()
@@ -71,6 +81,7 @@ class TopicConsumer:
         self._processes = processes
         self._threads: ThreadPool[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
+        self._enough = 0
         self._idle: asyncio.Future[None] | None = None
         self._popping = False
         self._flushing = False
@@ -92,6 +103,11 @@ class TopicConsumer:
         """Slots with running jobs, or with jobs that were requested."""
         return len(self.running) + self._slots_requested + self.settler.unanswered
 
+    @property
+    def jobs_begun(self) -> list[BaseJob[Any]]:
+        """The jobs whose handlers run. It may be read in another thread: ``list()`` is atomic."""
+        return [job for job in list(self.running) if self.running.get(job) is not None]
+
     def target_of(self, job: BaseJob[Any]) -> Target:
         """The handler or task that the job is for."""
         return self._pick if isinstance(self._pick, Target) else self._pick(job)
@@ -103,12 +119,13 @@ class TopicConsumer:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            max_jobs = min(self.slots - len(self.running) - self.settler.unanswered, max(self.slots // 2, 1), MOST_JOBS)
+            max_jobs = self._max_jobs(backlog, loop.time())
             if self._slot_pool is not None and max_jobs > 0:
                 max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=backlog)
             if self.quota is not None:
                 max_jobs = min(max_jobs, self.quota.left)
             if max_jobs <= 0:
+                self.settler.flush()
                 await self._wait_for_slot()
                 continue
             self.settler.flush()
@@ -138,6 +155,7 @@ class TopicConsumer:
                 taken_jobs: Sequence[BaseJob[Any]] = jobs
                 if self.only_target is not None and not self.only_target.is_async:
                     taken_jobs = [as_blocking_job(job, self.blocking) for job in jobs]
+                self._in_hand.jobs_came(loop.time())
                 self.running.update(dict.fromkeys(taken_jobs))
                 self.on_popped(taken_jobs)
                 loop.call_soon(
@@ -145,6 +163,20 @@ class TopicConsumer:
                 )  # two loop turns later: by then the next pop was sent
             elif self.idle_s is not None and not backlog:
                 return
+
+    def _max_jobs(self, backlog: bool, now: float) -> int:
+        """How many jobs to pop now; 0 when it has enough."""
+        limit = self.slots
+        if backlog:
+            limit = self._in_hand.limit(now)
+        else:
+            self._in_hand.forget()
+        half = max(limit // 2, 1)
+        count = len(self.running) + self.settler.unanswered
+        self._enough = max(limit - half, self.slots - 1)
+        if count >= self.slots and count > self._enough:  # some wait for a slot: no hurry to pop one more
+            return 0
+        return min(limit - count, half, MOST_JOBS)
 
     async def _wait_for_slot(self) -> None:
         if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
@@ -159,19 +191,47 @@ class TopicConsumer:
     # ── handlers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _start(self, jobs: Sequence[BaseJob[Any]]) -> None:
-        loop = asyncio.get_running_loop()
         self.tally.add_taken(jobs)
         if log_lines.debug_enabled():
             log_lines.log_taken(jobs)
-            self._started_at.update(dict.fromkeys(jobs, perf_counter()))
-        running, only = self.running, self.only_target
-        for job in jobs:
-            if job in running:  # otherwise it was given back before it started
-                target = only or self.target_of(job)
-                if target.is_async:
-                    running[job] = loop.create_task(self._handle(job, target))
-                else:
-                    self._start_in_thread(job, target)
+        self._waiting.extend(jobs)
+        self._start_waiting()
+        if self._waiting and self._wait_check is None:
+            self._check_waiting_later()
+
+    def _start_waiting(self) -> None:
+        """Starts handlers, as many as there are free slots."""
+        loop = asyncio.get_running_loop()
+        running, waiting, only = self.running, self._waiting, self.only_target
+        notes_time = log_lines.debug_enabled()
+        while waiting and self.busy < self.slots:
+            job = waiting.popleft()
+            if job not in running:
+                continue  # it was given back before it started
+            self.busy += 1
+            if notes_time:
+                self._started_at[job] = perf_counter()
+            target = only or self.target_of(job)
+            if target.is_async:
+                running[job] = loop.create_task(self._handle(job, target))
+            else:
+                self._start_in_thread(job, target)
+
+    def _check_waiting_later(self) -> None:
+        ttr_s = min(job._ttr for job in self._waiting) / SECOND
+        pause = min(in_hand.LONGEST_WAIT_S, ttr_s / in_hand.TTR_PARTS)
+        last = self._waiting[-1]
+        self._wait_check = asyncio.get_running_loop().call_later(pause, self._check_waiting, last)
+
+    def _check_waiting(self, last: BaseJob[Any]) -> None:
+        """Gives back the jobs that wait for a slot, if ``last``, which waited at the former check, still does: other workers
+        may be free."""
+        self._wait_check = None
+        if last in self.running and self.running[last] is None:
+            self.settler.spawn(self.settler.put_back(self._take_waiting()))
+            self._free()
+        elif self._waiting:
+            self._check_waiting_later()
 
     async def _handle(self, job: BaseJob[Any], target: Target) -> None:
         try:
@@ -195,7 +255,7 @@ class TopicConsumer:
             del self.running[job]
             job = as_blocking_job(job, self.blocking)
         self.running[job] = self._threads
-        self._threads.run(job, self._noting_result(target), len(self.running))
+        self._threads.run(job, self._noting_result(target), self.busy)
         if target.timeout_s is not None and target.process is None:
             loop = asyncio.get_running_loop()
             self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
@@ -251,22 +311,47 @@ class TopicConsumer:
     async def _settle(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
         await self.settler.failed(job, target, fault)
 
+    def _take_waiting(self) -> list[BaseJob[Any]]:
+        """Removes the jobs that have not begun, and returns them."""
+        self._waiting.clear()
+        found = [job for job, runs in self.running.items() if runs is None]
+        for job in found:
+            del self.running[job]
+        return found
+
     def _job_ended(self, job: BaseJob[Any]) -> None:
         self.running.pop(job, None)
+        self.busy -= 1
+        self._in_hand.ended += 1
         if self._started_at:
             began = self._started_at.pop(job, None)
             if began is not None and not job.settled:
                 log_lines.log_done(job, perf_counter() - began)
-        if self._freed is None and not (self._popping or self._flushing):
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        if self._waiting:
+            self._start_waiting()
+        elif not self.running:
+            self._in_hand.became_idle(asyncio.get_running_loop().time())
+        if not (self._popping or self._flushing):
+            self._flush_soon()
         self._free()
         if self._idle is not None and not self.running and not self._idle.done():
             self._idle.set_result(None)
 
+    def _flush_soon(self) -> None:
+        """Finishes the done jobs together with the next pop. If that does not come at once, together with those that end in this
+        turn of the loop; and while others wait for a slot, with those of the next moments."""
+        loop = asyncio.get_running_loop()
+        if self._freed is None:
+            self._flushing = True
+            loop.call_soon(self._flush)
+        elif len(self.running) + self.settler.unanswered > self._enough:
+            self._flushing = True
+            loop.call_later(in_hand.FINISH_WITHIN_S, self._flush)
+
     def _free(self) -> None:
         """Wakes whatever waits for a slot."""
-        if self._freed is not None and not self._freed.done():
+        count = len(self.running) + self.settler.unanswered
+        if self._freed is not None and not self._freed.done() and count <= self._enough:
             self._freed.set_result(None)
         if self._slot_pool is not None:
             self._slot_pool.slot_freed()
@@ -316,12 +401,14 @@ class TopicConsumer:
         Returns how many running jobs were cut off, and how many had not started.
         """
         self._popping, self.settler.ending = False, True
-        not_started = [job for job, runs in self.running.items() if runs is None]
+        if self._wait_check is not None:
+            self._wait_check.cancel()
+        not_started = self._take_waiting()
         if self._threads is not None:
-            not_started += self._threads.cancel_queued()
-        for job in not_started:
-            self.running.pop(job, None)
-        self.settler.spawn(self.settler.give_back(not_started))
+            for queued in self._threads.cancel_queued():
+                self.running.pop(queued, None)
+                not_started.append(queued)
+        self.settler.spawn(self.settler.put_back(not_started))
         if self.running and grace_s:
             await self._wait_for_running(grace_s, stop_now)
         late = len(self.running)

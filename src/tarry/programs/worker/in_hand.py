@@ -1,0 +1,58 @@
+"""How many jobs the consumer of a topic has in hand: those that run, and those that wait here for a slot.
+
+    slow handlers   ██████████                 as many as there are slots
+    fast handlers   ██████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒   as many as it has handled in the last 50 ms, at most 1000
+                    run       wait
+
+Fast handlers would wait for the server if a pop brought no more jobs than there are slots. So while there is a backlog the
+consumer takes more, about as many as it handles in 50 ms: no job waits here for long, while another worker could run it. A
+``concurrency`` that the user gave is the limit of both (docs/decisions/0076-fast-handlers-take-ahead.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+HANDLED_S = 0.05
+"""How long the jobs in hand may last."""
+FINISH_WITHIN_S = 0.05
+"""While jobs wait for a slot, those that are done are finished together after this time, or with the next pop."""
+LONGEST_WAIT_S = 1.0
+"""Jobs that have waited here for longer are given back: the handlers have become slow."""
+TTR_PARTS = 4
+"""They are given back after this fraction of their TTR, if that is sooner."""
+
+
+class JobsInHand:
+    """The limit of a consumer with ``slots``, at most ``most``. Times are monotonic seconds."""
+
+    def __init__(self, slots: int, most: int) -> None:
+        self._slots = slots
+        self._most = max(slots, most)
+        self.ended = 0
+        """How many jobs have ended, ever."""
+        self._idle_s = 0.0
+        self._idle_since: float | None = None
+        self._readings: deque[tuple[float, int]] = deque()
+
+    def became_idle(self, now: float) -> None:
+        """Nothing is in hand: the time until the next jobs says nothing about the handlers."""
+        self._idle_since = now
+
+    def jobs_came(self, now: float) -> None:
+        if self._idle_since is not None:
+            self._idle_s += now - self._idle_since
+            self._idle_since = None
+
+    def forget(self) -> None:
+        """There is no backlog: it begins anew with the next one."""
+        self._readings.clear()
+
+    def limit(self, now: float) -> int:
+        """How many jobs it may have in hand, while there is a backlog."""
+        busy_s = (now if self._idle_since is None else self._idle_since) - self._idle_s
+        readings = self._readings
+        readings.append((busy_s, self.ended))
+        while readings[0][0] < busy_s - HANDLED_S:
+            readings.popleft()
+        return min(max(self._slots, self.ended - readings[0][1]), self._most)
