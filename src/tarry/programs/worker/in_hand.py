@@ -45,7 +45,7 @@ class JobsInHand:
             self._idle_since = None
 
     def forget(self) -> None:
-        """There is no backlog: it begins anew with the next one."""
+        """There is no backlog: the next one begins with as many jobs as slots."""
         self._readings.clear()
 
     def limit(self, now: float) -> int:
