@@ -212,8 +212,7 @@ def connection_class(
 
 @cache
 def _driver_info() -> Any:
-    """What connections tell the server of redis-py: read once. By itself redis-py reads it from its metadata, a file, for each
-    connection: 0.8 ms."""
+    """The driver that a connection names to the server. redis-py itself reads it from a file for each connection, in 0.8 ms."""
     from redis.driver_info import DriverInfo
 
     return DriverInfo()
