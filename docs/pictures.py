@@ -126,8 +126,10 @@ def dashboard(url: str) -> None:
         time.sleep(WATCHED_S)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for scheme, name in (("light", "dashboard.png"), ("dark", "dashboard-dark.png")):
-                page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 1068})
+            for dark, name in ((False, "dashboard.png"), (True, "dashboard-dark.png")):
+                page = browser.new_page(
+                    color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 1068}
+                )
                 page.goto(f"http://127.0.0.1:{port}/topic?topic=orders.close-unpaid")
                 page.wait_for_timeout(4000)  # the live numbers have come
                 page.screenshot(path=IMAGES / name)

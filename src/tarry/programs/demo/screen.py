@@ -93,11 +93,11 @@ def print_summary(found: Summary) -> None:
     """Prints the summary as a table."""
     console = open_console()
     with console.capture() as text:
-        console.print(_summary_table(found))
+        console.print(summary_table(found))
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-def _summary_table(found: Summary) -> RenderableType:
+def summary_table(found: Summary) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 2))
     rows: list[tuple[str, str, bool]] = [
         ("closed", str(found.closed), True),
