@@ -22,10 +22,11 @@ def blocking_story(url: str, name: str) -> None:
         cache, other = (client.map_cache(name, codec="json") for client in (one, two))
         cache.clear()
         with other.listen(seen.put):
-            cache.put("tea", "green", ttl="80ms")
+            cache.put("tea", "green", ttl="1h")
             cache.replace("tea", "black")
             assert other.get("tea") == "black"
             assert dict(other.items()) == {"tea": "black"}
+            assert cache.expire_entry("tea", ttl="80ms")
             cache.add_and_get("n", 5)
             cache.remove("n", 5)
             kinds = [seen.get(timeout=30).kind for _ in range(5)]
