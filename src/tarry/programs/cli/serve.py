@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +45,9 @@ def serve(
     key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
     max_request: Annotated[int, typer.Option(min=1024, help="The maximum size of a request's body, in bytes.")] = 8
     << 20,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="How many processes share the port; one that dies is replaced.")
+    ] = 1,
     drain: Annotated[str, typer.Option(help="How long SIGTERM keeps the port open, answering 503.")] = "1s",
     map_cache: Annotated[
         list[str] | None,
@@ -80,7 +84,14 @@ def serve(
     beanstalk_job_size: Annotated[
         int, typer.Option(min=1, max=1 << 20, help="The maximum size of a job that beanstalkd's clients put, in bytes.")
     ] = 65_535,
-    dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
+    dashboard: Annotated[
+        bool | None,
+        typer.Option(
+            "--dashboard/--no-dashboard",
+            help="Serve the dashboard at /. Default: yes, unless there are several processes.",
+            show_default=False,
+        ),
+    ] = None,
     dialects: Annotated[bool, typer.Option(help="Serve the dialects of other delay queues.")] = True,
     dialect: Annotated[
         list[str] | None,
@@ -109,6 +120,11 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
+    if processes > 1 and (dashboard or beanstalk is not None):
+        raise BadInput(
+            "processes: the dashboard and beanstalkd's clients need a service of one process; start one beside this."
+        )
+    dashboard = processes == 1 if dashboard is None else dashboard
     for one in dialect or ():
         if one != "sqs":
             raise BadInput(f"dialect: {one!r} is unknown; it is sqs.")
@@ -142,7 +158,7 @@ def serve(
         spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
     if dashboard:
         _show_audit_log("json" if session.json else "text")
-    run_in_loop(_serve(session, settings, tls, spoken, without_tokens=without_tokens))
+    run_in_loop(_serve(session, settings, tls, spoken, processes, without_tokens=without_tokens))
 
 
 def _show_audit_log(format: str) -> None:
@@ -162,16 +178,21 @@ async def _serve(
     settings: ServiceSettings,
     tls: TlsFiles | None,
     spoken: BeanstalkSettings | None,
+    processes: int,
     *,
     without_tokens: bool,
 ) -> None:
     from tarry.programs.service import http_server
+    from tarry.programs.service.processes import ServiceProcesses, inherited
 
     app = _make_app(session, settings)
     try:
         server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
-        with http_server.open_listener(settings.host, settings.port) as listener:
+        opened, parent = inherited() or (http_server.open_listener(settings.host, settings.port), None)
+        with opened as listener:
             app.require_tokens(await http_server.check_tokens(app, without=without_tokens), later=not without_tokens)
+            if parent is not None:
+                return await http_server.serve(app, listener, server, parent=parent)
             host, port = listener.getsockname()[:2]
             handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
             shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
@@ -179,8 +200,12 @@ async def _serve(
                 from tarry.programs.beanstalk import server as beanstalk
 
                 http_server.write_line(await beanstalk.start(app, spoken, without_tokens=without_tokens))
-            http_server.write_line(http_server.banner(app, shown, handle))
-            await http_server.serve(app, listener, server, announce=http_server.write_line)
+            http_server.write_line(http_server.banner(app, shown, handle, processes))
+            if processes == 1:
+                return await http_server.serve(app, listener, server)
+            await app.close()
+            command = [sys.executable, "-m", "tarry", *sys.argv[1:]]
+            await ServiceProcesses(command, processes, listener, settings.drain_s).run()
     finally:
         await app.close()
 

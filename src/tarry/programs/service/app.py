@@ -109,20 +109,17 @@ class ServiceApp:
             await self.on_close.pop()()
         await self.clients.close()
 
-    @property
-    def held_requests(self) -> int:
-        """How many requests are held open: pops that wait, and streams."""
-        return len(self._held_requests)
-
     @contextmanager
     def cancelled_on_drain(self, work: asyncio.Future[Any]) -> Generator[None]:
         """Cancels the work when the service drains."""
         if self.draining:
             work.cancel()
         self._held_requests.add(work)
+        self.metrics.held.inc()
         try:
             yield
         finally:
+            self.metrics.held.dec()
             self._held_requests.discard(work)
 
     def shared_part(self, kind: Any) -> Any:

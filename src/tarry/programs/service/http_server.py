@@ -13,7 +13,7 @@ import math
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,9 +140,9 @@ def max_file_number() -> float:
 
 
 async def serve(
-    app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, announce: Callable[[str], None]
+    app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, parent: socket.socket | None = None
 ) -> None:
-    """Serves until a signal, then drains."""
+    """Serves until a signal, then drains. With a ``parent``, which speaks for all its processes, also until that is gone."""
     from tarry.programs.worker.signals import handle_signals
 
     stopping = asyncio.Event()
@@ -152,7 +152,9 @@ async def serve(
             server.should_exit = server.force_exit = True
         stopping.set()
 
-    restore_signals = handle_signals(stop, stopping.is_set)
+    restore_signals = handle_signals(stop, stopping.is_set, is_child=parent is not None)
+    if parent is not None:
+        asyncio.get_running_loop().add_reader(parent, stopping.set)
     if app.settings.moved_queues:
         await app.clients[app.settings.namespaces[0]].keep_moving(*app.settings.moved_queues)
     if app.settings.dashboard:
@@ -163,7 +165,10 @@ async def serve(
         stop_wait = asyncio.ensure_future(stopping.wait())
         await asyncio.wait({running, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            announce("tarry: draining.")
+            if parent is None:
+                write_line("tarry: draining.")
+            else:
+                asyncio.get_running_loop().remove_reader(parent)
             app.drain()
             await asyncio.wait({running}, timeout=app.settings.drain_s)
             server.should_exit = True
@@ -196,11 +201,12 @@ async def check_tokens(app: ServiceApp, *, without: bool) -> bool:
     return False
 
 
-def banner(app: ServiceApp, shown: str, address: str) -> str:
+def banner(app: ServiceApp, shown: str, address: str, processes: int = 1) -> str:
     """The lines that a service prints when it starts."""
     settings = app.settings
+    several = f", {processes} processes" if processes > 1 else ""
     lines = [
-        f"tarry {__version__}, service at {address}",
+        f"tarry {__version__}{several}, service at {address}",
         f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
         f"  tokens   {_tokens_text(settings)}",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import time
 from collections import Counter
@@ -28,6 +29,8 @@ T = TypeVar("T")
 logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client learns where the processes of one service write what they count."""
 READINESS_TIMEOUT_S = 2.0
 """How long a readiness check waits for the servers."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -89,9 +92,13 @@ class Metrics:
             "tarry_server_memory_used_ratio",
             "Memory in use as a part of maxmemory, of the fullest of the Redis or Valkey servers; 0 without a limit.",
             registry=self.registry,
+            multiprocess_mode="mostrecent",
         )
-        self._held = Gauge(
-            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self.registry
+        self.held = Gauge(
+            "tarry_http_requests_held",
+            "Pops that wait and streams that are open, now.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
         )
         self._observers: dict[tuple[str, int], Any] = {}
 
@@ -124,13 +131,10 @@ class Metrics:
         except TimeoutError:
             raise Unavailable(f"The server has not answered for {READINESS_TIMEOUT_S:g} s.") from None
 
-    async def exposition(
-        self, clients: NamespaceClients, credential: Credential | None, held: int
-    ) -> tuple[bytes, str]:
+    async def exposition(self, clients: NamespaceClients, credential: Credential | None) -> tuple[bytes, str]:
         """The metrics as text, and their media type; of one namespace only if the token is of one."""
         await self.round_trip(clients)
         await self.skipped.or_none("memory of the server", self._measure_memory(clients))
-        self._held.set(held)
         seen: list[tuple[str, Stats]] = []
         overruns: Counter[tuple[str, str]] = Counter()
         for namespace, client in clients:
@@ -142,7 +146,17 @@ class Metrics:
                 seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
                 for worker in await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ():
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
-        return b"".join((generate_latest(self.registry), generate_latest(_TopicCollector(seen, overruns)))), MEDIA
+        own = generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
+        return own + generate_latest(_TopicCollector(seen, overruns)), MEDIA
+
+
+def _all_processes() -> CollectorRegistry:
+    """What all processes of this service have counted."""
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    found = CollectorRegistry()
+    MultiProcessCollector(found)  # type: ignore[no-untyped-call]  # it has no types
+    return found
 
 
 class SkippedTopics:

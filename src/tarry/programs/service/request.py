@@ -56,11 +56,6 @@ class Application(Protocol):
         """The body of ``/openapi.json``."""
         ...
 
-    @property
-    def held_requests(self) -> int:
-        """How many requests are held open."""
-        ...
-
     def cancelled_on_drain(self, work: asyncio.Future[Any]) -> AbstractContextManager[None]:
         """Cancels the work when the service drains."""
         ...

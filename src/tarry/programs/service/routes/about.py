@@ -86,9 +86,7 @@ async def version(request: ServiceRequest) -> Version:
 )
 async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
-    body, media = await request.app.metrics.exposition(
-        request.app.clients, request.credential, request.app.held_requests
-    )
+    body, media = await request.app.metrics.exposition(request.app.clients, request.credential)
     settings = request.app.settings
     first, maps, queues, locks = settings.namespaces[0], settings.map_caches, settings.moved_queues, settings.locks
     if (maps or queues or locks) and (request.credential is None or request.credential.namespace == first):
