@@ -151,7 +151,7 @@ class Metrics:
 
 
 def _all_processes() -> CollectorRegistry:
-    """What all processes of this service have counted."""
+    """The sums over all processes of this service."""
     from prometheus_client.multiprocess import MultiProcessCollector
 
     found = CollectorRegistry()

@@ -128,7 +128,7 @@ def _metrics_folder() -> Iterator[str]:
 
 
 def _forget_gauges(pid: int, folder: str) -> None:
-    """What a dead child counted stays; what it held does not."""
+    """The counters of a dead child stay; its gauges do not."""
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]  # it has no types
