@@ -5,6 +5,8 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
 ``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads), 0 for the default
 ``late``                 prints a line when it has handled one job, so it has started; then handles COUNT jobs as they come,
                          and prints their lateness; beside it a bare timer of the same loop
+``busy``                 the same with COUNT jobs of ``orders``, while BURST jobs of the topic ``burst`` that fall due at DUE drain; only what
+                         was due in that time counts
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
@@ -82,13 +84,44 @@ async def late(url: str, count: int) -> dict[str, Any]:
     return {"late_ms": late_ms, "in_hand_ms": in_hand_ms, "alarm_ms": alarm_ms}
 
 
-async def bare_timer(alarm_ms: list[float]) -> None:
+async def busy(url: str, count: int, due: float, size: int) -> dict[str, Any]:
+    worker = tarry.Worker(url)
+    counted = Count(worker, count + size)
+    seen: dict[str, list[tuple[float, float]]] = {"late_ms": [], "in_hand_ms": [], "alarm_ms": []}
+    drained, left = 0.0, size
+
+    @worker.on("orders")
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        at = job.due.timestamp()
+        seen["in_hand_ms"].append((at, (time.time() - at) * 1000))
+        seen["late_ms"].append((at, job.lateness.total_seconds() * 1000))
+        counted.one()
+
+    @worker.on("burst")
+    async def drain(_: tarry.AsyncJob[Any]) -> None:
+        nonlocal drained, left
+        left -= 1
+        if not left:
+            drained = time.time()
+        counted.one()
+
+    alarm_ms: list[float] = []
+    alarms = asyncio.create_task(bare_timer(alarm_ms, seen["alarm_ms"]))
+    await worker.run()
+    alarms.cancel()
+    during = {name: [ms for at, ms in values if due < at < drained] for name, values in seen.items()}
+    return {**during, "drained_s": drained - due}
+
+
+async def bare_timer(alarm_ms: list[float], dated: list[tuple[float, float]] | None = None) -> None:
     """The lower bound for a worker in this loop on this machine: a timer."""
     rng = random.Random(7)
     while True:
         due = time.time() + rng.uniform(0, 0.04)
         await asyncio.sleep(due - time.time())
         alarm_ms.append((time.time() - due) * 1000)
+        if dated is not None:
+            dated.append((due, alarm_ms[-1]))
 
 
 async def idle(url: str, topics: int) -> dict[str, float]:
@@ -107,7 +140,9 @@ async def idle(url: str, topics: int) -> dict[str, float]:
 
 def main(mode: str, url: str, count: str, due: str = "0", slots: str = "100") -> None:
     work: Any
-    if mode in ("async", "plain"):
+    if mode == "busy":
+        work = busy(url, int(count), float(due), int(slots))
+    elif mode in ("async", "plain"):
         work = burst(url, int(count), float(due), int(slots), plain=mode == "plain")
     else:
         work = late(url, int(count)) if mode == "late" else idle(url, int(count))
