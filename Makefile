@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench bench-peers chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test check test-long mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ bench: venv ## measure the speed and print the table
 # make bench-peers PEERS="--quick --only rq --row burst"
 bench-peers: venv ## tarry beside other job queues, each in an environment of its own (build/peers); writes docs/peers.md
 	@$(BIN)/python -m bench.peers --write $(PEERS)
+
+profile: venv ## count what an add, a pop, a finish consist of, and write docs/performance.md; five minutes, needs valgrind
+	@$(BIN)/python -m bench.profiles --write docs/performance.md
 
 # make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/reliability.md
 CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

@@ -23,7 +23,7 @@ MENU = {
     "Run in production": "docs/production",
     "Look up": "docs/reference",
     "Understand": "docs/explanation",
-    "Measured": ["docs/benchmarks", "docs/peers", "docs/reliability"],
+    "Measured": ["docs/benchmarks", "docs/performance", "docs/peers", "docs/reliability"],
     "The project": [
         "docs/glossary",
         "docs/decisions/README",
