@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+import redis
 import trustme
 from hypothesis import HealthCheck, settings
 
@@ -16,6 +19,7 @@ import server_groups
 import servers
 import warm
 import zookeepers
+from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
@@ -96,6 +100,38 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         trustme.CA().cert_pem.write_to_path(file := tmp_path_factory.mktemp("tls") / "authority.pem")
         patch.setenv("SSL_CERT_FILE", str(file))
         yield
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Imaginary time, for clients that are given it."""
+    return Clock()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    """Short, and nobody else's: keys of one test never meet those of another."""
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture
+def name(namespace: str) -> str:
+    """Of what is in no namespace: queues, maps, locks."""
+    return namespace
+
+
+@pytest.fixture
+def client(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Any]:
+    """By imaginary time."""
+    with TestClient(valkey_url, clock, namespace=namespace) as made:
+        yield made
+
+
+@pytest.fixture
+def server(valkey_url: str) -> Iterator[Any]:
+    """The server itself: these tests look at what no client shows, or write what none would."""
+    with redis.Redis.from_url(valkey_url) as raw:
+        yield raw
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,11 +36,6 @@ class Beanstalk:
 
     def close(self) -> None:
         self._open.close()
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @contextmanager

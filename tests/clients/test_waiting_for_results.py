@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,11 +15,6 @@ from tarry.clients.blocking import finished_jobs as blocking
 from tarry.core.requests import Command
 from tarry.values.keys import finished_channel
 from until import until
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-
 import pytest
 
 ALONE = "valkey"
@@ -15,7 +12,6 @@ PLACES = [
         for place in ("cluster of valkey", "sentinels of valkey")
     ),
 ]
-_numbers = itertools.count()
 
 
 @pytest.fixture(params=PLACES)
@@ -28,8 +24,3 @@ def url(request: pytest.FixtureRequest, place: str) -> str:
     if place == ALONE:
         return str(request.getfixturevalue("valkey_url"))
     return str(request.getfixturevalue("constellation")(place).url)
-
-
-@pytest.fixture
-def namespace() -> str:
-    return f"programs-there-{os.getpid()}-{next(_numbers)}"

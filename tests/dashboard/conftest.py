@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,10 @@ from tarry.programs.dashboard import Dashboard
 from until import until
 from warm import WarmProcess, WarmTarry
 
-numbers = count()
 LONGEST_MS = 60_000
 """No page needs so long; it is there so that a hang is told."""
+CHROMIUM = "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-site-isolation-trials --renderer-process-limit=1".split()
+"""All pages are one site: one process for them, and none to draw, spare a third of the processor time."""
 
 
 class Site:
@@ -110,11 +109,6 @@ def service(valkey_url: str, namespace: str, tarry_command: WarmTarry, tmp_path:
 
 
 @pytest.fixture
-def namespace() -> str:
-    return f"dashboard-{os.getpid()}-{next(numbers)}"
-
-
-@pytest.fixture
 def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
     with tarry.Client(valkey_url, namespace=namespace) as client:
         yield client
@@ -148,7 +142,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
         yield browser
         browser.close()
 

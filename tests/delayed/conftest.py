@@ -5,64 +5,30 @@ Queues are not in a namespace: Java knows none. Each test has a name of its own.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import redis
 
 import tarry
-from story.adapters import Awaited
+from story.adapters import Awaited, OnAwaitedClient, OnBlockingClient, perform_story
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 
 
-class SyncQueues:
-    def __init__(self, client: TestClient | tarry.HTTPClient) -> None:
-        self.client = client
-
+class SyncQueues(OnBlockingClient):
     def delayed(self, name: str, **options: Any) -> Any:
         return Awaited(self.client.delayed_queue(name, **options))
 
     def blocking(self, name: str, **options: Any) -> Any:
         return Awaited(self.client.blocking_queue(name, **options))
 
-    async def walk(self, queue: Any) -> list[Any]:
-        return list(queue.plain)
 
-    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
-        try:
-            story.send(None)
-        except StopIteration:
-            return
-        raise AssertionError("a story on a blocking client has nothing to wait for")
-
-    def close(self) -> None:
-        self.client.close()
-
-
-class AsyncQueues:
-    def __init__(self, client: TestAsyncClient | tarry.AsyncHTTPClient) -> None:
-        self.client = client
-        self._loop = asyncio.Runner()
-
+class AsyncQueues(OnAwaitedClient):
     def delayed(self, name: str, **options: Any) -> Any:
         return self.client.delayed_queue(name, **options)
 
     def blocking(self, name: str, **options: Any) -> Any:
         return self.client.blocking_queue(name, **options)
-
-    async def walk(self, queue: Any) -> list[Any]:
-        return [value async for value in queue]
-
-    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
-        self._loop.run(story)
-
-    def close(self) -> None:
-        self._loop.run(self.client.close())
-        self._loop.close()
 
 
 Queues = SyncQueues | AsyncQueues
@@ -70,17 +36,7 @@ Queues = SyncQueues | AsyncQueues
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    story = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(story):
-        return None
-    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(story).parameters}
-    pyfuncitem.funcargs["queues"].perform(story(**given))
-    return True
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+    return perform_story(pyfuncitem, "queues")
 
 
 INSIDE = (
@@ -123,11 +79,6 @@ def _closed(made: Queues) -> Iterator[Queues]:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
-
-
-@pytest.fixture
 def delayed(queues: Queues, name: str) -> Any:
     return queues.delayed(name, codec="string")
 
@@ -135,12 +86,6 @@ def delayed(queues: Queues, name: str) -> Any:
 @pytest.fixture
 def blocking(queues: Queues, name: str) -> Any:
     return queues.blocking(name, codec="string")
-
-
-@pytest.fixture
-def server(valkey_url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(valkey_url) as raw:
-        yield raw
 
 
 @pytest.fixture

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from faults.conftest import kind, make_client
 from story import adapters
-from tarry.clients.testing import Clock
+from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 
 pytest.register_assert_rewrite("distributed.waiters")
 __all__ = ["kind", "make_client"]
 
 SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
 PARTS = 5
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return f"parts-{abs(hash(request.node.nodeid))}"
 
 
 @pytest.fixture(params=SERVERS)
@@ -50,3 +42,15 @@ def adapter(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: s
 @pytest.fixture
 def topic(adapter: Any) -> Any:
     return adapter.topic("orders", partitions=PARTS)
+
+
+@pytest.fixture
+def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+    """Clients of two servers."""
+    with ExitStack() as stack:
+        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
+
+
+@pytest.fixture(params=[None, 3], ids=["plain", "parted"])
+def targets(request: pytest.FixtureRequest) -> int | None:
+    return request.param

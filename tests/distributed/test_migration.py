@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -16,17 +15,6 @@ import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs.jobs import migration
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
 
 
 def fill(client: TestClient, clock: Clock) -> Any:

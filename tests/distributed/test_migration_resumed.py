@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from random import Random
 from typing import Any
 
@@ -12,28 +10,11 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from tarry.values.keys import departing_key, with_arriving
 from tarry.verbs.jobs import migration
 
 IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
-
-
-@pytest.fixture(params=[None, 3], ids=["plain", "parted"])
-def targets(request: pytest.FixtureRequest) -> int | None:
-    return request.param
 
 
 def migration_flow_of(mine: Any, theirs: Any) -> migration.MigrationSteps:

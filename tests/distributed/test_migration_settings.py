@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
@@ -20,17 +17,6 @@ from tarry.values.keys import MOVING_PARTS, moving_keys, schedule_keys
 from tarry.verbs.jobs import migration
 
 NAMES = ["all", "calendar", "once", "paused"]
-
-
-@pytest.fixture
-def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
-
-
-@pytest.fixture(params=[None, 3], ids=["plain", "parted"])
-def targets(request: pytest.FixtureRequest) -> int | None:
-    return request.param
 
 
 def fill(client: TestClient, clock: Clock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import count
 from typing import Any
 
 import pytest
@@ -21,25 +20,12 @@ from tarry.connections import connection_limit
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.watch import Watch
 
-_numbers = count()
-
 
 @pytest.fixture(scope="package")
 def running() -> Iterator[ServerProcess]:
     """A Valkey of these tests alone."""
     with servers.server(servers.valkey_binary()) as server:
         yield server
-
-
-@pytest.fixture
-def name() -> str:
-    """A topic that no other test has."""
-    return f"faults-{next(_numbers)}"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -68,6 +68,10 @@ class Proxy:
         with self._lock:
             self._armed += [(cut, at) for cut in cuts]
 
+    def disarm(self) -> None:
+        with self._lock:
+            self._armed.clear()
+
     def cut_all(self) -> None:
         with self._lock:
             pairs, self._pairs = self._pairs, []

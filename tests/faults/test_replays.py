@@ -114,13 +114,20 @@ def test_a_waiting_pop_raises_unavailable_when_patience_ends(
 
 
 def test_calls_to_a_silent_server_fail_when_patience_ends(kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
-    any_client = make_client(kind, proxy.url(socket_timeout=0.1), patience=0.4)
-    topic = any_client.topic(name)
-    any_client.call(topic, "stats")
-    proxy.arm(*["ignored"] * 9)
-    with pytest.raises(Unavailable):
-        any_client.call(topic, "add", "tea")
-    assert 2 <= proxy.struck <= 4
+    for slower in (1, 10):  # on a busy machine a try may take all of the patience
+        any_client = make_client(kind, proxy.url(socket_timeout=0.1 * slower), patience=0.4 * slower)
+        topic = any_client.topic(name)
+        any_client.call(topic, "stats")
+        before = proxy.struck
+        proxy.arm(*["ignored"] * 9)
+        with pytest.raises(Unavailable):
+            any_client.call(topic, "add", "tea")
+        tries = proxy.struck - before
+        assert tries <= 4
+        if tries >= 2:
+            break
+        proxy.disarm()
+    assert tries >= 2
 
 
 def test_add_many_reports_how_many_are_certainly_added(

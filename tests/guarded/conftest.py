@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import redis
 
 import tarry
 from locks.conftest import redis_client, zookeeper_client
 from locks.lock_users import LockUsers
 
-_numbers = itertools.count()
 GUARDS = ("none", "redis", pytest.param("zookeeper", marks=pytest.mark.slow), "everyone")
 
 
@@ -35,17 +32,6 @@ class EveryoneAwaited(Everyone):
 
     async def release(self) -> None:
         pass
-
-
-@pytest.fixture
-def name() -> str:
-    return f"guarded-{next(_numbers)}"
-
-
-@pytest.fixture
-def raw(valkey_url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(valkey_url) as client:
-        yield client
 
 
 HTTP = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("sync over http", "async over http")]

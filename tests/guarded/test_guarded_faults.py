@@ -121,7 +121,9 @@ def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, clien
     asyncio.run(story())
 
 
-def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(valkey_url: str, raw: Any, name: str) -> None:
+def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
+    valkey_url: str, server: Any, name: str
+) -> None:
     """The connection without subscribers is about to end. A subscriber that comes then gets its messages over it, or over another one."""
     import asyncio
 
@@ -129,7 +131,7 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(valkey_
     from tarry.clients.awaited.pubsub import PubSub
 
     def lines() -> int:
-        return sum(one["sub"] != "0" for one in raw.client_list())
+        return sum(one["sub"] != "0" for one in server.client_list())
 
     async def story() -> None:
         before, channel = lines(), name.encode()

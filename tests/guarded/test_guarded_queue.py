@@ -190,18 +190,18 @@ def test_equal_payloads_are_separate_items_except_in_the_article_layout(
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_the_article_layout_reads_and_writes_the_bytes_of_its_java(
-    lock_users: LockUsers, raw: Any, name: str, guarded: bool
+    lock_users: LockUsers, server: Any, name: str, guarded: bool
 ) -> None:
     """``ZADD d_q_p:NAME currentTimeMillis+delay toJson(data)``."""
     user, client = lock_users.user(), lock_users.client()
     guard = client.lock("guard of " + name) if guarded else None
     queue = client.guarded_queue(name, guard=guard, layout="article")
     user.call(queue.push, [({"order": 7}, 3600)])
-    ((member, score),) = raw.zrange(f"d_q_p:{name}", 0, -1, withscores=True)
+    ((member, score),) = server.zrange(f"d_q_p:{name}", 0, -1, withscores=True)
     assert json.loads(member) == {"order": 7}
     assert abs(score - (time.time() + 3600) * 1000) < 30_000
     assert score == int(score)
-    raw.zadd(f"d_q_p:{name}", {'{"order":8}': int(time.time() * 1000) - 1500})
+    server.zadd(f"d_q_p:{name}", {'{"order":8}': int(time.time() * 1000) - 1500})
     (item,) = user.call(queue.poll, count=10)
     assert item.value == {"order": 8}
     assert timedelta(seconds=1) < item.lateness < timedelta(seconds=30)
@@ -211,8 +211,8 @@ def test_the_article_layout_reads_and_writes_the_bytes_of_its_java(
         user.call(queue.push, [(b"raw", 0)])
 
 
-def test_an_unreadable_item_is_polled_as_bytes(lock_users: LockUsers, raw: Any, name: str) -> None:
-    raw.zadd(f"d_q_p:{name}", {b"{broken": 1})
+def test_an_unreadable_item_is_polled_as_bytes(lock_users: LockUsers, server: Any, name: str) -> None:
+    server.zadd(f"d_q_p:{name}", {b"{broken": 1})
     user, client = lock_users.user(), lock_users.client()
     assert user.call(client.guarded_queue(name, layout="article").poll)[0].value == b"{broken"
 
@@ -263,13 +263,13 @@ def test_waiting_for_the_guard_respects_the_timeout(lock_users: LockUsers, name:
     assert [item.value for item in second.call(queue.poll, wait=1)] == ["a"]
 
 
-def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, server: Any, name: str) -> None:
     user = lock_users.user()
     queue = lock_users.client().guarded_queue(name)
     user.call(queue.push, [("far", 60)])
-    before = raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+    before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
     assert user.call(queue.poll, wait=0.5) == []
-    assert raw.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
+    assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
 
 
 @pytest.mark.parametrize("options", [{"layout": "java"}, {"max_lateness": -1}, {"on_late": print}])

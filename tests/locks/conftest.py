@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import redis
 
 import tarry
 from locks.holder_process import HolderProcess
 from locks.lock_users import LockUsers
 from zookeepers import ZooKeeper
-
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def name() -> str:
-    """A lock that no other test has."""
-    return f"lock-{next(_numbers)}"
-
-
-@pytest.fixture
-def raw(valkey_url: str) -> Iterator[Any]:
-    """The server itself."""
-    with redis.Redis.from_url(valkey_url) as client:
-        yield client
 
 
 def redis_client(url: str) -> Callable[..., Any]:

@@ -19,9 +19,9 @@ def never_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 3600.0)
 
 
-def listens(raw: Any, name: str) -> int:
+def listens(server: Any, name: str) -> int:
     """How many listen for the lock's release, its holder among them."""
-    [(_, count)] = raw.pubsub_numsub(f"redisson_lock__channel:{{{name}}}")
+    [(_, count)] = server.pubsub_numsub(f"redisson_lock__channel:{{{name}}}")
     return int(count)
 
 
@@ -41,33 +41,33 @@ def test_the_holder_learns_of_a_force_release_at_once(lock_users: LockUsers, nam
 
 @pytest.mark.parametrize("lease", [None, "10m"])
 def test_the_holder_learns_of_a_force_unlock_by_java(
-    lock_users: LockUsers, raw: Any, name: str, lease: str | None
+    lock_users: LockUsers, server: Any, name: str, lease: str | None
 ) -> None:
     user = lock_users.user()
     grant = user.call(lock_users.client().lock(name).acquire, lease=lease)
-    until(lambda: listens(raw, name))
-    raw.delete(name)  # as RLock.forceUnlock does
-    raw.publish(f"redisson_lock__channel:{{{name}}}", "0")
+    until(lambda: listens(server, name))
+    server.delete(name)  # as RLock.forceUnlock does
+    server.publish(f"redisson_lock__channel:{{{name}}}", "0")
     assert user.call(grant.lost.wait, LONG_S)
 
 
-def test_an_unlock_message_without_an_unlock_loses_nothing(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_an_unlock_message_without_an_unlock_loses_nothing(lock_users: LockUsers, server: Any, name: str) -> None:
     user = lock_users.user()
     grant = user.call(lock_users.client().lock(name).acquire)
-    until(lambda: listens(raw, name))
-    raw.pexpire(name, 10_000)
+    until(lambda: listens(server, name))
+    server.pexpire(name, 10_000)
     for _ in range(3):
-        raw.publish(f"redisson_lock__channel:{{{name}}}", "0")
-    until(lambda: raw.pttl(name) > 20_000)  # it was asked after, which renews it
+        server.publish(f"redisson_lock__channel:{{{name}}}", "0")
+    until(lambda: server.pttl(name) > 20_000)  # it was asked after, which renews it
     assert not grant.lost.is_set()
     user.call(grant.release)
 
 
-def test_a_subscribed_holder_does_not_count_as_a_waiter(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_a_subscribed_holder_does_not_count_as_a_waiter(lock_users: LockUsers, server: Any, name: str) -> None:
     user, other, third = lock_users.user(), lock_users.user(), lock_users.user()
     lock = lock_users.client().lock(name)
     grant = user.call(lock.acquire)
-    until(lambda: listens(raw, name))
+    until(lambda: listens(server, name))
     until(lambda: not user.call(lock.state).waiting)
     waiting = other.begin(lock_users.client().lock(name).acquire)
     until(lambda: third.call(lock.state).waiting == 1)
@@ -75,10 +75,10 @@ def test_a_subscribed_holder_does_not_count_as_a_waiter(lock_users: LockUsers, r
     other.call(waiting.result(LONG_S).release)
 
 
-def test_a_released_grant_is_not_reported_lost(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_a_released_grant_is_not_reported_lost(lock_users: LockUsers, server: Any, name: str) -> None:
     user, client = lock_users.user(), lock_users.client()
     grant = user.call(client.lock(name).acquire)
-    until(lambda: listens(raw, name))
+    until(lambda: listens(server, name))
     user.call(grant.release)
     second = user.call(lock_users.client().lock(name).acquire)
     user.call(second.release)

@@ -29,13 +29,13 @@ def story(version: str, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def _empty(raw: Any) -> None:
-    raw.flushall()
+def _empty(server: Any) -> None:
+    server.flushall()
 
 
 @pytest.fixture
-def channel(raw: Any) -> Any:
-    with raw.pubsub(ignore_subscribe_messages=True) as heard:
+def channel(server: Any) -> Any:
+    with server.pubsub(ignore_subscribe_messages=True) as heard:
         yield heard
 
 
@@ -65,7 +65,7 @@ def perform(user: Any, client: Any, row: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", ["3.16.8", "3.52.0"])
 def test_our_locks_leave_the_keys_that_redisson_leaves(
-    lock_users: LockUsers, raw: Any, channel: Any, version: str, name: str
+    lock_users: LockUsers, server: Any, channel: Any, version: str, name: str
 ) -> None:
     told = story(version, name)
     assert len(told) > 8
@@ -75,13 +75,13 @@ def test_our_locks_leave_the_keys_that_redisson_leaves(
     for row in told:
         perform(user, client, row)
         for key, was in row["keys_changed"].items():
-            fields = raw.hgetall(key)
+            fields = server.hgetall(key)
             assert [HOLDER.fullmatch(field) is not None for field in fields] == [True]
             assert list(fields.values()) == [bytes.fromhex(field["value"]["hex"]) for field in was["fields"]]
             if "count 2 -> 1" not in row["note"]:  # Redisson gives it the watchdog's 30 s then; here the lease stays
-                assert abs(raw.pttl(key) - was["pttl"]) < SLACK_MS
+                assert abs(server.pttl(key) - was["pttl"]) < SLACK_MS
         for key in row["keys_gone"] or ():
-            assert not raw.exists(key)
+            assert not server.exists(key)
         assert published_on(channel) == [
             (word["channel"].encode(), bytes.fromhex(word["payload"]["hex"])) for word in row["published"]
         ]
@@ -91,35 +91,35 @@ HELD = [row for row in rows("locks") if any(kept["type"] == "hash" for kept in r
 
 
 @pytest.mark.parametrize("row", HELD[::3], ids=lambda row: f"{row['version']}-{row['do'].split()[0]}")
-def test_a_lock_held_by_java_is_respected(lock_users: LockUsers, raw: Any, row: dict[str, Any]) -> None:
+def test_a_lock_held_by_java_is_respected(lock_users: LockUsers, server: Any, row: dict[str, Any]) -> None:
     """Its read and write locks too; its messages wake waiting clients."""
     name, kept = next((key, kept) for key, kept in row["keys_changed"].items() if kept["type"] == "hash")
     fields = {bytes.fromhex(f["field"]["hex"]): bytes.fromhex(f["value"]["hex"]) for f in kept["fields"]}
-    raw.hset(name, mapping=fields)
-    raw.pexpire(name, kept["pttl"])
+    server.hset(name, mapping=fields)
+    server.pexpire(name, kept["pttl"])
     user, client = lock_users.user(), lock_users.client()
     lock = client.lock(name)
     assert user.call(lock.acquire, wait=0) is None
     state = user.call(lock.state)
     assert state.holder.encode() in fields
     assert state.depth == int(fields[state.holder.encode()])
-    assert raw.hgetall(name) == fields
+    assert server.hgetall(name) == fields
     waiting = user.begin(lock.acquire, wait=20)
     heard = f"redisson_lock__channel:{name if '{' in name else '{' + name + '}'}"
-    until(lambda: raw.pubsub_numsub(heard)[0][1])
-    raw.delete(name)
-    raw.publish(heard, "0")
+    until(lambda: server.pubsub_numsub(heard)[0][1])
+    server.delete(name)
+    server.publish(heard, "0")
     assert waiting.result(5) is not None
 
 
-def test_a_java_lock_may_expire_without_a_message(lock_users: LockUsers, raw: Any, name: str) -> None:
-    raw.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
-    raw.pexpire(name, 200)
+def test_a_java_lock_may_expire_without_a_message(lock_users: LockUsers, server: Any, name: str) -> None:
+    server.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
+    server.pexpire(name, 200)
     user, client = lock_users.user(), lock_users.client()
     assert user.call(client.lock(name).acquire, wait=20) is not None
 
 
-def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers, raw: Any, channel: Any) -> None:
+def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers, server: Any, channel: Any) -> None:
     row = next(row for row in rows("locks") if row["note"] and row["note"].startswith("thread t2"))
     heard = next(words[1] for words in row["other"] if words[0] == "UNSUBSCRIBE")
     user, client = lock_users.user(), lock_users.client()
@@ -130,23 +130,23 @@ def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers
     assert published_on(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
 
 
-def test_tokens_continue_those_of_javas_fenced_lock(lock_users: LockUsers, raw: Any) -> None:
+def test_tokens_continue_those_of_javas_fenced_lock(lock_users: LockUsers, server: Any) -> None:
     user, client = lock_users.user(), lock_users.client()
-    raw.set("redisson_lock_token:{vec:fencedlock}", 3)
+    server.set("redisson_lock_token:{vec:fencedlock}", 3)
     first = user.call(client.lock("vec:fencedlock").acquire)
     assert first.token > 3
-    assert raw.ttl("redisson_lock_token:{vec:fencedlock}") == -1
+    assert server.ttl("redisson_lock_token:{vec:fencedlock}") == -1
     user.call(first.release)
-    assert raw.incr("redisson_lock_token:{vec:fencedlock}") == first.token + 1  # Java's next
+    assert server.incr("redisson_lock_token:{vec:fencedlock}") == first.token + 1  # Java's next
     assert user.call(client.lock("vec:fencedlock").acquire).token > first.token + 1
 
 
-def test_a_token_is_kept_for_a_week(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_a_token_is_kept_for_a_week(lock_users: LockUsers, server: Any, name: str) -> None:
     user, client = lock_users.user(), lock_users.client()
     grant = user.call(client.lock(name).acquire)
     key = f"redisson_lock_token:{{{name}}}"
-    assert int(raw.get(key)) == grant.token
-    assert 6.9 * 86400 < raw.ttl(key) <= 7 * 86400
+    assert int(server.get(key)) == grant.token
+    assert 6.9 * 86400 < server.ttl(key) <= 7 * 86400
 
 
 def test_a_name_that_cannot_work_in_a_cluster_is_refused_there() -> None:
@@ -158,8 +158,8 @@ def test_a_name_that_cannot_work_in_a_cluster_is_refused_there() -> None:
         keys_of("a{b", cluster=True)
 
 
-def test_a_name_mapper_names_locks_as_in_java(lock_users: LockUsers, raw: Any, name: str) -> None:
+def test_a_name_mapper_names_locks_as_in_java(lock_users: LockUsers, server: Any, name: str) -> None:
     user, client = lock_users.user(), lock_users.client(name_mapper="shop:")
     user.call(client.lock(name).acquire)
-    assert raw.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
+    assert server.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
     assert user.call(client.lock(name).state).name == name

@@ -59,22 +59,22 @@ def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_an_acquire_is_repeated_after_a_cut_connection(
-    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
+    lock_users: LockUsers, server: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
     user, client = lock_users.user(), lock_users.client(proxy.url())
     user.call(client.lock("before " + name).state)
     proxy.arm(cut, at=b"30000")
     grant = user.call(client.lock(name).acquire)
     assert proxy.struck == 1
-    assert list(raw.hgetall(name).values()) == [b"1"]
+    assert list(server.hgetall(name).values()) == [b"1"]
     user.call(grant.check)
     user.call(grant.release)
-    assert not raw.exists(name)
+    assert not server.exists(name)
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_release_is_repeated_after_a_cut_connection(
-    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
+    lock_users: LockUsers, server: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
     user, client = lock_users.user(), lock_users.client(proxy.url())
     grant = user.call(client.lock(name).acquire)
@@ -84,12 +84,12 @@ def test_a_release_is_repeated_after_a_cut_connection(
     user.call(grant.check)
     user.call(grant.release)
     assert proxy.struck == 2
-    assert not raw.exists(name)
+    assert not server.exists(name)
 
 
 @pytest.mark.parametrize("cut", DONE)
 def test_an_acquire_with_a_lost_answer_leaves_no_lock_behind(
-    lock_users: LockUsers, raw: Any, proxy: Proxy, name: str, cut: str
+    lock_users: LockUsers, server: Any, proxy: Proxy, name: str, cut: str
 ) -> None:
     """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
     user, client = lock_users.user(), lock_users.client(proxy.url(socket_timeout=0.3), patience=0.01)
@@ -101,14 +101,14 @@ def test_an_acquire_with_a_lost_answer_leaves_no_lock_behind(
 
 
 @pytest.mark.slow
-def test_a_failed_release_is_completed_later(lock_users: LockUsers, raw: Any, proxy: Proxy, name: str) -> None:
+def test_a_failed_release_is_completed_later(lock_users: LockUsers, server: Any, proxy: Proxy, name: str) -> None:
     user, client = lock_users.user(), lock_users.client(proxy.url(socket_timeout=0.3), patience=0.01)
     grant = user.call(client.lock(name).acquire)
     proxy.refusing = True
     proxy.cut_all()
     with pytest.raises(Unavailable):
         user.call(grant.release)
-    assert raw.exists(name)
+    assert server.exists(name)
     proxy.refusing = False
     assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
@@ -140,7 +140,7 @@ def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockU
 
 
 def test_the_watchdog_renews_all_locks_in_one_pipeline(
-    lock_users: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    lock_users: LockUsers, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for client_kind in ("blocking", "awaited"):
         monkeypatch.setattr(f"tarry.clients.{client_kind}.lock_watchdog.RENEWED_EVERY_S", 0.1)
@@ -148,9 +148,9 @@ def test_the_watchdog_renews_all_locks_in_one_pipeline(
     user, client = lock_users.user(), lock_users.client()
     grants = [user.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):
-        raw.pexpire(f"{name} {i}", 5000)
-    until(lambda: min(raw.pttl(f"{name} {i}") for i in range(20)) > 20_000)
-    raw.delete(f"{name} 7")
+        server.pexpire(f"{name} {i}", 5000)
+    until(lambda: min(server.pttl(f"{name} {i}") for i in range(20)) > 20_000)
+    server.delete(f"{name} 7")
     assert user.call(grants[7].lost.wait, 10)
     assert [grant.lost.is_set() for grant in grants].count(True) == 1
 
@@ -195,7 +195,7 @@ def test_a_server_restart_without_data_is_noticed(
 
 
 def test_two_hundred_waiters_each_get_the_lock_once(
-    lock_users: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    lock_users: LockUsers, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 600_000)
     for client_kind in ("blocking", "awaited"):  # a renewal would be counted, too
@@ -217,23 +217,25 @@ def test_two_hundred_waiters_each_get_the_lock_once(
     chosen = work if lock_users.client_kind == "sync" else work_async
     waiting = [user.begin(chosen, clients[i % 4].lock(name)) for i, user in enumerate(hands)]
     channel = f"redisson_lock__channel:{{{name}}}"
-    until(lambda: raw.pubsub_numsub(channel)[0][1] == 4)  # three wait; the holder's own are behind him, who listens too
-    until(lambda: calls(raw) == (time.sleep(0.1) or calls(raw)))  # and has asked once since
-    before = calls(raw)
+    until(
+        lambda: server.pubsub_numsub(channel)[0][1] == 4
+    )  # three wait; the holder's own are behind him, who listens too
+    until(lambda: calls(server) == (time.sleep(0.1) or calls(server)))  # and has asked once since
+    before = calls(server)
     time.sleep(0.3)
-    assert calls(raw) == before  # who waits asks nothing
+    assert calls(server) == before  # who waits asks nothing
     first.call(grant.release)
     for done in waiting:
         done.result(60)
     assert len(served) == 200
     assert served == sorted(set(served))
     assert served[0] > grant.token
-    each = (calls(raw) - before) / 200
+    each = (calls(server) - before) / 200
     assert each < 8, each  # 2 for its own, and one of each process that waits at a release
 
 
-def calls(raw: Any) -> int:
-    found = raw.info("commandstats")
+def calls(server: Any) -> int:
+    found = server.info("commandstats")
     return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval", "subscribe"))
 
 

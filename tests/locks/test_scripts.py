@@ -66,15 +66,15 @@ def test_locks_can_be_released_when_memory_is_full(own_server: Callable[..., Ser
             pass
 
 
-def test_a_key_of_another_type_is_left_alone(valkey_url: str, raw: Any, name: str) -> None:
-    raw.set(name, "precious")
+def test_a_key_of_another_type_is_left_alone(valkey_url: str, server: Any, name: str) -> None:
+    server.set(name, "precious")
     with tarry.Client(valkey_url, patience=0.1) as client:
         with pytest.raises(ServerUnfit, match="WRONGTYPE"):
             client.lock(name).acquire()
         for verb in ("state", "force_release"):
             with pytest.raises(tarry.BadInput, match="something else has this name"):
                 getattr(client.lock(name), verb)()
-    assert raw.get(name) == b"precious"
+    assert server.get(name) == b"precious"
 
 
 def test_an_invalid_guarded_queue_name_is_refused(valkey_url: str) -> None:

@@ -6,57 +6,24 @@ the maps have no policy, and a test evicts.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import redis
 
-from story.adapters import Awaited
+from story.adapters import Awaited, OnAwaitedClient, OnBlockingClient, perform_story
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 
 
-class SyncMaps:
-    def __init__(self, client: TestClient) -> None:
-        self.client = client
-
+class SyncMaps(OnBlockingClient):
     def map(self, name: str, **options: Any) -> Any:
         return Awaited(self.client.map_cache(name, **{"codec": "string", "policy": None} | options))
 
-    async def walk(self, iterator: Any) -> list[Any]:
-        return list(iterator)
 
-    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
-        try:
-            story.send(None)
-        except StopIteration:
-            return
-        raise AssertionError("a story on a blocking client has nothing to wait for")
-
-    def close(self) -> None:
-        self.client.close()
-
-
-class AsyncMaps:
-    def __init__(self, client: TestAsyncClient) -> None:
-        self.client = client
-        self._loop = asyncio.Runner()
-
+class AsyncMaps(OnAwaitedClient):
     def map(self, name: str, **options: Any) -> Any:
         return self.client.map_cache(name, **{"codec": "string", "policy": None} | options)
-
-    async def walk(self, iterator: Any) -> list[Any]:
-        return [value async for value in (await iterator if inspect.isawaitable(iterator) else iterator)]
-
-    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
-        self._loop.run(story)
-
-    def close(self) -> None:
-        self._loop.run(self.client.close())
-        self._loop.close()
 
 
 Maps = SyncMaps | AsyncMaps
@@ -77,20 +44,7 @@ BACKENDS = pytest.mark.parametrize(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    story = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(story):
-        return None
-    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(story).parameters}
-    if "maps" in pyfuncitem.funcargs:
-        pyfuncitem.funcargs["maps"].perform(story(**given))
-    else:
-        asyncio.run(story(**given))
-    return True
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+    return perform_story(pyfuncitem, "maps")
 
 
 @pytest.fixture
@@ -105,11 +59,6 @@ def maps(request: pytest.FixtureRequest, url: str, clock: Clock) -> Iterator[Map
     made = SyncMaps(TestClient(url, clock)) if request.param == "sync" else AsyncMaps(TestAsyncClient(url, clock))
     yield made
     made.close()
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture

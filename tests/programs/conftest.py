@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,7 @@ import pytest
 import tarry
 from warm import WarmTarry
 
-numbers = count()
 HIRED = Path(__file__).parent / "worker_process.py"
-
-
-@pytest.fixture
-def namespace() -> str:
-    return f"programs-{os.getpid()}-{next(numbers)}"
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
@@ -19,17 +18,6 @@ from tarry.programs.worker import Worker, process
 from tarry.verbs.delayed.context import keys_of
 
 PATIENCE_S = 30
-
-
-@pytest.fixture
-def name(namespace: str) -> str:
-    return f"queue-{namespace}"
-
-
-@pytest.fixture
-def server(valkey_url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(valkey_url) as raw:
-        yield raw
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import tarry
 from tarry.programs.worker.renewal import Renewal
 from until import until
 
-TTR = "300ms"
+TTR = "1s"
+"""It is renewed after a third. A busy machine may let a thread wait for some tenths."""
 
 
 def work(url: str, namespace: str, prepare: Callable[[tarry.Worker], None], body: Any, **options: Any) -> tarry.Stats:

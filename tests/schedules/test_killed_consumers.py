@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import subprocess
 import sys
@@ -24,11 +23,6 @@ from tarry.verbs.schedules.recurrences import make_recurrence, next_occurrence
 pytestmark = pytest.mark.slow
 
 HOUR = 3600 * SECOND
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 class SimulatedProcesses:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,18 +15,6 @@ from tarry import BadInput
 from tarry.clients.testing import Clock, TestClient
 
 Deploy = Callable[..., list[str]]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def client(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Iterator[TestClient]:
-    namespace = hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
-    with TestClient(valkey_url, clock, namespace=namespace) as made:
-        yield made
 
 
 def runs(client: TestClient, *declare_schedules: Callable[[tarry.Worker, list[str]], None]) -> list[str]:

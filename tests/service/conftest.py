@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import httpx
@@ -14,16 +13,6 @@ from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.service.settings import Dialects, ServiceSettings
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture
@@ -53,11 +42,6 @@ def any_client(request: pytest.FixtureRequest, running_service: RunningService, 
     made = AnyClient(request.param, running_service, valkey_url)
     yield made
     made.close()
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture

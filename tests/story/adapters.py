@@ -11,9 +11,12 @@ An adapter gives topics, ``pop`` over several of them, ``inside(job)`` (what ``w
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+
+import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
@@ -36,9 +39,58 @@ class Awaited:
         return awaited
 
 
-class BlockingAdapter:
-    def __init__(self, client: tarry.Client) -> None:
+class OnBlockingClient:
+    """Performs stories on a blocking client."""
+
+    def __init__(self, client: Any) -> None:
         self.client = client
+
+    async def walk(self, iterator: Any) -> list[Any]:
+        return list(getattr(iterator, "plain", iterator))
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            story.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("a story on a blocking client has nothing to wait for")
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class OnAwaitedClient:
+    """Performs them on an awaited client, in a loop of its own."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._loop = asyncio.Runner()
+
+    async def walk(self, iterator: Any) -> list[Any]:
+        return [value async for value in (await iterator if inspect.isawaitable(iterator) else iterator)]
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run(story)
+
+    def close(self) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+
+def perform_story(test: pytest.Function, fixture: str) -> bool | None:
+    """A test that is a coroutine function is a story, which its fixture performs; a hook of pytest for a folder of them."""
+    story = test.obj
+    if not inspect.iscoroutinefunction(story):
+        return None
+    given = {name: test.funcargs[name] for name in inspect.signature(story).parameters}
+    performer = test.funcargs.get(fixture)
+    (asyncio.run if performer is None else performer.perform)(story(**given))
+    return True
+
+
+class BlockingAdapter(OnBlockingClient):
+    def __init__(self, client: tarry.Client) -> None:
+        super().__init__(client)
         self.topics_made: list[Any] = []
 
     def topic(self, name: str, **options: Any) -> Any:
@@ -67,16 +119,6 @@ class BlockingAdapter:
         with job:
             yield job
 
-    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
-        try:
-            story.send(None)
-        except StopIteration as end:
-            return end.value
-        raise AssertionError("a story on a blocking client has nothing to wait for")
-
-    def close(self) -> None:
-        self.client.close()
-
 
 class Seen:
     """A topic of a service, and what a story must see of its inside: the keys and the scripts, by a client of its own."""
@@ -100,11 +142,10 @@ class Seen:
         return getattr(self._outside, name)
 
 
-class AwaitedAdapter:
+class AwaitedAdapter(OnAwaitedClient):
     def __init__(self, client: tarry.AsyncClient) -> None:
-        self.client = client
+        super().__init__(client)
         self.topics_made: list[Any] = []
-        self._loop = asyncio.Runner()
 
     def topic(self, name: str, **options: Any) -> Any:
         made = self.client.topic(name, **options)
@@ -132,23 +173,18 @@ class AwaitedAdapter:
         async with job:
             yield job
 
-    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
-        return self._loop.run(story)
 
-    def close(self) -> None:
-        self._loop.run(self.client.close())
-        self._loop.close()
+class _OverHTTP:
+    """A client of a service; ``inner`` looks at what lies on the server."""
 
+    topics_made: list[Any]
 
-class HTTPAdapter(BlockingAdapter):
-    """A blocking client of a service; ``inside`` looks at what lies on the server."""
-
-    def __init__(self, client: tarry.HTTPClient, inside: tarry.Client) -> None:
-        super().__init__(client)  # type: ignore[arg-type]
+    def __init__(self, client: Any, inside: tarry.Client) -> None:
+        super().__init__(client)  # type: ignore[call-arg]
         self.inner = inside
 
     def topic(self, name: str, **options: Any) -> Any:
-        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
+        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))  # type: ignore[misc]
         self.topics_made[-1] = made
         return made
 
@@ -156,28 +192,14 @@ class HTTPAdapter(BlockingAdapter):
         return self.inner.engine.run(operation)
 
     def close(self) -> None:
-        super().close()
+        super().close()  # type: ignore[misc]
         self.inner.close()
 
 
-class AwaitedHTTPAdapter(AwaitedAdapter):
-    """An awaited one."""
+class HTTPAdapter(_OverHTTP, BlockingAdapter): ...
 
-    def __init__(self, client: tarry.AsyncHTTPClient, inside: tarry.Client) -> None:
-        super().__init__(client)  # type: ignore[arg-type]
-        self.inner = inside
 
-    def topic(self, name: str, **options: Any) -> Any:
-        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
-        self.topics_made[-1] = made
-        return made
-
-    async def run(self, operation: Any) -> Any:
-        return self.inner.engine.run(operation)
-
-    def close(self) -> None:
-        super().close()
-        self.inner.close()
+class AwaitedHTTPAdapter(_OverHTTP, AwaitedAdapter): ...
 
 
 Adapter = BlockingAdapter | AwaitedAdapter

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,23 +16,7 @@ Snapshot = Callable[[], dict[bytes, Any]]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    story = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(story):
-        return None
-    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(story).parameters}
-    pyfuncitem.funcargs["adapter"].perform(story(**given))
-    return True
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    """Short, and nobody else's: keys of one test never meet those of another."""
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+    return adapters.perform_story(pyfuncitem, "adapter")
 
 
 OVER_HTTP = (

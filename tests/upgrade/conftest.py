@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -122,12 +121,6 @@ def start_version(valkey_url: str, older_place: Path, namespace: str) -> Iterato
             return hand
 
         yield begin
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    """Nobody else's."""
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture(params=[("older", "newer"), ("newer", "older")], ids=" gives ".join)
