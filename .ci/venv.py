@@ -71,7 +71,8 @@ def install(target: str, add: bool) -> None:
     try:
         if not add:
             make_venv()
-        pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+        # Python compiles what it imports; to compile all that is installed takes ten seconds, and most is never imported.
         tarry = f".[{EXTRAS[target]}]" if EXTRAS[target] else "."
         group = ["--group", target] if target in GROUPS else []
         print("installing into .venv:", tarry, *group, flush=True)

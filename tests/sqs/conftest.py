@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,6 @@ from botocore.config import Config
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 @pytest.fixture
