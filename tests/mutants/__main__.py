@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import zip_longest
@@ -36,9 +36,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = HERE / "results.json"
 LISTS = ("planted.toml", "drawn.toml")
-FILES, EACH = 6, 12
-ROUNDS = ((0, FILES * EACH), (FILES * EACH, 600))
+LIKELY, FILES, EACH = 40, 8, 5
+ROUNDS = ((0, LIKELY + FILES * EACH), (LIKELY + FILES * EACH, 400))
 """Of the tests that reach a fault: those from here to there run together."""
+WORD, STEM = re.compile(r"[a-z]{3,}"), 5
 LONGEST_S = 900
 WAITING = tuple(
     f"tests/{folder}/"
@@ -152,20 +153,30 @@ class Tree:
         return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
-        """Those that reach it, the fastest first: some of the files that do most; then one of each, another of each, and so on."""
+        """Those that reach it: those whose names have words of the fault; some of the files that do most, spread over their
+        seconds; then the fastest of each file, the next of each, and so on."""
         file, first = fault["file"], raw[: raw.index(fault["old"])].count("\n") + 1
         if file.endswith(".lua"):
             found = reach.tests_of_scripts(self._including(file))
         else:
             found = reach.tests_of_lines(file, first, first + fault["old"].rstrip("\n").count("\n"))
+        seconds, reaching = reach.seconds(), found & self.collected
         by_file: dict[str, list[str]] = defaultdict(list)
-        seconds = reach.seconds()
-        for test in sorted(found & self.collected, key=lambda test: (round(seconds[test], 1), test)):
+        for test in sorted(reaching, key=lambda test: (round(seconds[test], 1), test)):
             by_file[test.partition("::")[0]].append(test)
         files = sorted(by_file.values(), key=len, reverse=True)
-        first = [test for tests in files[:FILES] for test in tests[:EACH]]
+        likely = self._by_words(reaching, f"{file} {fault['old']} {fault['new']} {fault.get('why', '')}")
+        spread = [test for tests in files[:FILES] for test in tests[:: len(tests) // EACH + 1]]
         turns = [test for turn in zip_longest(*files) for test in turn if test]
-        return [*first, *(test for test in turns if test not in first)]
+        return list(dict.fromkeys([*likely[:LIKELY], *spread, *turns]))
+
+    def _by_words(self, tests: set[str], text: str) -> list[str]:
+        """Those first whose names have most words of the text; a rare word says more."""
+        words_of = {test: {word[:STEM] for word in WORD.findall(test.lower())} for test in tests}
+        count = Counter(word for words in words_of.values() for word in words)
+        wanted = {word[:STEM] for word in WORD.findall(text.lower())}
+        score = {test: sum(1 / count[word] for word in words & wanted) for test, words in words_of.items()}
+        return sorted(tests, key=lambda test: (-score[test], test))
 
     def _including(self, file: str) -> set[str]:
         """The scripts that a file of Lua is part of."""
