@@ -17,7 +17,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 
 from tarry.core.patience import RetryDelay
@@ -119,7 +119,7 @@ def _send(child: asyncio.subprocess.Process, number: int) -> None:
 
 
 @contextmanager
-def _metrics_folder() -> Iterator[str]:
+def _metrics_folder() -> Generator[str]:
     folder = tempfile.mkdtemp(prefix="tarry-metrics-")
     try:
         yield folder
