@@ -25,7 +25,7 @@ from tarry.programs.service.clients import NamespaceClients, OpenClient
 from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
-from tarry.programs.service.responses import Headers, PlainResponse, Response, StreamResponse
+from tarry.programs.service.responses import NO_CONTENT, RESPOND, Headers, PlainResponse, Response, StreamResponse
 from tarry.programs.service.route_list import routes_of
 from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.settings import ServiceSettings
@@ -108,6 +108,11 @@ class ServiceApp:
         while self.on_close:
             await self.on_close.pop()()
         await self.clients.close()
+
+    @property
+    def held_requests(self) -> int:
+        """How many requests are held open: pops that wait, and streams."""
+        return len(self._held_requests)
 
     @contextmanager
     def cancelled_on_drain(self, work: asyncio.Future[Any]) -> Generator[None]:
@@ -212,16 +217,19 @@ class ServiceApp:
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
-        if answer is None and (route.returns is NOTHING or 204 in route.other_statuses):
-            await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
-            await send({"type": "http.response.body", "body": b""})
-            return 204
+        if answer is None and (route.returns is NOTHING or NO_CONTENT in route.other_statuses):
+            if headers or not _respond(request.scope, NO_CONTENT, b""):
+                await send({"type": "http.response.start", "status": NO_CONTENT, "headers": list(headers)})
+                await send({"type": "http.response.body", "body": b""})
+            return NO_CONTENT
         if isinstance(answer, PlainResponse):
             await _send(send, status, answer.media, answer.body, headers)
         elif isinstance(answer, StreamResponse):
             await self._stream(request, answer, status, headers, send)
         else:
-            await _send(send, status, JSON, _encode(route.dump(answer)), headers)
+            body = _encode(route.dump(answer))
+            if headers or not _respond(request.scope, status, body):
+                await _send(send, status, JSON, body, headers)
         return status
 
     async def _stream(
@@ -260,6 +268,7 @@ class ServiceApp:
 
 
 NO_HEADERS: Headers = ()
+NO_EXTENSIONS: dict[str, Any] = {}
 ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """The methods of a route with ``any_method``; not TRACE, which only echoes."""
 SINGLE_HEADERS = frozenset(
@@ -286,6 +295,12 @@ def headers_of(scope: Any) -> dict[bytes, bytes]:
     if b"host" not in found and scope.get("http_version") == "1.1":
         raise BadInput("request: it has no Host header, which HTTP/1.1 requires.")
     return found
+
+
+def _respond(scope: Any, status: int, body: bytes) -> bool:
+    """Sends an answer in one piece, if the HTTP server can. Returns whether it did."""
+    respond = scope.get("extensions", NO_EXTENSIONS).get(RESPOND)
+    return respond is not None and respond(status, body)
 
 
 async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Headers) -> None:

@@ -15,7 +15,8 @@ but the parser underneath loses the request's body over it. So the offer is remo
 A connection beyond the limit of open files is answered 503, except for health checks. A few such connections may send a
 request at a time; the one that has been silent for longest is rejected for the next.
 
-The head of a response is sent together with its body: one system call instead of two, which are most of its cost.
+The head of a response is sent together with its body: one system call instead of two, which are most of its cost. The application
+gives a plain JSON answer to ``scope["extensions"][RESPOND]``, which writes it at once; any other response goes through ASGI's ``send``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import asyncio
 import logging
 import re
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,9 +33,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tarry.errors import BadInput
 from tarry.programs.service.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
+from tarry.programs.service.responses import NO_CONTENT, RESPOND
 
 _UPGRADE_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
-_END = b"\r\n\r\n"
+_LINE_END, _END = b"\r\n", b"\r\n\r\n"
 LONGEST_HEAD = 64 << 10
 HEAD_TIMEOUT_S = 10.0
 """A head must arrive within this time."""
@@ -94,6 +97,7 @@ class HTTPProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         buffer: Any = HeadBuffer(transport)
+        self._write_response = buffer.write_response
         super().connection_made(buffer)
         self._is_surplus = self._open_file_limit.is_over(self)
         self._restart_timer()
@@ -134,6 +138,9 @@ class HTTPProtocol(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
         self.headers = [*self.headers]  # a copy: the parser appends trailers to the original
+        if not self._is_surplus:
+            scope: Any = self.scope
+            scope["extensions"] = {RESPOND: partial(self._respond, self.cycle)}
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0
@@ -148,6 +155,21 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_surplus:
             self.transport.close()
         self._restart_timer()
+
+    def _respond(self, cycle: Any, status: int, body: bytes) -> bool:
+        """Sends a whole answer of JSON, or 204 without a body. Returns whether it did; if not, it must go through ``send``."""
+        if cycle.disconnected or cycle.response_started or self.flow.write_paused or cycle.scope["method"] == "HEAD":
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        kind = b"" if status == NO_CONTENT else b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
+        end = _LINE_END if cycle.keep_alive else b"connection: close\r\n\r\n"
+        self._write_response(b"".join((STATUS_LINE[status], kind, end, body)))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        return True
 
     # ── timeouts ────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,6 +261,12 @@ class HeadBuffer:
             self._call_soon(self._flush_head)
         else:
             self._transport.write(data)
+
+    def write_response(self, data: bytes) -> None:
+        """Writes a whole response."""
+        if self._head:
+            self._flush_head()
+        self._transport.write(data)
 
     def close(self) -> None:
         self._flush_head()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, structs
@@ -28,10 +30,13 @@ def option_fields(options: JobOptions | NewJob[Any]) -> dict[str, Any]:
 
 def given_options(request: Struct) -> dict[str, Any]:
     """The options that a request gives, by their names."""
-    return {name: value for name, default in _shared(type(request)) if (value := getattr(request, name)) is not default}
+    shared, values_of = _shared(type(request))
+    pairs = zip(shared, values_of(request), strict=True)
+    return {name: value for (name, default), value in pairs if value is not default}
 
 
 @cache
-def _shared(model: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    """The fields of a request that are options of an add, and their defaults."""
-    return tuple((field.name, field.default) for field in structs.fields(model) if field.name in _DEFAULTS[JobOptions])
+def _shared(model: type[Struct]) -> tuple[tuple[tuple[str, Any], ...], Callable[[Struct], tuple[Any, ...]]]:
+    """The fields of a request that are options of an add, with their defaults; and what reads them all."""
+    found = [(field.name, field.default) for field in structs.fields(model) if field.name in _DEFAULTS[JobOptions]]
+    return tuple(found), attrgetter(*(name for name, _ in found))
