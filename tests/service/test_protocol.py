@@ -164,3 +164,33 @@ def test_an_invalid_request_is_refused_with_a_problem(real: Api) -> None:
     line = connect_to(real)
     line.sendall(b"good morning\r\n\r\n")
     assert problem_on(line)[1]["code"] == "bad_input"
+
+
+def answers_to(api: Api, *requests: str) -> bytes:
+    """All that is sent for requests on one connection, the last of which closes it."""
+    with connect_to(api) as line:
+        line.sendall("".join(requests).encode())
+        answered = b""
+        while said := line.recv(65536):
+            answered += said
+    return answered
+
+
+def test_a_plain_answer_is_the_same_through_asgi(api: Api, monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    """JSON and 204 are written in one piece; as bytes nothing differs, pipelined, with HTTP/1.0 and for HEAD."""
+    api.post("/v1/topics/orders/jobs", {"body": "tea", "id": "7"}, status=201)
+
+    def request(method: str, path: str, version: str = "1.1", more: str = "") -> str:
+        return f"{method} /v1/topics/orders{path}?namespace={namespace} HTTP/{version}\r\nHost: localhost\r\n{more}\r\n"
+
+    close = "Connection: close\r\n"
+    cases = [
+        (request("POST", "/resume"), request("GET", "/jobs"), request("POST", "/resume", more=close)),
+        (request("HEAD", "/jobs"), request("GET", "/jobs", more=close)),
+        (request("GET", "/jobs", "1.0"),),
+        (request("POST", "/resume", "1.0"),),
+    ]
+    at_once = [answers_to(api, *case) for case in cases]
+    monkeypatch.setattr("tarry.programs.service.app._respond", lambda *_: False)
+    assert [answers_to(api, *case) for case in cases] == at_once
+    assert [each.count(b"HTTP/1.1 ") for each in at_once] == [3, 2, 1, 1]
