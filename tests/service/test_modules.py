@@ -14,6 +14,7 @@ import tarry.programs.service as package
 from tarry.clients import http
 from tarry.clients.http.wire import endpoints
 from tarry.clients.http.wire.endpoint import Endpoint
+from tarry.clients.http.wire.endpoints.settle import ENDPOINTS
 from tarry.programs.service.route_list import routes_of
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 
@@ -44,13 +45,15 @@ def test_there_is_no_cycle_of_modules() -> None:
 
 def _endpoints() -> list[Endpoint[Any]]:
     names = [name for _, name, _ in iter_modules(endpoints.__path__, f"{endpoints.__name__}.")]
-    return [one for name in names for one in vars(import_module(name)).values() if isinstance(one, Endpoint)]
+    found = [one for name in names for one in vars(import_module(name)).values() if isinstance(one, Endpoint)]
+    return found + [one for pair in ENDPOINTS.values() for one in (pair.one, pair.many)]
 
 
 def test_each_endpoint_has_one_handler() -> None:
     defined = sorted((one.method, one.path) for one in _endpoints())
     served = Counter((route.method, route.path) for route in routes_of(ServiceSettings(dialects=NO_DIALECTS)))
     assert len(defined) > 60
+    assert ("POST", "/v1/topics/{topic}/many/finish") in defined
     assert [served[one] for one in defined] == [1] * len(defined)
 
 
