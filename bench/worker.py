@@ -5,8 +5,8 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
 ``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads), 0 for the default
 ``late``                 prints a line when it has handled one job, so it has started; then handles COUNT jobs as they come,
                          and prints their lateness; beside it a bare timer of the same loop
-``busy``                 the same with COUNT jobs of ``orders``, while BURST jobs of the topic ``burst`` that fall due at DUE drain; only what
-                         was due in that time counts
+``busy``                 the same with as many jobs of the topic ``burst``, SLOTS of them, that fall due at once; only what is due while
+                         they drain counts
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
@@ -84,22 +84,25 @@ async def late(url: str, count: int) -> dict[str, Any]:
     return {"late_ms": late_ms, "in_hand_ms": in_hand_ms, "alarm_ms": alarm_ms}
 
 
-async def busy(url: str, count: int, due: float, size: int) -> dict[str, Any]:
+async def busy(url: str, count: int, size: int) -> dict[str, Any]:
     worker = tarry.Worker(url)
-    counted = Count(worker, count + size)
+    counted = Count(worker, 1 + count + size)
     seen: dict[str, list[tuple[float, float]]] = {"late_ms": [], "in_hand_ms": [], "alarm_ms": []}
-    drained, left = 0.0, size
+    began, drained, left = 0.0, 0.0, size
 
     @worker.on("orders")
     async def handle(job: tarry.AsyncJob[Any]) -> None:
+        if not counted.done:
+            print(flush=True)
         at = job.due.timestamp()
         seen["in_hand_ms"].append((at, (time.time() - at) * 1000))
         seen["late_ms"].append((at, job.lateness.total_seconds() * 1000))
         counted.one()
 
     @worker.on("burst")
-    async def drain(_: tarry.AsyncJob[Any]) -> None:
-        nonlocal drained, left
+    async def drain(job: tarry.AsyncJob[Any]) -> None:
+        nonlocal began, drained, left
+        began = began or job.due.timestamp()
         left -= 1
         if not left:
             drained = time.time()
@@ -109,8 +112,8 @@ async def busy(url: str, count: int, due: float, size: int) -> dict[str, Any]:
     alarms = asyncio.create_task(bare_timer(alarm_ms, seen["alarm_ms"]))
     await worker.run()
     alarms.cancel()
-    during = {name: [ms for at, ms in values if due < at < drained] for name, values in seen.items()}
-    return {**during, "drained_s": drained - due}
+    during = {name: [ms for at, ms in values if began < at < drained] for name, values in seen.items()}
+    return {**during, "drained_s": drained - began}
 
 
 async def bare_timer(alarm_ms: list[float], dated: list[tuple[float, float]] | None = None) -> None:
@@ -141,7 +144,7 @@ async def idle(url: str, topics: int) -> dict[str, float]:
 def main(mode: str, url: str, count: str, due: str = "0", slots: str = "100") -> None:
     work: Any
     if mode == "busy":
-        work = busy(url, int(count), float(due), int(slots))
+        work = busy(url, int(count), int(slots))
     elif mode in ("async", "plain"):
         work = burst(url, int(count), float(due), int(slots), plain=mode == "plain")
     else:

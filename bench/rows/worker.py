@@ -96,12 +96,15 @@ def _lateness_in_a_burst(bench: Bench) -> Result:
     seconds, burst = bench.size(10, 10, 1), bench.size(200_000, 40_000, 500)
     count = RATE_IN_A_BURST * seconds
     with tarry.Client(bench.url) as client:
-        due = datetime.now(timezone.utc) + timedelta(seconds=seconds / 2)
-        client.topic("burst").add_many([BODY] * burst, at=due)
-        begins = time.time() + AHEAD_S
-        jobs = [tarry.NewJob(BODY, at=moment(begins + (n + 0.5) / RATE_IN_A_BURST)) for n in range(count)]
+        process = _start("busy", bench.url, count, 0, burst)
+        client.topic("orders").add(BODY)
+        assert process.stdout is not None
+        process.stdout.readline()  # it has started
+        began = time.time()
+        client.topic("burst").add_many([BODY] * burst, at=moment(began + seconds / 2))
+        jobs = [tarry.NewJob(BODY, at=moment(began + seconds / 4 + n / RATE_IN_A_BURST)) for n in range(count)]
         client.topic("orders").add_many(jobs)
-        output = _output_of(_start("busy", bench.url, count, due.timestamp(), burst))
+        output = _output_of(process)
     return _lateness_result(
         output, f"{RATE_IN_A_BURST} jobs/s, while a burst of another topic drains", Target("≤", 1.5, "ratio")
     )

@@ -15,6 +15,8 @@ from collections import deque
 
 HANDLED_S = 0.05
 """How long the jobs in hand may last."""
+MOST_AT_ONCE = 200
+"""One pop takes no more ahead: jobs of other topics wait on the server and in the loop for one that brings many."""
 FINISH_WITHIN_S = 0.05
 """While jobs wait for a slot, those that are done are finished together after this time, or with the next pop."""
 LONGEST_WAIT_S = 1.0

@@ -4,8 +4,8 @@
             running   being  free        ▲                          │
                       popped             └──────────────────────────┘
 
-While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time, and sends
-that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
+While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time (at most 200
+jobs beyond the slots), and sends that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
 watch). Fast handlers have more in hand than slots: the others wait here until a job ends (in_hand.py).
 
 Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
@@ -171,12 +171,12 @@ class TopicConsumer:
             limit = self._in_hand.limit(now)
         else:
             self._in_hand.forget()
-        half = max(limit // 2, 1)
+        most = min(max(limit // 2, 1), max(self.slots // 2, in_hand.MOST_AT_ONCE))
         count = len(self.running) + self.settler.unanswered
-        self._enough = max(limit - half, self.slots - 1)
+        self._enough = max(limit - most, self.slots - 1)
         if count >= self.slots and count > self._enough:  # some wait for a slot: no hurry to pop one more
             return 0
-        return min(limit - count, half, MOST_JOBS)
+        return min(limit - count, most, MOST_JOBS)
 
     async def _wait_for_slot(self) -> None:
         if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
