@@ -53,8 +53,8 @@ def burst(bench: Bench) -> list[Result]:
             details=costs(turns, "tarry") | seen[slots],
         )
         for slots, what, turns in (
-            (MANY, f"{MANY:,} slots", many),
-            (DEFAULT, "default", default),
-            (CONCURRENCY, f"{CONCURRENCY} slots", few),
+            (MANY, f"{MANY:,} in hand", many),
+            (DEFAULT, "as by default", default),
+            (CONCURRENCY, f"{CONCURRENCY} in hand", few),
         )
     ]
