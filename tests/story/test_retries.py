@@ -72,6 +72,17 @@ async def test_expired_reservations_use_up_attempts_too(adapter: Adapter, topic:
     assert info.first_failure is not None
 
 
+async def test_a_buried_job_keeps_its_first_failure(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    await topic.release(await topic.pop(), delay=0, reason="no water")
+    first = now(clock)
+    clock.advance("1h")
+    await topic.bury(await topic.pop(), reason="no tea")
+    info = await topic.get("7")
+    assert (info.first_failure, info.died) == (first, now(clock))
+    assert [attempt.error for attempt in info.failed_attempts] == ["no tea", "no water"]
+
+
 async def test_the_default_is_twenty_attempts(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
     attempts = 0
