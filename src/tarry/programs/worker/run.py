@@ -22,11 +22,10 @@ from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
-from tarry.programs.worker.quota import JobQuota
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settler import Settler
-from tarry.programs.worker.slots import SlotPool
+from tarry.programs.worker.slots import JobQuota, SlotPool
 from tarry.programs.worker.task_schedules import RETRY_S, ScheduleDeclarer
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values import names

@@ -1,4 +1,4 @@
-"""Slots that the topics of a worker share, by weight.
+"""Slots that the topics of a worker share, by weight; and the quota of jobs of a child process.
 
     in use     orders ██████████ mail ███▒ audit ▒         total 16, weights 3 : 1 : 1; audit only waits
 
@@ -65,3 +65,16 @@ class SlotPool:
         for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)
+
+
+class JobQuota:
+    """The jobs that this process may still take (``--max-jobs-per-child``). All its topics share them."""
+
+    def __init__(self, jobs: int) -> None:
+        self.left = jobs
+        self.used_up = asyncio.Event()
+
+    def take(self, jobs: int) -> None:
+        self.left -= jobs
+        if self.left <= 0:
+            self.used_up.set()

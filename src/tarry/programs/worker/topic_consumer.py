@@ -28,9 +28,8 @@ from tarry.programs.worker import in_hand, log_lines
 from tarry.programs.worker.in_hand import JobsInHand
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
-from tarry.programs.worker.quota import JobQuota
 from tarry.programs.worker.settler import Settler
-from tarry.programs.worker.slots import SlotPool
+from tarry.programs.worker.slots import JobQuota, SlotPool
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.threads import ThreadPool, as_blocking_job
 from tarry.values.durations import SECOND, Duration
