@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tarry
 from life_cycle import life_cycle
@@ -113,13 +113,19 @@ def topics_page() -> str:
     parts = ["# Client, topic, job\n", TOPICS]
     for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.BaseJob, tarry.JobInfo, tarry.NewJob, tarry.Schedules):
         parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
-        for name, member in vars(kind).items():
+        for name, member in _members(kind).items():
             shown = not name.startswith("_") and name not in INSIDE and (inspect.getdoc(member) or "")
             if shown and isinstance(member, property):
                 parts.append(f"### `.{name}`\n\n{_prose(shown)}\n")
             elif shown and inspect.isfunction(member):
                 parts.append(f"### `{name}`\n\n```text\n{name}{_signature(member)}\n```\n\n{_prose(shown)}\n")
     return "\n".join(parts)
+
+
+def _members(kind: type) -> dict[str, Any]:
+    """The members of a client, with those that all clients have; of another class its own."""
+    bases = kind.__mro__[::-1] if kind is tarry.Client else [kind]
+    return {name: member for base in bases for name, member in vars(base).items()}
 
 
 def _signature(verb: Callable[..., object]) -> str:

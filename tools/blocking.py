@@ -18,7 +18,7 @@ CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
     for name in (
-        "background_loop blocking_queue client delayed_queue dict_methods duty_loop engine finished_jobs flow_runner guarded_queue interfaces job loader "
+        "background_loop base_client blocking_queue client delayed_queue dict_methods duty_loop engine finished_jobs flow_runner guarded_queue interfaces job loader "
         "lock_watchdog locks map_listener mapcache pubsub replica_reads schedules topic zookeeper"
     ).split()
 } | {

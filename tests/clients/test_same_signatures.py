@@ -9,7 +9,9 @@ import pytest
 
 import tarry
 from tarry import zookeeper
+from tarry.clients.awaited.base_client import AsyncBaseClient
 from tarry.clients.awaited.dict_methods import AsyncDictMethods
+from tarry.clients.blocking.base_client import BaseClient
 from tarry.clients.blocking.dict_methods import DictMethods
 
 PAIRS = [
@@ -29,6 +31,7 @@ PAIRS = [
     (tarry.GuardedQueue, tarry.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
     (tarry.HTTPClient, tarry.AsyncHTTPClient),
+    (BaseClient, AsyncBaseClient),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
@@ -65,6 +68,6 @@ def test_a_verb_has_the_same_signature_and_docstring_in_both(blocking: type, awa
     assert (one.__doc__ or "").split() == (other.__doc__ or "").split() or name == "close"
 
 
-@pytest.mark.parametrize(("blocking", "awaiting"), [PAIRS[0], PAIRS[-1]])
+@pytest.mark.parametrize(("blocking", "awaiting"), [PAIRS[0], PAIRS[-2]])
 def test_both_clients_take_the_same_options(blocking: type, awaiting: type) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaiting)

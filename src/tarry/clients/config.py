@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tarry.connections.address import Address, find_address
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience
+from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.verbs import topic_names
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.partition import PartitionVerbs
@@ -22,7 +24,10 @@ from tarry.verbs.jobs.partitions import KnownPartitions
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
+    from tarry.clients.schedule_verbs import ScheduleVerbs
+    from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
     from tarry.verbs.redisson.elements import Format
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 COMMANDS_ONLY = "plain "
 """Prefix of the URL of a server that was connected to for plain commands, and may run no scripts."""
@@ -77,7 +82,7 @@ class ClientConfig:
         self._known_partitions = KnownPartitions()
         self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
+    def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.codec_for(kind)
         context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
@@ -85,6 +90,44 @@ class ClientConfig:
         return TopicVerbs(
             plain, partial(keys.partition_keys, self.namespace, topic), self._known_partitions, partitions
         )
+
+    def schedules(self) -> ScheduleVerbs:
+        from tarry.clients.schedule_verbs import ScheduleVerbs
+
+        return ScheduleVerbs(self.namespace, self.verbs)
+
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
+        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+
+        return DelayedQueueVerbs(queue_context(self, name, codec, format))
+
+    def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
+        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.verbs import BlockingQueueVerbs
+
+        return BlockingQueueVerbs(queue_context(self, name, codec, None))
+
+    def list_topics(self) -> Operation[list[str]]:
+        return topic_names.list_names(self.namespace)
+
+    def list_workers(self) -> Operation[list[WorkerInfo]]:
+        from tarry.verbs import workers
+
+        return workers.list_workers(self.namespace)
+
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> Operation[bool]:
+        from tarry.verbs import workers
+
+        return workers.set_worker_mode(self.namespace, worker, mode)
+
+    def refuse_others(self, what: str, *handles: Any) -> None:
+        """Raises ``BadInput`` for a handle of a service: a client of a server cannot reach it."""
+        for handle in handles:
+            if not isinstance(handle.engine.config, ClientConfig):
+                raise BadInput(
+                    f"{what}: {handle.name} is of a service; open it with a tarry.Client at its server, or let an HTTPClient do it all."
+                )
 
     @property
     def cluster(self) -> bool:

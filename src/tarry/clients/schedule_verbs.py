@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tarry.clients.config import ClientConfig
 from tarry.clients.handle_verbs import server_verbs
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
@@ -198,12 +197,13 @@ def list_schedules(verbs: TopicVerbs[Any]) -> Flow[list[Schedule]]:
 class ScheduleVerbs:
     """The verbs of a client's schedules: each returns an operation."""
 
-    def __init__(self, config: ClientConfig) -> None:
-        self.config = config
+    def __init__(self, namespace: str, topic_verbs: Callable[[str], TopicVerbs[Any]]) -> None:
+        self._namespace = namespace
+        self._topic_verbs = topic_verbs
 
     def verbs(self, topic: Any) -> TopicVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
-        return server_verbs(topic) if hasattr(topic, "verbs") else self.config.verbs(topic, None)
+        return server_verbs(topic) if hasattr(topic, "verbs") else self._topic_verbs(topic)
 
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context
@@ -224,7 +224,7 @@ class ScheduleVerbs:
     def list(self, topic: Any) -> Flow[list[Schedule]]:
         topics: list[Any] = [topic]
         if topic is None:
-            topics = yield from ask(topic_names.list_names(self.config.namespace))
+            topics = yield from ask(topic_names.list_names(self._namespace))
         found = yield from gather(list_schedules(self.verbs(one)) for one in topics)
         return [schedule for some in found for schedule in some]
 

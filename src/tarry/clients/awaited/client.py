@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.engine import Engine
-from tarry.clients.awaited.job import AsyncJob
-from tarry.clients.awaited.topic import AsyncTopic, pop_first
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.handles import handle_of, refuse_services
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
-from tarry.verbs import topic_names
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
     from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
     from tarry.clients.awaited.locks import AsyncLock
     from tarry.clients.awaited.mapcache import AsyncMapCache
-    from tarry.clients.awaited.schedules import AsyncSchedules
     from tarry.clients.map_caches import Policy
     from tarry.clients.migration import MovedOver
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.mapcache.models import Backend
-    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
 
 
 @refuse_other_with
-class AsyncClient:
+class AsyncClient(AsyncBaseClient[Engine]):
     """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
 
     Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, its jobs are given back, and their attempt does not count.
@@ -65,77 +59,6 @@ class AsyncClient:
     ) -> None:
         self.namespace = namespace
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
-
-    if not TYPE_CHECKING:
-        queue = OtherWord(TOPIC)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Waits for unanswered requests, then closes the connections. A later verb raises ``BadInput``."""
-        # blocking: Closes the connections. A later verb raises ``BadInput``.
-        await self.engine.close()
-
-    # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> AsyncTopic[T]: ...
-    @overload
-    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> AsyncTopic[Any]: ...
-    def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
-    ) -> AsyncTopic[Any]:
-        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
-        into that many parts, each in its own slot. It is stored; later calls can omit it."""
-        return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
-
-    async def topics(self) -> list[str]:
-        """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return await self.engine.run(topic_names.list_names(self.namespace))
-
-    async def workers(self) -> list[WorkerInfo]:
-        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
-        jobs. A killed worker is listed for up to 30 s."""
-        from tarry.verbs import workers
-
-        return await self.engine.run_view(workers.list_workers(self.namespace))
-
-    async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
-        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
-        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
-
-        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
-        """
-        from tarry.verbs import workers
-
-        return await self.engine.run(workers.set_worker_mode(self.namespace, worker, mode))
-
-    async def pop(
-        self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
-    ) -> AsyncJob[Any] | None:
-        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
-        refuse_services("pop", *chosen)
-        jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
-        return jobs[0] if jobs else None
-
-    @property
-    def schedules(self) -> AsyncSchedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        from tarry.clients.awaited.schedules import AsyncSchedules
-        from tarry.clients.schedule_verbs import ScheduleVerbs
-
-        return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.config))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,34 +105,6 @@ class AsyncClient:
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
-    def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
-    ) -> AsyncDelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
-
-        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
-        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
-        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
-        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
-        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
-        beforehand.
-        """
-        from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
-        from tarry.clients.shared_queues import queue_context
-        from tarry.verbs.delayed.verbs import DelayedQueueVerbs
-
-        return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
-
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
-        from tarry.clients.shared_queues import queue_context
-        from tarry.verbs.delayed.verbs import BlockingQueueVerbs
-
-        return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.config, name, codec, None)))
-
     async def keep_moving(self, *queues: str) -> None:
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
@@ -237,7 +132,7 @@ class AsyncClient:
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
 
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
-        refuse_services("move_to_topic", source, chosen)
+        self.engine.config.refuse_others("move_to_topic", source, chosen)
         if dry_run:
             return await self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
         await self.engine.register_topic(chosen.name)
@@ -269,7 +164,7 @@ class AsyncClient:
 
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)
-        refuse_services("migrate", mine, to)
+        self.engine.config.refuse_others("migrate", mine, to)
         same = mine.engine.config.address == to.engine.config.address
         migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
         here, there = (

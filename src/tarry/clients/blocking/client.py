@@ -5,38 +5,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.engine import Engine
-from tarry.clients.blocking.job import Job
-from tarry.clients.blocking.topic import Topic, pop_first
+from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.handles import handle_of, refuse_services
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
-from tarry.verbs import topic_names
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.blocking.blocking_queue import BlockingQueue
     from tarry.clients.blocking.delayed_queue import DelayedQueue
     from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
     from tarry.clients.blocking.locks import Lock
     from tarry.clients.blocking.mapcache import MapCache
-    from tarry.clients.blocking.schedules import Schedules
     from tarry.clients.map_caches import Policy
     from tarry.clients.migration import MovedOver
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.mapcache.models import Backend
-    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
 
 
 @refuse_other_with
-class Client:
+class Client(BaseClient[Engine]):
     """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
 
     ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
@@ -62,74 +56,6 @@ class Client:
     ) -> None:
         self.namespace = namespace
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
-
-    if not TYPE_CHECKING:
-        queue = OtherWord(TOPIC)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connections. A later verb raises ``BadInput``."""
-        self.engine.close()
-
-    # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
-    @overload
-    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
-    def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
-    ) -> Topic[Any]:
-        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
-        into that many parts, each in its own slot. It is stored; later calls can omit it."""
-        return Topic(self.engine, self.engine.config.verbs(name, type, partitions))
-
-    def topics(self) -> list[str]:
-        """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return self.engine.run(topic_names.list_names(self.namespace))
-
-    def workers(self) -> list[WorkerInfo]:
-        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
-        jobs. A killed worker is listed for up to 30 s."""
-        from tarry.verbs import workers
-
-        return self.engine.run_view(workers.list_workers(self.namespace))
-
-    def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
-        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
-        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
-
-        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
-        """
-        from tarry.verbs import workers
-
-        return self.engine.run(workers.set_worker_mode(self.namespace, worker, mode))
-
-    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
-        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
-        refuse_services("pop", *chosen)
-        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
-        return jobs[0] if jobs else None
-
-    @property
-    def schedules(self) -> Schedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        from tarry.clients.blocking.schedules import Schedules
-        from tarry.clients.schedule_verbs import ScheduleVerbs
-
-        return Schedules(self.engine, ScheduleVerbs(self.engine.config))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,34 +102,6 @@ class Client:
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
-    def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
-    ) -> DelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
-
-        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
-        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
-        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
-        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
-        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
-        beforehand.
-        """
-        from tarry.clients.blocking.delayed_queue import DelayedQueue
-        from tarry.clients.shared_queues import queue_context
-        from tarry.verbs.delayed.verbs import DelayedQueueVerbs
-
-        return DelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.config, name, codec, format)))
-
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        from tarry.clients.blocking.blocking_queue import BlockingQueue
-        from tarry.clients.shared_queues import queue_context
-        from tarry.verbs.delayed.verbs import BlockingQueueVerbs
-
-        return BlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.config, name, codec, None)))
-
     def keep_moving(self, *queues: str) -> None:
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
@@ -231,7 +129,7 @@ class Client:
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
 
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
-        refuse_services("move_to_topic", source, chosen)
+        self.engine.config.refuse_others("move_to_topic", source, chosen)
         if dry_run:
             return self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
         self.engine.register_topic(chosen.name)
@@ -261,7 +159,7 @@ class Client:
 
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)
-        refuse_services("migrate", mine, to)
+        self.engine.config.refuse_others("migrate", mine, to)
         same = mine.engine.config.address == to.engine.config.address
         migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
         here, there = (

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
+from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
 from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.awaited.locks import AsyncLock
 from tarry.clients.awaited.mapcache import AsyncMapCache
-from tarry.clients.awaited.schedules import AsyncSchedules
-from tarry.clients.awaited.topic import AsyncTopic, pop_first
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE
-from tarry.clients.handles import handle_of
 from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
-from tarry.clients.http.config import HTTPClientConfig, topics_request, worker_mode_request, workers_request
+from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
@@ -25,20 +22,19 @@ from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
-from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
+    pass
 
 T = TypeVar("T")
 
 
 @refuse_other_with
-class AsyncHTTPClient:
+class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
 
     # blocking: A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
@@ -62,65 +58,6 @@ class AsyncHTTPClient:
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
         )
         self.namespace = namespace
-
-    if not TYPE_CHECKING:
-        queue = OtherWord(TOPIC)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
-
-    async def __aenter__(self) -> AsyncHTTPClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the connections. A later verb raises ``BadInput``."""
-        await self.engine.close()
-
-    @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> AsyncTopic[T]: ...
-    @overload
-    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> AsyncTopic[Any]: ...
-    def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
-    ) -> AsyncTopic[Any]:
-        """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
-
-    async def topics(self) -> list[str]:
-        """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return await self.engine.perform(topics_request())
-
-    async def workers(self) -> list[WorkerInfo]:
-        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
-        jobs. A killed worker is listed for up to 30 s."""
-        return await self.engine.perform(workers_request())
-
-    async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
-        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
-        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
-
-        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
-        """
-        return await self.engine.perform(worker_mode_request(worker, mode))
-
-    async def pop(
-        self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
-    ) -> AsyncJob[Any] | None:
-        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
-        self.engine.config.refuse_others("pop", *chosen)
-        jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
-        return jobs[0] if jobs else None
-
-    @property
-    def schedules(self) -> AsyncSchedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return AsyncSchedules(self.engine, self.engine.config.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -148,19 +85,6 @@ class AsyncHTTPClient:
         """
         context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return AsyncHTTPGuardedQueue(self.engine, context, verbs, on_late)
-
-    def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
-    ) -> AsyncDelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
-
-        ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
-        """
-        return AsyncDelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
-
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 
     async def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.clients.blocking.blocking_queue import BlockingQueue
+from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.delayed_queue import DelayedQueue
 from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.locks import Lock
 from tarry.clients.blocking.mapcache import MapCache
-from tarry.clients.blocking.schedules import Schedules
-from tarry.clients.blocking.topic import Topic, pop_first
+from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import MAX_BODY, PATIENCE
-from tarry.clients.handles import handle_of
 from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
-from tarry.clients.http.config import HTTPClientConfig, topics_request, worker_mode_request, workers_request
+from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
@@ -26,20 +23,19 @@ from tarry.clients.lock_options import LockOptions
 from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord, refuse_other_with
+from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
 from tarry.verbs.mapcache.models import Backend
-from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.job import Job
+    pass
 
 T = TypeVar("T")
 
 
 @refuse_other_with
-class HTTPClient:
+class HTTPClient(BaseClient[HTTPEngine]):
     """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
     ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
@@ -62,63 +58,6 @@ class HTTPClient:
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
         )
         self.namespace = namespace
-
-    if not TYPE_CHECKING:
-        queue = OtherWord(TOPIC)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
-
-    def __enter__(self) -> HTTPClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connections. A later verb raises ``BadInput``."""
-        self.engine.close()
-
-    @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
-    @overload
-    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
-    def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
-    ) -> Topic[Any]:
-        """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return Topic(self.engine, self.engine.config.verbs(name, type, partitions))
-
-    def topics(self) -> list[str]:
-        """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return self.engine.perform(topics_request())
-
-    def workers(self) -> list[WorkerInfo]:
-        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
-        jobs. A killed worker is listed for up to 30 s."""
-        return self.engine.perform(workers_request())
-
-    def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
-        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
-        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
-
-        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
-        """
-        return self.engine.perform(worker_mode_request(worker, mode))
-
-    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
-        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
-        self.engine.config.refuse_others("pop", *chosen)
-        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
-        return jobs[0] if jobs else None
-
-    @property
-    def schedules(self) -> Schedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return Schedules(self.engine, self.engine.config.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -146,19 +85,6 @@ class HTTPClient:
         """
         context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return HTTPGuardedQueue(self.engine, context, verbs, on_late)
-
-    def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
-    ) -> DelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
-
-        ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
-        """
-        return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
-
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return BlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 
     def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""

@@ -135,6 +135,16 @@ class HTTPClientConfig:
         context = map_verbs(self, name, codec, key_codec, backend).context
         return HTTPMapVerbs(context, backend)
 
+    def list_topics(self) -> HTTPRequest[list[str]]:
+        return request_to(topics.NAMES)
+
+    def list_workers(self) -> HTTPRequest[list[WorkerInfo]]:
+        return request_to(topics.WORKERS)
+
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> HTTPRequest[bool]:
+        check_mode(mode)
+        return request_to(topics.WORKER_MODE, worker, body=topic_models.SetWorkerMode(mode))
+
     @property
     def redacted(self) -> str:
         """The address, safe to log."""
@@ -152,19 +162,6 @@ class HTTPClientConfig:
         import httpx
 
         return httpx.Limits(max_connections=UNLIMITED_CONNECTIONS, max_keepalive_connections=100, keepalive_expiry=30)
-
-
-def topics_request() -> HTTPRequest[list[str]]:
-    return request_to(topics.NAMES)
-
-
-def workers_request() -> HTTPRequest[list[WorkerInfo]]:
-    return request_to(topics.WORKERS)
-
-
-def worker_mode_request(worker: str, mode: WorkerMode) -> HTTPRequest[bool]:
-    check_mode(mode)
-    return request_to(topics.WORKER_MODE, worker, body=topic_models.SetWorkerMode(mode))
 
 
 def pop_requests(

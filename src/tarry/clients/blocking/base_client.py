@@ -1,0 +1,159 @@
+# Made from src/tarry/clients/awaited/base_client.py by tools/blocking.py: change that file, then `make blocking`.
+"""The blocking client, as far as its origin does not matter: that of a server, and that of a service, are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
+
+from tarry.clients.blocking.interfaces import HandleConfig, HandleEngine
+from tarry.clients.blocking.job import Job
+from tarry.clients.blocking.topic import Topic, pop_first
+from tarry.clients.handle_verbs import (
+    BlockingQueueHandleVerbs,
+    DelayedQueueHandleVerbs,
+    ScheduleHandleVerbs,
+    TopicHandleVerbs,
+)
+from tarry.core.requests import Operation
+from tarry.errors import BadInput
+from tarry.values.durations import Duration
+from tarry.values.other_words import TOPIC, OtherWord
+from tarry.verbs.codecs import Codec
+
+if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
+    from tarry.clients.blocking.blocking_queue import BlockingQueue
+    from tarry.clients.blocking.delayed_queue import DelayedQueue
+    from tarry.clients.blocking.schedules import Schedules
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
+
+H = TypeVar("H")
+T = TypeVar("T")
+
+
+class OriginConfig(HandleConfig, Protocol):
+    """The settings of a client. They make the verbs of its handles: those of a server, or those of a service."""
+
+    def verbs(self, topic: str, kind: Any, partitions: int | None) -> TopicHandleVerbs[Any]: ...
+    def schedules(self) -> ScheduleHandleVerbs: ...
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueHandleVerbs[Any]: ...
+    def blocking(self, name: str, codec: Any) -> BlockingQueueHandleVerbs[Any]: ...
+    def list_topics(self) -> Operation[list[str]]: ...
+    def list_workers(self) -> Operation[list[WorkerInfo]]: ...
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> Operation[bool]: ...
+    def refuse_others(self, what: str, *handles: Any) -> None: ...
+
+
+class OriginEngine(HandleEngine, Protocol):
+    """The engine of a client."""
+
+    @property
+    def config(self) -> OriginConfig: ...
+    def close(self) -> None: ...
+
+
+E = TypeVar("E", bound=OriginEngine)
+
+
+class BaseClient(Generic[E]):
+    """The verbs that need to know nothing of the origin."""
+
+    engine: E
+
+    if not TYPE_CHECKING:
+        queue = OtherWord(TOPIC)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.config.redacted}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections. A later verb raises ``BadInput``."""
+        self.engine.close()
+
+    @overload
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
+    @overload
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> Topic[Any]:
+        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
+        into that many parts, each in its own slot. It is stored; later calls can omit it."""
+        return Topic(self.engine, self.engine.config.verbs(name, type, partitions))
+
+    def topics(self) -> list[str]:
+        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        return self.engine.run(self.engine.config.list_topics())
+
+    def workers(self) -> list[WorkerInfo]:
+        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
+        jobs. A killed worker is listed for up to 30 s."""
+        return self.engine.run_view(self.engine.config.list_workers())
+
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
+        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
+        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
+
+        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
+        """
+        return self.engine.run(self.engine.config.set_worker_mode(worker, mode))
+
+    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
+        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
+        self.engine.config.refuse_others("pop", *chosen)
+        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> Schedules:
+        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
+        from tarry.clients.blocking.schedules import Schedules
+
+        return Schedules(self.engine, self.engine.config.schedules())
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> DelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
+        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
+        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
+        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
+        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
+        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
+        beforehand.
+        """
+        from tarry.clients.blocking.delayed_queue import DelayedQueue
+
+        return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        from tarry.clients.blocking.blocking_queue import BlockingQueue
+
+        return BlockingQueue(self.engine, self.engine.config.blocking(name, codec))
+
+
+def handle_of(label: str, kind: type[H], handle: Any, create: Callable[[str], H] | None = None) -> H:
+    """The handle, or the one that ``create`` makes for a name. Raises ``BadInput`` for anything else."""
+    if create is not None and isinstance(handle, str):
+        return create(handle)
+    if isinstance(handle, kind):
+        return handle
+    if isinstance(handle, str):
+        raise BadInput(f"{label}: {handle!r} is a name; give the {kind.__name__} itself, as the client makes it.")
+    name = "" if create is None else ", nor a name"
+    raise BadInput(f"{label}: a value of type {type(handle).__name__} is no {kind.__name__}{name}.")
