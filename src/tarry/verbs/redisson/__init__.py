@@ -4,8 +4,8 @@
     elements   the packed element of a delayed queue, in both formats
     entries    the packed value and the events of a map cache
     values     Java types that Python has no word for: Long, Bean, Opaque, …
-    hashing    the order of a Java HashMap or HashSet
-    missed     what was looked for and not found, where Java may have other bytes
+    java_hash  the order of a Java HashMap or HashSet
+    equality_log  a warning where Java may have written a value that was not found as other bytes
     codecs     a value becomes bytes and comes back, byte for byte as Redisson's codec does it
 
 All of it is pure, and was checked against bytes that real Redisson clients (3.16.8, 3.52.0) sent: tests/redisson/data.

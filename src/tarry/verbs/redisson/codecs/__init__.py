@@ -27,10 +27,8 @@ from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.codecs.jackson import JacksonCodec
 from tarry.verbs.redisson.codecs.kryo import Kryo5Codec
-from tarry.verbs.redisson.codecs.longs import LongCodec
-from tarry.verbs.redisson.codecs.raw_bytes import BytesCodec
 from tarry.verbs.redisson.codecs.river import RiverCodec
-from tarry.verbs.redisson.codecs.strings import StringCodec
+from tarry.verbs.redisson.codecs.scalars import BytesCodec, LongCodec, StringCodec
 
 CODECS: dict[str, Codec[Any]] = {
     "string": StringCodec(),
