@@ -7,8 +7,7 @@ from typing import Any
 from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.duties import DutyList
-from tarry.verbs.mapcache.evicted_map import EvictedMap, SweptMap
-from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy
+from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap
 
 
 def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> None:

@@ -10,8 +10,7 @@ from tarry.clients.config import NamingConfig
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.mapcache.context import MapContext, context_of
-from tarry.verbs.mapcache.evicted_map import EvictedMap, SweptMap
-from tarry.verbs.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
 from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.mapcache.verbs import MapVerbs
 from tarry.verbs.redisson.codecs import codec_for

@@ -23,7 +23,7 @@ from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
 from tarry.verbs.jobs import migration as job_migration
 from tarry.verbs.locks import lock_scripts
-from tarry.verbs.mapcache import evicted_map, eviction, load, redisson_layout, replies
+from tarry.verbs.mapcache import eviction, load, redisson_layout, replies
 from tarry.verbs.redisson import names
 from tarry.verbs.schedules import definitions as schedules
 from tarry.verbs.schedules import migration as schedule_migration
@@ -48,7 +48,7 @@ _CONSUMER_MODULES = (
     *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, occurrences,
 )  # fmt: skip
 _ALL_MODULES = (
-    *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, stats, guarded_scripts, lock_scripts, eviction, evicted_map,
+    *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, stats, guarded_scripts, lock_scripts, eviction,
     redisson_layout, load, replies,
 )  # fmt: skip
 _ANY = "\x00"

@@ -9,7 +9,6 @@ redisson_layout  requests for Redisson's RMapCache, in bytes
 native_layout    requests for RMapCacheNative, whose fields expire by themselves
 verbs            the verbs as handles call them
 load             a value that one process loads for all
-eviction         removing expired entries; Redisson's rule for when
-evicted_map      a map that a client evicts from: when it looks
+eviction         removing expired entries; Redisson's rule for when; a map that a client evicts from
 models, replies  results, and how they are decoded
 """
