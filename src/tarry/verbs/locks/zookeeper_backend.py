@@ -26,16 +26,21 @@ from tarry.values.durations import SECOND
 from tarry.verbs.locks.lock_steps import Acquired, Busy, Sleep, Steps
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable
 from tarry.verbs.locks.models import LockState
-from tarry.verbs.locks.zookeeper_nodes import SEQUENCE, NodeData, QueuedNode, node_prefix, parse_node, sort_nodes
 from tarry.verbs.locks.zookeeper_requests import (
+    SEQUENCE,
     ConnectionInterrupted,
     CreateNode,
     DeleteNode,
     ListChildren,
+    NodeData,
+    QueuedNode,
     ReadNode,
     SessionState,
     WriteNode,
     ZooKeeperBatch,
+    node_prefix,
+    parse_node,
+    sort_nodes,
 )
 
 EXPIRY_GRACE_S = 1.0
