@@ -140,7 +140,7 @@ def _demo_worker(
     import asyncio
     import logging
 
-    from tarry.programs.demo.order_closer import close_orders
+    from tarry.programs.demo.workers import close_orders
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))

@@ -18,10 +18,9 @@ from pathlib import Path
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.core.requests import Command
-from tarry.programs.demo.order_closer import TOPIC
 from tarry.programs.demo.orders import Order
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
-from tarry.programs.demo.workers import TTR_S, DemoWorker
+from tarry.programs.demo.workers import TOPIC, TTR_S, DemoWorker
 from tarry.values import keys
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.models import State

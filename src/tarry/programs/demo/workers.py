@@ -1,4 +1,4 @@
-"""The two worker processes of the demo; one of them is killed."""
+"""The two worker processes of the demo, and what runs in them; one of them is killed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import Unavailable
-from tarry.programs.demo.work_log import LogReader
+from tarry.programs.demo.work_log import LogLine, LogReader, WorkLog
+from tarry.programs.worker import Worker
+from tarry.values.durations import Duration
 
+TOPIC = "orders"
+WORK_S = 0.02
+"""How long it takes to close an order: goods go back on the shelf, a mail is sent."""
+SLOTS = 20
 TTR_S = 2
 """When the jobs of the killed worker come back."""
 KILL_WHEN_HOLDING = 3
@@ -89,3 +98,27 @@ class DemoWorker:
                 self.process.kill()
                 self.process.wait()
         self.work_log.read_new()
+
+
+async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
+    """Runs until SIGTERM, or until the demo's end of stdin is closed."""
+    work_log = WorkLog(log)
+    worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
+
+    @worker.on(TOPIC, concurrency=SLOTS)
+    async def close(job: AsyncJob[Any]) -> None:
+        work_log.write_event("taken", job)
+        await asyncio.sleep(WORK_S)
+        work_log.write_event("closed", job)
+
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _stop_at_stdin_end, worker)
+    work_log.write(LogLine("ready"))
+    await worker.run()
+    work_log.write(LogLine("left"))
+
+
+def _stop_at_stdin_end(worker: Worker) -> None:
+    """Stops the worker at the end of stdin."""
+    if not os.read(sys.stdin.fileno(), 1):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        worker.stop()
