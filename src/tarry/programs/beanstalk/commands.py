@@ -124,3 +124,18 @@ def parse(line: bytes) -> Command:
     if match is None:
         raise ProtocolError(BAD_FORMAT)
     return Command(name, tuple([read(text) for read, text in zip(readers, match.groups(), strict=True)]))
+
+
+_BELOW = (10, 1024, 65_536)
+LEAST_URGENT = 2
+
+
+def priority_of(pri: int) -> int:
+    """tarry's priority, of which the highest comes first, for one of beanstalkd's, of which the smallest does.
+
+    0 to 9              3
+    10 to 1,023         2    beanstalkd calls these and the ones above urgent
+    1,024 to 65,535     1    Pheanstalk's default is 1,024
+    65,536 and more     0    the default of greenstalk and beaneater is 65,536
+    """
+    return sum(pri < least for least in _BELOW)

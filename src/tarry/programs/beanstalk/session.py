@@ -20,8 +20,7 @@ from tarry.clients.awaited.topic import pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
-from tarry.programs.beanstalk.commands import BAD_FORMAT, Command
-from tarry.programs.beanstalk.priorities import LEAST_URGENT, priority_of
+from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, Command, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 from tarry.verbs.codecs import RAW
