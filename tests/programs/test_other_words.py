@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -120,6 +121,7 @@ def test_the_wrong_with_names_the_right_one_and_the_other_class(made: Any, text:
         enter() if "awaited" in text else asyncio.run(enter_async())
     assert str(told.value) == text
     assert not hasattr(client, "__enter__") or not hasattr(client, "__aenter__")
+    assert isinstance(client, AbstractContextManager) is ("blocking" in text)
 
 
 @pytest.mark.parametrize("verb", ["on", "on_queue", "every", "cron"])

@@ -5,6 +5,7 @@ They are answered at run time only. Type checkers see no attribute and no ``**kw
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -138,7 +139,8 @@ def refuse_other_with(owner: type[T]) -> type[T]:
         hint = f"{name} is awaited: write `async with`, or use {name.removeprefix('Async')}"
     else:
         hint = f"{name} is blocking: write `with`, or use Async{name}"
-    setattr(owner, "__enter__" if hasattr(owner, "__aenter__") else "__aenter__", OtherWith(hint))
+    read_first = "exit" if sys.version_info >= (3, 14) else "enter"  # by a `with`; both would make it a context manager
+    setattr(owner, f"__{read_first}__" if hasattr(owner, "__aenter__") else f"__a{read_first}__", OtherWith(hint))
     return owner
 
 
