@@ -98,6 +98,17 @@ def test_sigterm_drains_every_process(start: Start) -> None:
         one_request(running.url)
 
 
+def test_a_second_signal_ends_every_process_at_once(start: Start) -> None:
+    running = start("--processes", "2", "--drain", "10m", "--namespace", "twice")
+    until(lambda: len(serving(running)) == 2)
+    children = children_of(running)
+    running.child.send_signal(signal.SIGTERM)
+    until(lambda: "tarry: draining." in running.output)
+    running.child.send_signal(signal.SIGTERM)
+    assert running.ended() == 0
+    assert not any(_lives(pid) for pid in children)
+
+
 def test_the_processes_end_with_their_parent(start: Start) -> None:
     running = start("--processes", "2", "--drain", "0s", "--namespace", "orphans")
     until(lambda: len(serving(running)) == 2)

@@ -77,34 +77,43 @@ class ServiceProcesses:
         """Starts child ``number``, and another one when it dies."""
         restart_delay = RetryDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
-            began, (mine, its) = time.monotonic(), socket.socketpair()
-            with mine, its:
-                child = self._children[number] = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    env={
-                        **os.environ,
-                        PORT: str(self._listener.fileno()),
-                        PARENT: str(its.fileno()),
-                        SHARED_FOLDER: folder,
-                    },
-                    pass_fds=[self._listener.fileno(), its.fileno()],
-                    start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
-                )
-                its.close()
-                if self._stopping.is_set():
-                    _send(child, signal.SIGTERM)
-                code = await child.wait()
-            del self._children[number]
-            _forget_gauges(child.pid, folder)
+            began = time.monotonic()
+            try:
+                end = await self._run_child(number, folder)
+            except OSError as fault:  # no memory, no files
+                end = f"process {number} cannot be started: {fault.strerror}"
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STABLE_AFTER_S:
                 restart_delay.reset()
             pause = restart_delay.next_delay()
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-            write_line(f"tarry: process {number} (pid {child.pid}) {how}; another one starts in {pause:.1f} s.")
+            write_line(f"tarry: {end}; another one starts in {pause:.1f} s.")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _run_child(self, number: int, folder: str) -> str:
+        """Runs a child to its end, and returns what that was."""
+        mine, its = socket.socketpair()
+        with mine, its:
+            child = self._children[number] = await asyncio.create_subprocess_exec(
+                *self._command,
+                env={
+                    **os.environ,
+                    PORT: str(self._listener.fileno()),
+                    PARENT: str(its.fileno()),
+                    SHARED_FOLDER: folder,
+                },
+                pass_fds=[self._listener.fileno(), its.fileno()],
+                start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
+            )
+            its.close()
+            if self._stopping.is_set():
+                _send(child, signal.SIGTERM)
+            code = await child.wait()
+        del self._children[number]
+        _forget_gauges(child.pid, folder)
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        return f"process {number} (pid {child.pid}) {how}"
 
     async def _kill_late_children(self) -> None:
         await self._stopping.wait()
