@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 import tarry
 from programs import process_app, stamped_app, stamped_functions
 from programs.process_app import Order
+from tarry.programs.worker.process_pool import ChildProcess
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -132,10 +134,38 @@ def test_children_are_reused(worker: tarry.Worker, client: tarry.Client, diary: 
     assert orders.stats().finished == many
     lines = diary.read_text().splitlines()
     assert len(lines) == many
-    pids = {int(line.split()[2]) for line in lines}
+    pids = pids_in(diary)
     assert 1 <= len(pids) <= 2
     assert os.getpid() not in pids
     assert not any(map(is_alive, pids)), "they end with the worker"
+
+
+def pids_in(diary: Path) -> set[int]:
+    return {int(line.split()[2]) for line in diary.read_text().splitlines()}
+
+
+def test_a_child_that_dies_idle_costs_the_next_job_no_attempt(
+    monkeypatch: pytest.MonkeyPatch, worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    """Both idle children are killed, and the worker hands them jobs before it notices."""
+    monkeypatch.setattr(ChildProcess, "is_alive", True)
+    orders = client.topic("orders", type=Order)
+
+    async def story() -> None:
+        async with worker:
+            orders.add_many([Order(str(diary), n=n) for n in range(500)])
+            while orders.stats().finished < 500:  # noqa: ASYNC110  # the server decides
+                await asyncio.sleep(0.01)
+            pids = pids_in(diary)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            orders.add_many([tarry.NewJob(Order(str(diary)), id=str(n)) for n in range(4)])
+            while orders.stats().finished < 504:
+                assert not any(job and job.failed_attempts for job in orders.get_many([str(n) for n in range(4)]))
+                await asyncio.sleep(0.01)
+            assert pids_in(diary) > pids
+
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 def test_tasks_in_a_child_know_their_job_and_can_add_tasks(

@@ -43,6 +43,10 @@ class ChildTraceback(Exception):
         return f'\n"""\n{self.args[0]}\n"""'
 
 
+class DiedIdle(ChildProcessError):
+    """A child that had run other jobs died before it began with this one."""
+
+
 class ChildProcess:
     """One child, seen from the worker."""
 
@@ -71,7 +75,8 @@ class ChildProcess:
         return self._process.poll() is None
 
     def run(self, request: Request, target: Target) -> RunResult:
-        """Runs one job. Raises what the function raised, ``TimeoutError``, or ``ChildProcessError`` when the child died."""
+        """Runs one job. Raises what the function raised, ``TimeoutError``, or ``ChildProcessError`` when the child died: ``DiedIdle``
+        if that has nothing to do with the job."""
         started = False
         try:
             self.connection.settimeout(START_TIMEOUT_S)
@@ -94,7 +99,8 @@ class ChildProcess:
             self.kill()
             if self.cancelled:
                 raise asyncio.CancelledError from None
-            raise ChildProcessError(f"{target.name}: its process {self._how_it_ended()}") from None
+            died = ChildProcessError if started or not self.jobs else DiedIdle
+            raise died(f"{target.name}: its process {self._how_it_ended()}") from None
         assert isinstance(answer, RunResult)
         return answer
 
@@ -164,11 +170,15 @@ class ProcessPool:
     def _run(self, job: BaseJob[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
         raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
         request = Request(function, job.topic, job.receipt, job._now, raw, wants_result)
-        child = self._take(job)
-        try:
-            answer = child.run(request, target)
-        finally:
-            self._put_back(job, child)
+        answer: RunResult | None = None
+        while answer is None:
+            child = self._take(job)
+            try:
+                answer = child.run(request, target)
+            except DiedIdle:
+                continue  # with another idle child, or with a new one
+            finally:
+                self._put_back(job, child)
         job.settled = job.settled or answer.settled
         if answer.fault_text:
             raise _fault_of(answer)
