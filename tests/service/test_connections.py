@@ -14,7 +14,7 @@ import tarry
 from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
-from tarry.programs.dashboard import visit
+from tarry.programs.dashboard import forms
 from tarry.programs.service import http_server, protocol, request
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from until import until
@@ -144,7 +144,7 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def limit(**limits: float) -> None:
         for name, seconds in limits.items():
-            place = next(one for one in (protocol, request, visit, http_server) if hasattr(one, name))
+            place = next(one for one in (protocol, request, forms, http_server) if hasattr(one, name))
             monkeypatch.setattr(place, name, seconds)
 
     return limit

@@ -9,6 +9,7 @@
     access           roles, cross-site requests, the headers of every response; sign_in
     sections         pages and actions, one module each in pages/: add a new page there
     action_handler   an action: the plan, the confirmation, the execution
+    forms            the fields of a form, and the plan of the action that it asks for
     audit            who did what, as log lines
     key_scanner      objects shared with Java, for their pages and the navigation
     sampler          counters and lateness over time

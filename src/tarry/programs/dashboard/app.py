@@ -31,12 +31,13 @@ from tarry.programs.dashboard.access import (
     WhoFunction,
     same_origin,
 )
+from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.key_scanner import KeyScanner
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
-from tarry.programs.dashboard.visit import NotFound, Visit
+from tarry.programs.dashboard.visit import NotFound, PageHost, Visit
 
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
@@ -85,7 +86,7 @@ class Dashboard:
         self.key_scanner = KeyScanner(client)
         self.sections = sections()
         self.actions = actions()
-        self.view_cache = live_updates.ViewCache()
+        self.view_cache = live_updates.ViewCache(ANSWER_TIMEOUT_S)
         self.closing = asyncio.Event()
         self.namespaces: NamespaceDashboards | None = None
         """The dashboards of all namespaces, if there are several."""
@@ -104,7 +105,13 @@ class Dashboard:
                     Route(file.path, self._guarded(partial(self._send_file, file)), methods=["GET"])
                     for file in downloads()
                 ],
-                Route("/act", self._guarded(partial(action_handler.handle_action, self), act=True), methods=["POST"]),
+                Route(
+                    "/act",
+                    self._guarded(
+                        partial(action_handler.handle_action, self, self.actions, self._forget_views), act=True
+                    ),
+                    methods=["POST"],
+                ),
                 Route("/sign-in", partial(sign_in, self), methods=["GET", "POST"]),
                 Route("/sign-out", partial(sign_out, self), methods=["POST"]),
                 Route("/assets/{name}", self._asset, methods=["GET"]),
@@ -204,9 +211,9 @@ class Dashboard:
         if part.admin and not visit.may_act:
             return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.", visit)
         if part.every_s and live_updates.is_stream(request):
-            return live_updates.stream(self, part, visit, request)
+            return live_updates.stream(self, self.view_cache, part, visit, request)
         try:
-            data, _ = await asyncio.gather(self.cached_view(part, visit), self._scan_for_navigation())
+            data, _ = await asyncio.gather(self.view_cache.get_or_load(part, visit), self._scan_for_navigation())
             if isinstance(data.get("redirect"), str):
                 return RedirectResponse(data["redirect"], 303)
             return self.page(visit, part.template, data, part)
@@ -240,9 +247,16 @@ class Dashboard:
         used = self.key_scanner.used
         return [part for part in self.sections if part.title and (not part.kind or part.kind in used or part is here)]
 
-    async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
-        """The data of a section; visitors of the same page share it for a moment."""
-        return await self.view_cache.get_or_load(part, visit, ANSWER_TIMEOUT_S)
+    def _forget_views(self) -> None:
+        """After an action: nothing is shown as it was before."""
+        self.view_cache.invalidate()
+        self.shared_part(DeadScans).forget()
+
+    async def opened_by(self, token: str, request: Request) -> tuple[PageHost, str] | None:
+        """The dashboard that a token gives access to, and its path: this one, or that of the token's namespace."""
+        if await self.access.role_of_token(token) is not None:
+            return self, self.root(request)
+        return None if self.namespaces is None else await self.namespaces.opened_by(token, request)
 
     # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -294,7 +308,7 @@ class Dashboard:
         )
         return Response(text, status, media_type="text/html")
 
-    def shared_part(self, kind: Callable[[Dashboard], P]) -> P:
+    def shared_part(self, kind: Callable[[PageHost], P]) -> P:
         """The one object of a class that a section keeps between requests; made when it is first needed."""
         found: P = self._parts.setdefault(kind, kind(self)) if kind not in self._parts else self._parts[kind]
         return found

@@ -18,7 +18,7 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.visit import SEARCH_FIELDS
 
 if TYPE_CHECKING:
-    from tarry.programs.dashboard.action_handler import Form
+    from tarry.programs.dashboard.forms import Form
 
 logger = logging.getLogger("tarry.audit")
 MOST_IDS = 20

@@ -15,7 +15,7 @@ from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.dashboard.app import Dashboard
+    from tarry.programs.dashboard.visit import PageHost
 
 LOOK_S = 0.4
 REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0
@@ -71,7 +71,7 @@ class DeadScan:
 class DeadScans:
     """The scans of all topics; those that were looked at last are kept."""
 
-    def __init__(self, _: Dashboard) -> None:
+    def __init__(self, _: PageHost) -> None:
         self._scans: dict[tuple[str, JobSearch], DeadScan] = {}
 
     async def of(self, topic: AsyncTopic[Any], dead: int, search: JobSearch = EVERYTHING) -> DeadGroups:

@@ -20,10 +20,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.programs.dashboard.visit import NotFound, Visit
+from tarry.programs.dashboard.visit import NotFound, PageHost, Visit
 
 if TYPE_CHECKING:
-    from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.sections import Section
 
 logger = logging.getLogger("tarry")
@@ -42,11 +41,12 @@ def is_stream(request: Request) -> bool:
 class ViewCache:
     """Caches views for a moment, so that a hundred visitors of the same page cost the server as much as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._views: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
         self.streams = 0
 
-    async def get_or_load(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+    async def get_or_load(self, part: Section, visit: Visit) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = loop.time()
         parameters = {name: value for name, value in visit.query.items() if name != "said"}
@@ -54,7 +54,7 @@ class ViewCache:
         self._views = {name: one for name, one in self._views.items() if one[0] > now}
         known = self._views.get(key)
         if known is None:
-            task = asyncio.ensure_future(_with_timeout(part, visit, patience_s))
+            task = asyncio.ensure_future(_with_timeout(part, visit, self._patience_s))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             known = self._views[key] = (now + part.every_s * CACHE_SHARE, task)
         try:
@@ -73,17 +73,21 @@ async def _with_timeout(part: Section, visit: Visit, patience_s: float) -> dict[
         return await part.view(visit)
 
 
-def stream(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> Response:
+def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: Visit, request: Request) -> Response:
     """The response that streams updates of a page."""
-    if dashboard.view_cache.streams >= MOST_STREAMS:
+    if cache.streams >= MOST_STREAMS:
         return Response("Too many pages are open.", 503, headers={"retry-after": "10"})
     return StreamingResponse(
-        _events(dashboard, part, visit, request), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        _events(dashboard, cache, part, visit, request),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
     )
 
 
-async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> AsyncIterator[str]:
-    dashboard.view_cache.streams += 1
+async def _events(
+    dashboard: PageHost, cache: ViewCache, part: Section, visit: Visit, request: Request
+) -> AsyncIterator[str]:
+    cache.streams += 1
     try:
         yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
         last = logged = ""
@@ -91,7 +95,7 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
             if await dashboard.access.role(request.scope, request.cookies) != visit.role:
                 return  # signed out, or the token was revoked
             try:
-                data = await dashboard.cached_view(part, visit)
+                data = await cache.get_or_load(part, visit)
                 text = dashboard.view(visit, part.template, data)
             except (Unavailable, ServerUnfit, TimeoutError) as fault:
                 last = ""
@@ -112,7 +116,7 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
             with suppress(TimeoutError):
                 await asyncio.wait_for(dashboard.closing.wait(), part.every_s)
     finally:
-        dashboard.view_cache.streams -= 1
+        cache.streams -= 1
 
 
 def _event(kind: str, data: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -23,23 +22,13 @@ from starlette.types import ASGIApp, Scope
 
 from tarry.errors import TarryError
 from tarry.programs.dashboard.access import COOKIE
+from tarry.programs.dashboard.visit import BASE_KEY, NamespaceLink, base_of
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
 
 NAMESPACE_PREFIX = "/ns/"
 ASK_AGAIN_S, ANSWER_TIMEOUT_S = 5.0, 0.5
-BASE_KEY = "tarry.base"
-"""The key in the ASGI scope of the path of the first namespace."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceLink:
-    """A link to the dashboard of a namespace; ``at`` is its path."""
-
-    name: str
-    at: str
-    here: bool
 
 
 class NamespaceDashboards:
@@ -131,11 +120,6 @@ class NamespaceDashboards:
 
     def _path_of(self, base: str, name: str) -> str:
         return base if name == self._names()[0] else _path_below(base, name)
-
-
-def base_of(request: Request) -> str:
-    """The path of the cookies, for all namespaces."""
-    return quote(str(request.scope.get(BASE_KEY, request.scope.get("root_path", ""))).rstrip("/"))
 
 
 def _path_below(root: str, name: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from tarry.programs.dashboard.action_handler import ActionPlan, Form
+    from tarry.programs.dashboard.forms import ActionPlan, Form
     from tarry.programs.dashboard.visit import Visit
 
 PAGES = (

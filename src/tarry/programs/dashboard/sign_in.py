@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tarry.programs.dashboard.access import COOKIE_LIFETIME_S, LONGEST_TOKEN, same_origin
-from tarry.programs.dashboard.namespaces import base_of
-from tarry.programs.dashboard.visit import read_form
-
-if TYPE_CHECKING:
-    from tarry.programs.dashboard.app import Dashboard
+from tarry.programs.dashboard.forms import read_form
+from tarry.programs.dashboard.visit import PageHost, base_of
 
 LONGEST_FORM = 4 * LONGEST_TOKEN
 
 
-async def sign_in(dashboard: Dashboard, request: Request) -> Response:
+async def sign_in(dashboard: PageHost, request: Request) -> Response:
     """The sign-in page, and its form."""
     root = dashboard.root(request)
     if not dashboard.access.tokens_required:
@@ -29,7 +25,7 @@ async def sign_in(dashboard: Dashboard, request: Request) -> Response:
         return dashboard.error_page(request, 403, "Another site sent this", "Sign in from the dashboard only.")
     raw = await read_form(request, LONGEST_FORM)
     token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0].strip()
-    opened = await _dashboard_for(dashboard, request, token) if token.isascii() else None
+    opened = await dashboard.opened_by(token, request) if token.isascii() else None
     if opened is None:
         return _page(dashboard, root, "This token is unknown, or has no access here.", 403)
     found, place = opened
@@ -46,7 +42,7 @@ async def sign_in(dashboard: Dashboard, request: Request) -> Response:
     return response
 
 
-async def sign_out(dashboard: Dashboard, request: Request) -> Response:
+async def sign_out(dashboard: PageHost, request: Request) -> Response:
     """Deletes the cookie."""
     if not same_origin(request.headers):
         return dashboard.error_page(request, 403, "Another site sent this", "Sign out from the dashboard only.")
@@ -56,14 +52,7 @@ async def sign_out(dashboard: Dashboard, request: Request) -> Response:
     return response
 
 
-async def _dashboard_for(dashboard: Dashboard, request: Request, token: str) -> tuple[Dashboard, str] | None:
-    """The dashboard that a token gives access to, and its path: this one, or that of the token's namespace."""
-    if await dashboard.access.role_of_token(token) is not None:
-        return dashboard, dashboard.root(request)
-    return None if dashboard.namespaces is None else await dashboard.namespaces.opened_by(token, request)
-
-
-def _page(dashboard: Dashboard, root: str, wrong: str, status: int) -> Response:
+def _page(dashboard: PageHost, root: str, wrong: str, status: int) -> Response:
     text = dashboard.templates.get_template("sign_in.html").render(
         **dashboard.template_context(None, root), wrong=wrong
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
-from urllib.parse import urlencode
-
-from starlette.exceptions import HTTPException
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+from urllib.parse import quote, urlencode
 
 from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.dashboard import filters
@@ -19,17 +18,21 @@ from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import State, StateFilter
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.dashboard.access import Role
-    from tarry.programs.dashboard.app import Dashboard
-    from tarry.programs.dashboard.namespaces import NamespaceLink
+    from tarry.programs.dashboard.access import AccessControl, Role
+    from tarry.programs.dashboard.key_scanner import KeyScanner
+    from tarry.programs.dashboard.sampler import Sampler
+    from tarry.programs.dashboard.sections import Section
 
+P = TypeVar("P")
 T = TypeVar("T")
-FORM_TIMEOUT_S = 30.0
-"""A form must arrive within this time."""
+BASE_KEY = "tarry.base"
+"""The key in the ASGI scope of the path of the first namespace."""
 STATES: tuple[State, ...] = get_args(State)
 FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying", "finished")
 SEARCH_FIELDS = ("task", "error", "text", "group")
@@ -41,10 +44,49 @@ class NotFound(Exception):
     """The requested object does not exist; the message says which."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamespaceLink:
+    """A link to the dashboard of a namespace; ``at`` is its path."""
+
+    name: str
+    at: str
+    here: bool
+
+
+class PageHost(Protocol):
+    """The dashboard, as far as its pages and parts know it."""
+
+    client: AsyncClient
+    access: AccessControl
+    sampler: Sampler
+    key_scanner: KeyScanner
+    closing: asyncio.Event
+    version: str
+    templates: Environment
+
+    def root(self, request: Request) -> str: ...
+    def template_context(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]: ...
+    def page(self, visit: Visit, template: str, data: dict[str, Any], part: Section | None = None) -> Response: ...
+    def view(self, visit: Visit, template: str, data: dict[str, Any]) -> str: ...
+    def error_page(
+        self,
+        request: Request,
+        status: int,
+        what: str,
+        why: str,
+        visit: Visit | None = None,
+        part: Section | None = None,
+    ) -> Response: ...
+    def unreachable_text(self, fault: BaseException) -> str: ...
+    def add_note(self, text: str) -> str: ...
+    def shared_part(self, kind: Callable[[PageHost], P]) -> P: ...
+    async def opened_by(self, token: str, request: Request) -> tuple[PageHost, str] | None: ...
+
+
 class Visit:
     """One request by one visitor: its query, its role, and the dashboard."""
 
-    def __init__(self, dashboard: Dashboard, root: str, query: Mapping[str, str], role: Role) -> None:
+    def __init__(self, dashboard: PageHost, root: str, query: Mapping[str, str], role: Role) -> None:
         self.dashboard = dashboard
         self.root = root
         self.query = query
@@ -106,28 +148,6 @@ async def _refuse_unknown(topic: AsyncTopic[Any]) -> None:
         raise NotFound("U" + str(UnknownTopic(topic=filters.plain(topic.name)))[1:])
 
 
-class FormTooLong(HTTPException):
-    """A form is longer than any form of the dashboard."""
-
-
-async def read_form(request: Request, longest: int) -> bytes:
-    """The body of a form. Raises ``FormTooLong``, and ``HTTPException`` if it is too slow or compressed."""
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(415, "Send the form without Content-Encoding.")
-    raw = bytearray()
-    try:
-        async with asyncio.timeout(FORM_TIMEOUT_S):
-            async for part in request.stream():
-                raw += part
-                if len(raw) > longest:
-                    raise FormTooLong(413, f"form: more than {longest} bytes.")
-    except TimeoutError:
-        raise HTTPException(
-            408, f"The form was not complete within {FORM_TIMEOUT_S:g} s.", {"connection": "close"}
-        ) from None
-    return bytes(raw)
-
-
 def parse_state(text: str) -> StateFilter | None:
     """A state, or ``retrying``, by its name; ``None`` for an empty one. Raises ``BadInput``."""
     found = _FILTERS.get(text)
@@ -164,3 +184,8 @@ def return_path(root: str, path: str) -> str:
     """The path to return to after a form: one inside of the dashboard, whatever the form says."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return root + path if inside else root + "/"
+
+
+def base_of(request: Request) -> str:
+    """The path of the cookies, for all namespaces."""
+    return quote(str(request.scope.get(BASE_KEY, request.scope.get("root_path", ""))).rstrip("/"))

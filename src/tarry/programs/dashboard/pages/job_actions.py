@@ -14,7 +14,7 @@ from typing import Any
 
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import actions_for, is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
 from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, search_of, view_known

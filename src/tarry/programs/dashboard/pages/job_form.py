@@ -20,7 +20,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, JobExists
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import NotFound, Visit

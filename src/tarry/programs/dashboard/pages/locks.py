@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import LOCKS
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit

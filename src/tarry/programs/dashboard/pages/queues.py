@@ -14,9 +14,9 @@ from typing import Any
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import QUEUES
 from tarry.programs.dashboard.pages.job import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section

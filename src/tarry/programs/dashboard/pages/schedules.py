@@ -11,7 +11,7 @@ from typing import Any
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.pages.job import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section

@@ -11,7 +11,6 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.app import Dashboard
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.day import day
 from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
@@ -21,7 +20,7 @@ from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import Visit, parse_moment, view_known
+from tarry.programs.dashboard.visit import PageHost, Visit, parse_moment, view_known
 from tarry.verbs.jobs.stats import Minute, Stats
 from tarry.verbs.workers import WorkerInfo
 
@@ -36,7 +35,7 @@ MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
 class LastDays:
     """The minutes of the last day of each topic, read again every half minute."""
 
-    def __init__(self, _: Dashboard) -> None:
+    def __init__(self, _: PageHost) -> None:
         self._known: dict[str, tuple[float, tuple[Minute, ...]]] = {}
 
     async def of(self, topic: AsyncTopic[Any]) -> tuple[Minute, ...]:

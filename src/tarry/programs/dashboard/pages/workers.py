@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.workers import REPORT_EVERY_S, WorkerMode, check_mode
