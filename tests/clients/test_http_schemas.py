@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarry.clients.http.wire import answers, guarded_answers, lock_answers, map_answers, queue_answers, topic_answers
+from tarry.clients.http.wire import answers, queue_answers, topic_answers
+from tarry.clients.http.wire.endpoints import guarded, locks, maps
 from tarry.clients.http.wire.schemas import Schema
 from tarry.values.rates import Rate
 from tarry.verbs.delayed.stats import QueueStats
@@ -94,13 +95,13 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
         {"looked_at": 15, "faults": ["a", "b"], "leaving": 1, "schedules_leaving": 0},
     ),
     (
-        guarded_answers.GUARDED_STATS,
+        guarded.GUARDED_STATS,
         GuardedStats(3, 1, AT, timedelta(microseconds=310)),
         {"size": 3, "overdue": 1, "next_due": TEXT, "lateness_ms": 0.31},
     ),
     (
-        lock_answers.LOCKS,
-        lock_answers.Locks([LockState("stock", True, "me:1", 2, 33, 29.5 * SECOND, None)], "1-0"),
+        locks.LOCKS,
+        locks.Locks([LockState("stock", True, "me:1", 2, 33, 29.5 * SECOND, None)], "1-0"),
         {
             "locks": [
                 {
@@ -116,7 +117,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "cursor": "1-0",
         },
     ),
-    (lock_answers.LOCKS, lock_answers.Locks([]), {"locks": []}),
+    (locks.LOCKS, locks.Locks([]), {"locks": []}),
     (
         answers.ADDED_JOBS,
         [Added("7", True, "delayed", AT)],
@@ -162,9 +163,9 @@ def test_a_value_becomes_json_and_comes_back(schema: Schema[Any], value: object,
 
 def test_what_the_reader_knows_is_not_in_the_json() -> None:
     now = MapStats("prices", AT, 10, 1, None, 100, "LRU", False, 2)
-    text = msgspec.json.encode(map_answers.MAP_STATS.dump(now))
+    text = msgspec.json.encode(maps.MAP_STATS.dump(now))
     assert b"prices" not in text
-    assert map_answers.MAP_STATS.decode(text, "prices") == now
+    assert maps.MAP_STATS.decode(text, "prices") == now
 
 
 def test_an_answer_of_another_form_is_refused() -> None:

@@ -14,7 +14,8 @@ import typer
 
 import tarry
 from doc_pages import ROOT
-from tarry.clients.http.wire import models, schedule_models
+from tarry.clients.http.wire import models
+from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.job_options import given_options, option_fields
 from tarry.programs.cli import batch
 from tarry.programs.cli.app import app
@@ -65,7 +66,7 @@ WAYS: dict[str, tuple[set[str], Callable[[], set[str]]]] = {
     "AsyncSchedules.put": (SCHEDULE, lambda: parameters(tarry.AsyncSchedules.put)),
     "@worker.every": (SCHEDULE, lambda: parameters(tarry.Registry.every)),
     "@worker.cron": (SCHEDULE, lambda: parameters(tarry.Registry.cron)),
-    "HTTP, a schedule": (SCHEDULE, lambda: columns(schedule_models.PutSchedule)),
+    "HTTP, a schedule": (SCHEDULE, lambda: columns(schedules.PutSchedule)),
     "tarry schedule put": ({FLAGS.get(name, name) for name in SCHEDULE}, lambda: flags("schedule", "put")),
 }
 

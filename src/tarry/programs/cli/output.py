@@ -110,7 +110,7 @@ def defaults_data(defaults: Defaults) -> dict[str, Any]:
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:
     """A schedule; fields that do not apply are left out."""
-    from tarry.clients.http.wire.schedule_answers import SCHEDULE
+    from tarry.clients.http.wire.endpoints.schedules import SCHEDULE
 
     return as_data(SCHEDULE, schedule)
 

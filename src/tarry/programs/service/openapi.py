@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
-from tarry.clients.http.wire.lock_models import LockName
-from tarry.clients.http.wire.schedule_models import NewScheduleName, ScheduleName
+from tarry.clients.http.wire.endpoints.locks import LockName
+from tarry.clients.http.wire.endpoints.schedules import NewScheduleName, ScheduleName
 from tarry.clients.http.wire.types import JavaName, Name, NewName
 from tarry.programs.service import problems, schema_rules
 from tarry.programs.service.problems import Problem

@@ -12,7 +12,6 @@ from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
 from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order
-from tarry.clients.http.wire import guarded_models
 from tarry.clients.http.wire.endpoints import guarded
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
@@ -35,18 +34,16 @@ class HTTPGuardedVerbs:
         return HTTPGuardedVerbs(replace(self.context, max_lateness_us=None), self._random)
 
     def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> HTTPFlow[list[datetime]]:
-        parts, size = list[list[guarded_models.Pushed]](), 0
+        parts, size = list[list[guarded.Pushed]](), 0
         for raw, flag, delay in self.context.encoded(given):
             if not parts or len(parts[-1]) == MOST or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(
-                guarded_models.Pushed(**encoded_body_fields(self.context.codec, raw, flag), delay=f"{delay}us")
-            )
+            parts[-1].append(guarded.Pushed(**encoded_body_fields(self.context.codec, raw, flag), delay=f"{delay}us"))
             size += len(raw)
         requests = []
         for part in parts:
-            body = guarded_models.PushItems(items=part, layout=self._layout)
+            body = guarded.PushItems(items=part, layout=self._layout)
             key = new_idempotency_key(self._random)
             requests.append(request_to(guarded.PUSH, self.context.name, body=body, key=key))
         return run_in_order(requests)
@@ -57,7 +54,7 @@ class HTTPGuardedVerbs:
         known = (self.context.codec,)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
-            body = guarded_models.PollGuarded(
+            body = guarded.PollGuarded(
                 count=count,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
@@ -72,5 +69,5 @@ class HTTPGuardedVerbs:
         return request_to(guarded.STATS, self.context.name, query={"layout": self._layout})
 
     def clear(self) -> HTTPRequest[bool]:
-        body = guarded_models.ClearGuarded(self._layout)
+        body = guarded.ClearGuarded(self._layout)
         return request_to(guarded.CLEAR, self.context.name, body=body)

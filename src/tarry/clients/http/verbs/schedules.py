@@ -8,7 +8,6 @@ from typing import Any
 from tarry.clients.http.requests import HTTPRequest, request_to
 from tarry.clients.http.verbs.fields import body_fields, optional_span
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
-from tarry.clients.http.wire import schedule_models
 from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.job_options import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
@@ -46,7 +45,7 @@ class HTTPScheduleVerbs:
         options.check()
         new_id_of(id)
         check_timing(timing)
-        model = schedule_models.PutSchedule(
+        model = schedules.PutSchedule(
             every=optional_span(timing.every),
             cron=timing.cron,
             tz=timing.tz,

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import UNSET
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
-from tarry.clients.http.wire import map_answers, map_models
 from tarry.clients.http.wire.endpoints import locks, maps
 from tarry.clients.http.wire.schemas import base64_text
 from tarry.errors import ServerUnfit
@@ -55,7 +54,7 @@ class HTTPMapVerbs(MapVerbs[Any, Any]):
         return self.stats().then(lambda now: now.size)
 
     def page(self, cursor: bytes) -> HTTPRequest[tuple[bytes, list[tuple[bytes, bytes]]]]:
-        def pairs(found: map_answers.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+        def pairs(found: maps.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
             entries = [(b64decode(one.key), b64decode(one.value)) for one in found.entries]
             return (found.cursor or "0").encode(), entries
 
@@ -81,12 +80,12 @@ class HTTPMapVerbs(MapVerbs[Any, Any]):
     def remaining_ttl(self, key: Any) -> HTTPRequest[timedelta | None]:
         return self._look(key, _remaining)
 
-    def _look(self, key: Any, convert: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
-        body = map_models.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
+    def _look(self, key: Any, convert: Callable[[maps.EntryLooked], Any]) -> HTTPRequest[Any]:
+        body = maps.LookUp(keys=[base64_text(self.context.key(key))], codec="bytes", backend=self._backend)
         return request_to(maps.LOOK, self._name, body=body).then(lambda found: convert(found.entries[0]))
 
 
-def _remaining(found: map_answers.EntryLooked) -> timedelta | None:
+def _remaining(found: maps.EntryLooked) -> timedelta | None:
     if found.remaining_ms is UNSET:
         return None
     return timedelta.max if found.remaining_ms is None else timedelta(milliseconds=found.remaining_ms)

@@ -9,7 +9,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from tarry.clients.http.wire import lock_answers
+from tarry.clients.http.wire.endpoints import locks
 from tarry.clients.http.wire.endpoints import locks as endpoints
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
@@ -45,7 +45,7 @@ def _lock_of(request: ServiceRequest) -> AsyncLock:
 
 
 @table.handles(endpoints.LIST_HELD)
-async def list_held(request: ServiceRequest) -> lock_answers.Locks:
+async def list_held(request: ServiceRequest) -> locks.Locks:
     """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
 
     It scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
@@ -67,7 +67,7 @@ async def list_held(request: ServiceRequest) -> lock_answers.Locks:
         place, step = place + (at == b"0"), step + 1
     found = await asyncio.gather(*[_state(request, name) for name in sorted(names)])
     shown = [one for one in found if one is not None and (one.held or request.query_model.all)]
-    return lock_answers.Locks(shown, f"{place}-{at.decode()}" if place < servers else None)
+    return locks.Locks(shown, f"{place}-{at.decode()}" if place < servers else None)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
@@ -95,9 +95,9 @@ async def look(request: ServiceRequest) -> LockState:
 
 
 @table.handles(endpoints.FORCE_RELEASE)
-async def force_release(request: ServiceRequest) -> lock_answers.LockReleased:
+async def force_release(request: ServiceRequest) -> locks.LockReleased:
     """Releases a lock by force. The holder is notified at once, but may still be working."""
     lock = _lock_of(request)
     before = await lock.state()
     released = await lock.force_release()
-    return lock_answers.LockReleased(lock.name, released, before.holder if released else None)
+    return locks.LockReleased(lock.name, released, before.holder if released else None)

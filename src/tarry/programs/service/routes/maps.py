@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire import map_answers
+from tarry.clients.http.wire.endpoints import maps
 from tarry.clients.http.wire.endpoints import maps as endpoints
 from tarry.clients.http.wire.queue_answers import plain
 from tarry.clients.http.wire.types import ms
@@ -52,7 +52,7 @@ async def size(request: ServiceRequest) -> MapStats:
 
 
 @table.handles(endpoints.ENTRIES)
-async def entries(request: ServiceRequest) -> map_answers.MapPage:
+async def entries(request: ServiceRequest) -> maps.MapPage:
     """One page of the live entries; does not restart their idle time.
 
     Give the page's `cursor` for the next one, until there is none; an entry may appear twice while the map grows.
@@ -64,23 +64,23 @@ async def entries(request: ServiceRequest) -> map_answers.MapPage:
     cursor, pairs = await request.client.engine.run(verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
-        map_answers.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))
+        maps.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))
         for key, value in pairs
     ]
-    return map_answers.MapPage(shown, None if cursor == b"0" else cursor.decode())
+    return maps.MapPage(shown, None if cursor == b"0" else cursor.decode())
 
 
 @table.handles(endpoints.LOOK)
-async def look(request: ServiceRequest) -> map_answers.EntriesLooked:
+async def look(request: ServiceRequest) -> maps.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload
     keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
     cache = map_of(request, payload.backend, "bytes", payload.key_codec or payload.codec)
     seen = map_of(request, payload.backend, payload.codec)._verbs.context.decode_or_opaque
-    return map_answers.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
+    return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
 
 
-async def _looked(cache: AsyncMapCache[Any, bytes], key: Any, seen: Callable[[bytes], Any]) -> map_answers.EntryLooked:
+async def _looked(cache: AsyncMapCache[Any, bytes], key: Any, seen: Callable[[bytes], Any]) -> maps.EntryLooked:
     raw, left = await asyncio.gather(cache.get_with_ttl_only(key), cache.remaining_ttl(key))
     remaining: Any = UNSET if left is None else None if left == timedelta.max else ms(left)
-    return map_answers.EntryLooked(left is not None, UNSET if raw is None else plain(seen(raw)), remaining)
+    return maps.EntryLooked(left is not None, UNSET if raw is None else plain(seen(raw)), remaining)

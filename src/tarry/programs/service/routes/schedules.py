@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire import bodies, schedule_models
+from tarry.clients.http.wire import bodies
+from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.endpoints import schedules as endpoints
 from tarry.clients.http.wire.job_options import given_options
 from tarry.programs.service.problems import UnknownSchedule
@@ -50,7 +51,7 @@ async def put(request: ServiceRequest) -> Schedule:
     A change that keeps the interval or calendar also keeps the next occurrence. It is refused if a worker's code declares a
     schedule of this name.
     """
-    payload: schedule_models.PutSchedule = request.payload
+    payload: schedules.PutSchedule = request.payload
     body: bodies.Body = (b"null", JSON)
     if payload.body is not UNSET or payload.body_base64 is not None:
         body = bodies.body_of(payload.body, payload.body_base64, coded=False)

@@ -3,19 +3,114 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
+from tarry.clients.http.wire import bodies, queue_answers
 from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
-from tarry.verbs.guarded.context import GuardedStats
+from tarry.clients.http.wire.schemas import Schema, SharedFields, schema_of
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
+from tarry.errors import BodyError
+from tarry.verbs.codecs import RAW, BodyCodec
+from tarry.verbs.guarded.context import GuardedStats, Item
+
+Layout = Annotated[
+    Literal["tarry", "article"],
+    Meta(description="article: d_q_p:NAME, as the Java design that guarded queues come from has it"),
+]
+
+
+class GuardedQuery(Strict):
+    """How its items lie on the server."""
+
+    layout: Layout = "tarry"
+
+
+class Pushed(Strict):
+    """A value: ``body`` (JSON) or ``body_base64`` (bytes)."""
+
+    body: AnyJson | UnsetType = UNSET
+    body_base64: Base64 | None = None
+    coded: bool = False
+    delay: Span = 0
+
+
+class PushItems(GuardedQuery, kw_only=True):
+    """Values to put in, each with its delay."""
+
+    items: Annotated[list[Pushed], Meta(min_length=1, max_length=10_000)]
+
+
+class PollGuarded(GuardedQuery):
+    """``max_lateness``: nothing is taken, if the first item is later."""
+
+    count: Limit = 1
+    wait: Wait = 0
+    max_lateness: Span | None = None
+
+
+class ClearGuarded(GuardedQuery):
+    """Everything."""
+
+
+class GuardedItem(Answer, kw_only=True):
+    """An item that was taken."""
+
+    body: AnyJson | UnsetType = UNSET
+    body_base64: Base64 | None = None
+    coded: bool = False
+    due: Moment
+    lateness_ms: Milliseconds
+
+
+class GuardedItems(Struct):
+    """The first first; none, if none was due in time."""
+
+    items: list[GuardedItem]
+
+
+_FIELDS = SharedFields(GuardedItem, Answer, "body", "body_base64", "coded")
+
+
+def _dump_items(found: list[Item[Any]]) -> GuardedItems:
+    return GuardedItems([_dump(item) for item in found])
+
+
+def _dump(item: Item[Any]) -> GuardedItem:
+    """A member that cannot be read is its bytes."""
+    body = (item.value, RAW) if isinstance(item.value, bytes) else item.value
+    return GuardedItem(**bodies.body_fields(body), **_FIELDS.dump(item))
+
+
+def _load_items(found: GuardedItems, codec: BodyCodec[Any]) -> list[Item[Any]]:
+    return [Item(_load(item, codec), **_FIELDS.load(item)) for item in found.items]
+
+
+def _load(item: GuardedItem, codec: BodyCodec[Any]) -> Any:
+    """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
+    raw, flag = bodies.body_in(item)
+    try:
+        return codec.decode(raw, flag)
+    except BodyError:
+        return raw
+
+
+ITEMS: Schema[list[Item[Any]]] = Schema(GuardedItems, _dump_items, _load_items)
+GUARDED_STATS = schema_of(
+    GuardedStats, "GuardedStatsShown", "The state of a guarded queue. ``lateness_ms``: how late its first item is."
+)
+
+
+# ── endpoints ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PATH = {"queue": "reminders"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
 _BODY = msgspec.Raw(b'{"to": "ann"}')
 
 
-def _count(payload: guarded_models.PollGuarded) -> int:
+def _count(payload: PollGuarded) -> int:
     """How many items a request polls."""
     return payload.count
 
@@ -25,11 +120,11 @@ PUSH = Endpoint(
     "/v1/guarded/{queue}/push",
     new_names=("queue",),
     scopes=PRODUCE,
-    body_model=guarded_models.PushItems,
+    body_model=PushItems,
     returns=queue_answers.OFFERED,
     jobs=count_items("items"),
     example=Example(
-        guarded_models.PushItems(items=[guarded_models.Pushed(body=_BODY, delay=20)]),
+        PushItems(items=[Pushed(body=_BODY, delay=20)]),
         [_DUE],
         _PATH,
     ),
@@ -38,13 +133,13 @@ POLL = Endpoint(
     "POST",
     "/v1/guarded/{queue}/poll",
     scopes=CONSUME,
-    body_model=guarded_models.PollGuarded,
-    returns=guarded_answers.ITEMS,
+    body_model=PollGuarded,
+    returns=ITEMS,
     jobs=_count,
     problem_codes=("fallen_behind",),
     example=Example(
-        guarded_models.PollGuarded(wait="30s"),
-        guarded_answers.GuardedItems([guarded_answers.GuardedItem(body=_BODY, due=_DUE, lateness_ms=0.4)]),
+        PollGuarded(wait="30s"),
+        GuardedItems([GuardedItem(body=_BODY, due=_DUE, lateness_ms=0.4)]),
         _PATH,
     ),
 )
@@ -52,15 +147,15 @@ STATS = Endpoint(
     "GET",
     "/v1/guarded/{queue}",
     scopes=ANY_SCOPE,
-    query_model=guarded_models.GuardedQuery,
-    returns=guarded_answers.GUARDED_STATS,
+    query_model=GuardedQuery,
+    returns=GUARDED_STATS,
     example=Example(answer=GuardedStats(12, 0, _DUE, timedelta(0)), path=_PATH),
 )
 CLEAR = Endpoint(
     "POST",
     "/v1/guarded/{queue}/clear",
     scopes=ADMIN,
-    body_model=guarded_models.ClearGuarded,
+    body_model=ClearGuarded,
     returns=queue_answers.CHANGED,
-    example=Example(guarded_models.ClearGuarded(), True, _PATH),
+    example=Example(ClearGuarded(), True, _PATH),
 )

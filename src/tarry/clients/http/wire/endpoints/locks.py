@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Annotated
 
-from tarry.clients.http.wire import lock_answers, lock_models
+from msgspec import Meta, Struct
+
 from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
+from tarry.clients.http.wire.schemas import model_schema, schema_of
+from tarry.clients.http.wire.types import Strict, with_pattern
 from tarry.verbs.locks.models import LockState
+
+LockName = Annotated[str, Meta(description="as the applications call it"), with_pattern("^.", minLength=1)]
+
+
+class LocksQuery(Strict):
+    """Which locks, and where the page begins. ``all``: those that are free, too."""
+
+    all: bool = False
+    cursor: Annotated[str, with_pattern(r"^[0-9]{1,4}-[0-9]{1,19}$")] | None = None
+
+
+LOCK = schema_of(
+    LockState,
+    "LockShown",
+    "The holder of a lock. ``depth``: how often it holds the lock; ``remaining_ms``: until it ends without a renewal; ``token``: the last one.",
+    renamed={"name": "lock"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """One page of locks."""
+
+    locks: list[LockState]
+    cursor: str | None = None
+
+
+LOCKS = schema_of(
+    Locks,
+    "LockPage",
+    "Without ``cursor`` it is the last page; with one there may be more, even if this page is empty.",
+    omit_defaults=True,
+)
+
+
+class LockReleased(Struct):
+    """``released``: it was held; ``holder``: the last holder."""
+
+    lock: str
+    released: bool
+    holder: str | None
+
+
+LOCK_RELEASED = model_schema(LockReleased)
+
+
+# ── endpoints ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PATH = {"lock": "stock"}
 _HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
@@ -24,21 +76,21 @@ LIST_HELD = Endpoint(
     "GET",
     "/v1/locks",
     scopes=ANY_SCOPE,
-    query_model=lock_models.LocksQuery,
-    returns=lock_answers.LOCKS,
-    example=Example(answer=lock_answers.Locks([_SHOWN])),
+    query_model=LocksQuery,
+    returns=LOCKS,
+    example=Example(answer=Locks([_SHOWN])),
 )
 LOOK = Endpoint(
     "GET",
     "/v1/locks/{lock}",
     scopes=ANY_SCOPE,
-    returns=lock_answers.LOCK,
+    returns=LOCK,
     example=Example(answer=_SHOWN, path=_PATH),
 )
 FORCE_RELEASE = Endpoint(
     "POST",
     "/v1/locks/{lock}/force-release",
     scopes=ADMIN,
-    returns=lock_answers.LOCK_RELEASED,
-    example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
+    returns=LOCK_RELEASED,
+    example=Example(answer=LockReleased("stock", True, _HOLDER), path=_PATH),
 )
