@@ -37,7 +37,7 @@ from tarry.connections.embedded.process import ServerProcess
 from tarry.programs.dashboard import Dashboard
 
 BEGIN, END = "<!-- pending: tables -->", "<!-- pending: end -->"
-BATCH, SPREAD_S, LOAD_S = 20_000, 30 * 86400, 1800
+BATCH, SPREAD_S, LOAD_S = 10_000, 30 * 86400, 1800
 ONES, BATCHES, VIEWS, PAGES = 300, 10, 10, 5
 MILLION = 1_000_000
 
@@ -126,9 +126,9 @@ def fill(client: tarry.Client, topic: Any, site: Site, first: int, last: int) ->
     """Makes jobs in the servers: if a client added ten million, it would take an hour on a busy machine."""
     began = time.perf_counter()
     server: Any = (
-        redis.RedisCluster.from_url(site.url.replace("+cluster", ""))
+        redis.RedisCluster.from_url(site.url.replace("+cluster", ""), socket_timeout=LOAD_S)
         if site.partitions
-        else redis.Redis.from_url(site.url)
+        else redis.Redis.from_url(site.url, socket_timeout=LOAD_S)
     )
     parts = client.engine.run(topic.verbs.partitions()) if site.partitions else [topic.verbs]
     for number, part in enumerate(parts):

@@ -48,12 +48,10 @@ def run() -> int:
 
     try:
         with gc_paused():
-            try:
-                import rich as _rich
-                import typer as _typer
-            except ImportError:
-                raise MissingExtra(MISSING_EXTRA) from None
-            del _rich, _typer
+            from importlib.util import find_spec
+
+            if not (find_spec("typer") and find_spec("rich")):
+                raise MissingExtra(MISSING_EXTRA)
             from tarry.programs.cli import commands
 
             commands.load_commands(sys.argv[1:])

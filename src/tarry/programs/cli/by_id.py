@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -199,7 +200,7 @@ def _list(
             when = output.rfc3339(output.state_moment(job))
             why = "".join(f"  {part}" for part in (job.reason, output.last_error_line(job)) if part)
             session.print_answer(
-                output.job_data(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
+                partial(output.job_data, job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
             )
         left, cursor = left - len(page), page.cursor
         if cursor is None:

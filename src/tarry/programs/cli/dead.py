@@ -59,7 +59,7 @@ def dead(
     if jobs:
         for job in found:
             why = "".join(f"  {part}" for part in (job.reason, output.last_error_line(job)) if part)
-            session.print_answer(output.job_data(job), f"{job.id}  dead  {output.rfc3339(job.died)}{why}")
+            session.print_answer(partial(output.job_data, job), f"{job.id}  dead  {output.rfc3339(job.died)}{why}")
         return
     ids = [job.id for job in found]
     if not ids:

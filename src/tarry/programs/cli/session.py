@@ -62,8 +62,9 @@ class CommandSession:
         return topic
 
     def print_answer(self, answer: Any, text: str) -> None:
-        """Prints an answer to stdout: as one line of JSON, or as text."""
-        print(dumps(answer) if self.json else text)
+        """Prints an answer to stdout: as one line of JSON, or as text. ``answer`` is data, or a function that makes them, which is
+        called for JSON only."""
+        print(dumps(answer() if callable(answer) else answer) if self.json else text)
 
     def print_note(self, text: str) -> None:
         """Prints a message to stderr."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -46,7 +47,7 @@ def stats(session: CommandSession, topics: AnyTopics = None) -> None:
         session.print_note("there is no topic yet")
     for name in names:
         found = (session.known_topic if topics else session.topic)(name).stats()
-        session.print_answer(output.stats_data(found), stats_text(found))
+        session.print_answer(partial(output.stats_data, found), stats_text(found))
         if hint := continue_hint(*count_leaving(session.topic(name))):
             session.print_note(f"{name}  {hint}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -27,7 +28,7 @@ def workers(session: CommandSession, topics: AnyTopics = None) -> None:
     """
     found = workers_of(session.client.workers(), topics or [])
     for info in found:
-        session.print_answer(output.worker_data(info), as_text(info))
+        session.print_answer(partial(output.worker_data, info), as_text(info))
     if not found:
         session.print_note(f"no worker is known for {', '.join(topics)}" if topics else "no worker is known")
 
