@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -26,6 +25,7 @@ from typing import Any
 from zlib import crc32
 
 import httpx
+import msgspec
 import redis
 
 import tarry
@@ -306,22 +306,31 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=10_000_000)
     parser.add_argument("--masters", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=64)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the readings to this file, run by run")
-    parser.add_argument("--only", choices=("one", "several"), help="one server only, or several masters only")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep the readings in this file, beside those of earlier runs"
+    )
+    parser.add_argument(
+        "--only", choices=("one", "several", "none"), help="one server, several masters, or what is kept"
+    )
     parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the tables in a Markdown page")
     given = parser.parse_args()
     sizes = (given.jobs // 10, given.jobs)
-    runs: dict[str, list[Readings]] = {}
-    if given.only != "several":
-        with one_server() as site:
-            runs["one server"] = run(site, sizes)
-    if given.only != "one":
-        with several_masters(given.masters, given.partitions) as site:
-            runs[f"{given.partitions} partitions, {given.masters} masters"] = run(site, sizes)
+    kept = given.json.read_bytes() if given.json and given.json.exists() else b"{}"
+    runs = msgspec.json.decode(kept, type=dict[str, list[Readings]])
+
+    def take(name: str, place: AbstractContextManager[Site]) -> None:
+        with place as site:
+            runs[name] = run(site, sizes)
+        if given.json:
+            given.json.write_bytes(msgspec.json.format(msgspec.json.encode(runs), indent=1) + b"\n")
+
+    if given.only in (None, "one"):
+        take("one server", one_server())
+    if given.only in (None, "several"):
+        name = f"{given.partitions} partitions, {given.masters} masters"
+        take(name, several_masters(given.masters, given.partitions))
     text = as_markdown(runs)
     print(text)
-    if given.json:
-        given.json.write_text(json.dumps(runs, default=vars, indent=1, ensure_ascii=False) + "\n", "utf-8")
     if given.write:
         table.write(given.write, BEGIN, END, text)
 
