@@ -22,15 +22,12 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from queue import Queue
-from threading import Lock
 from typing import Any
 
-from mutants import reach
+from mutants import forked, reach
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -81,29 +78,11 @@ class Tree:
         (folder / ".venv").symlink_to(ROOT / ".venv")
         knows = "long:" in (folder / "pyproject.toml").read_text("utf-8")
         self.without = ("-m", "not long") if knows else ("-k", NOT_LONG)
-        self.collected = set(self.pytest("--collect-only", "tests").stdout.split("\n"))
+        self.collected = set(self.pytest("--collect-only", "tests").text.split("\n"))
 
-    def pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
-        around = os.environ | {"PYTHONPATH": str(self.folder / "src"), "CI": "", "PYTHONDONTWRITEBYTECODE": ""}
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:schemathesis",
-            *self.without,
-            "--tb=line",
-            *words,
-        ]
-        try:
-            return subprocess.run(
-                command, cwd=self.folder, env=around, capture_output=True, text=True, errors="replace", timeout=LONGEST_S,
-                check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 1, f"FAILED no end within {LONGEST_S} s", "")
+    def pytest(self, *words: str) -> forked.Ended:
+        fixed = ("-p", "no:cacheprovider", "-p", "no:schemathesis", *self.without, "--tb=line")
+        return forked.pytest(self.folder, [*fixed, *words], LONGEST_S)
 
     def write(self, file: str, text: str) -> None:
         path = self.folder / "src" / "tarry" / file
@@ -115,16 +94,16 @@ class Tree:
         """The first test that fails, twice; nothing when none does."""
         listed = self.folder / "chosen.txt"
         listed.write_text("\n".join(tests), encoding="utf-8")
-        told = self.pytest("-x", "-rfE", f"@{listed}")
-        if told.returncode in (0, 5):
+        ended = self.pytest("-x", "-rfE", f"@{listed}")
+        if ended.code in (0, 5):
             return ""
-        found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", told.stdout, re.M)
-        if found is None and "src/tarry" not in told.stdout + told.stderr:
-            raise RuntimeError(f"the tests cannot be run: {told.stdout}{told.stderr}")
+        found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", ended.text, re.M)
+        if found is None and "src/tarry" not in ended.text:
+            raise RuntimeError(f"the tests cannot be run: {ended.text}")
         if found is None:
-            return f"tarry cannot be imported: {(told.stdout + told.stderr).strip().splitlines()[-1][:200]}"
+            return f"tarry cannot be imported: {ended.text.strip().splitlines()[-1][:200]}"
         name = found[1]
-        if name.startswith(WAITING) and self.pytest("-x", name).returncode == 0:  # a busy machine did it
+        if name.startswith(WAITING) and self.pytest("-x", name).code == 0:  # a busy machine did it
             return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
         return name
 
@@ -217,44 +196,31 @@ def main() -> None:
     asked.add_argument("--column", default="new")
     asked.add_argument("--tree", default="", help="the revision whose code and tests are taken; the working tree else")
     asked.add_argument("--again", action="store_true", help="those, too, that have a result")
-    asked.add_argument("--jobs", type=int, default=1)
     given = asked.parse_args()
     faults = {name: fault for file in LISTS for name, fault in tomllib.loads((HERE / file).read_text("utf-8")).items()}
     record()
-    lock = Lock()
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    wanted = [
-        name for name in given.names or faults if given.again or given.column not in results.get(name, {})
-    ]  # fmt: skip
+    wanted = [name for name in given.names or faults if given.again or given.column not in results.get(name, {})]
     with tempfile.TemporaryDirectory(prefix="tarry-mutants-", dir="/tmp", ignore_cleanup_errors=True) as made:
-        trees: Queue[Tree] = Queue()
-        for number in range(given.jobs):
-            (folder := Path(made) / str(number)).mkdir()
-            trees.put(Tree(folder, given.tree))
-
-        def judge(name: str) -> None:
-            tree = trees.get()
-            try:
+        tree = Tree(Path(made), given.tree)
+        with suppress(KeyboardInterrupt):
+            for name in wanted:
                 verdict = tree.judge(faults[name])
-            finally:
-                trees.put(tree)
-            with lock:
                 results.setdefault(name, {})[given.column] = verdict
                 lines = [f" {json.dumps(key)}: {json.dumps(results[key])}" for key in sorted(results)]
                 RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
                 print(f"{'noticed ' if verdict['by'] else 'SURVIVED'} {name}: {verdict}", flush=True)
-
-        with ThreadPoolExecutor(given.jobs) as pool, suppress(KeyboardInterrupt):
-            list(pool.map(judge, wanted))
     report(results, faults)
 
 
 def report(results: dict[str, Any], faults: dict[str, Any]) -> None:
     for column in sorted({column for row in results.values() for column in row}):
         verdicts = {name: row[column] for name, row in results.items() if column in row and name in faults}
-        noticed = sum(bool(verdict["by"]) for verdict in verdicts.values())
+        survived = [name for name, verdict in verdicts.items() if not verdict["by"]]
+        harmless = sum("harmless" in faults[name] for name in survived)
         print(
-            f"{column}: {noticed} noticed, {len(verdicts) - noticed} survived, {len(faults) - len(verdicts)} not tried yet"
+            f"{column}: {len(verdicts) - len(survived)} noticed, {len(survived)} survived ({harmless} of them harmless), "
+            f"{len(faults) - len(verdicts)} not tried yet"
         )
 
 
