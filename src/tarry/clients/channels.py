@@ -11,9 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.connections.blocking import Args
+from tarry.connections.faults import Fault
 
 OnMessage = Callable[[bytes, bytes], None]
 """Called with a channel and a message; an empty one: messages may have been missed."""
+OnLost = Callable[[Fault], None]
+"""Called when the connection breaks, and each time it cannot be made again."""
 PING_AFTER_S = 10.0
 """The silence after which a connection is pinged; without an answer it is closed."""
 MOST_EVENTS = 100_000
@@ -25,13 +28,21 @@ UNSUBSCRIBED_BY_SERVER = b"sunsubscribe"
 class Subscriber:
     """A subscriber of channels that are on the server of ``key``."""
 
-    __slots__ = ("channels", "confirmed", "key", "on_message", "open")
+    __slots__ = ("channels", "confirmed", "key", "on_lost", "on_message", "open")
 
-    def __init__(self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, confirmed: Any) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        channels: tuple[bytes, ...],
+        on_message: OnMessage,
+        confirmed: Any,
+        on_lost: OnLost | None = None,
+    ) -> None:
         self.key = key
         self.channels = channels
         self.on_message = on_message
         self.confirmed = confirmed
+        self.on_lost = on_lost
         self.open = True
 
 
@@ -71,6 +82,12 @@ class ChannelTable:
         """Returns the commands to send on a new connection."""
         self._confirmed.clear()
         return self._commands("SUBSCRIBE", list(self._subscribers_of))
+
+    def connection_lost(self, fault: Fault) -> None:
+        """Tells the subscribers that want to know."""
+        for subscriber in list(self.subscribers):
+            if subscriber.on_lost is not None and subscriber.open:
+                subscriber.on_lost(fault)
 
     def dispatch(self, reply: Any) -> list[tuple[Subscriber, bytes, bytes]]:
         """Returns the subscribers that a reply concerns, with the channel and the message."""

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from tarry.core.scripts import Script
 from tarry.values import keys
-from tarry.verbs import tokens, workers
+from tarry.verbs import liveness, tokens, workers
 from tarry.verbs.delayed import elements, migration, offers, stats, transfer
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
@@ -38,14 +38,12 @@ SINCE = {"spublish": (7, 0), "ssubscribe": (7, 0), "sunsubscribe": (7, 0)}
 
 _CONNECTED = "client|setname info eval evalsha ping wait cluster|slots"
 _WAITED = "blpop lpop llen client|id client|unblock"
+_LIVENESS = "subscribe unsubscribe ssubscribe sunsubscribe publish pubsub|numsub"
 _TOPICS = "sadd smembers zcount"
-_SHARED = (
-    "hincrbyfloat zincrby subscribe unsubscribe ssubscribe sunsubscribe publish spublish pubsub|numsub watch unwatch "
-    "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
-)
+_SHARED = "hincrbyfloat zincrby spublish watch unwatch multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
 _PRODUCER_MODULES = (add, by_id, views, throughput, partitions, schedules)
 _CONSUMER_MODULES = (
-    *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, occurrences,
+    *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, liveness, occurrences,
 )  # fmt: skip
 _ALL_MODULES = (
     *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, stats, guarded_scripts, lock_scripts, eviction,
@@ -63,9 +61,7 @@ def line(role: Role, namespace: str, objects: str = "", version: tuple[int, ...]
     """
     objects = objects or namespace
     found = [key for name in (namespace, *also) for key in _keys(role, name, objects)]
-    heard_channels = (
-        [channel for name in (namespace, *also) for channel in _channels(name, objects)] if role == "all" else []
-    )
+    heard_channels = [channel for name in (namespace, *also) for channel in _channels(role, name, objects)]
     patterns = [f"~{_glob(key)}" for key in dict.fromkeys(found)]
     channels = [f"&{_glob(channel)}" for channel in dict.fromkeys(heard_channels)]
     known = [name for name in sorted(commands(role)) if not version or version >= SINCE.get(name, (0,))]
@@ -77,8 +73,8 @@ def commands(role: Role) -> frozenset[str]:
     """The commands of a role: those of its verbs' scripts, and those that are sent without a script."""
     modules, plain = {
         "producer": (_PRODUCER_MODULES, (_CONNECTED, _TOPICS)),
-        "consumer": (_CONSUMER_MODULES, (_CONNECTED, _TOPICS, _WAITED)),
-        "all": (_ALL_MODULES, (_CONNECTED, _TOPICS, _WAITED, _SHARED)),
+        "consumer": (_CONSUMER_MODULES, (_CONNECTED, _TOPICS, _WAITED, _LIVENESS)),
+        "all": (_ALL_MODULES, (_CONNECTED, _TOPICS, _WAITED, _LIVENESS, _SHARED)),
     }[role]
     scripts = [found for module in modules for found in vars(module).values() if isinstance(found, Script)]
     run = {name.decode().lower() for script in scripts for name in script.commands}
@@ -98,7 +94,7 @@ def _keys(role: Role, namespace: str, objects: str) -> list[str]:
     if role == "all":
         internal = [
             *_shared_keys(objects),
-            *_channels(namespace, objects)[1:],
+            *_shared_channels(objects),
         ]  # scripts are given channels in KEYS
         found += [keys.tokens_key(namespace).decode(), keys.numbers_key(namespace).decode()]
         found += [objects + _ANY, *(key for key in internal if not key.startswith(objects))]
@@ -125,8 +121,18 @@ def _shared_keys(objects: str) -> list[str]:
     return found
 
 
-def _channels(namespace: str, objects: str) -> list[str]:
-    found = [keys.guarded_keys(namespace, "t").channel.decode().replace("/t}", f"/{_ANY}}}")]
+def _channels(role: Role, namespace: str, objects: str) -> list[str]:
+    if role == "producer":
+        return []
+    holders = keys.holder_channel(namespace, _ANY.encode()).decode()
+    if role == "consumer":
+        return [holders]
+    guarded = keys.guarded_keys(namespace, "t").channel.decode().replace("/t}", f"/{_ANY}}}")
+    return [holders, guarded, *_shared_channels(objects)]
+
+
+def _shared_channels(objects: str) -> list[str]:
+    found: list[str] = []
     for name in _names(objects):
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
         found += [queue.channel, map.created, map.updated, map.removed, map.expired]

@@ -28,6 +28,9 @@
     tarry:{NAMESPACE}:workers          hash         worker → when it started, its report        live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → its last report, server µs         it lives for half a minute after
     tarry:{NAMESPACE}:asked            hash         worker → the mode that it is asked to take  while it lives, if it was asked
+    tarry:{NAMESPACE}:holders          hash         worker → which server has seen it subscribed, its topics   for a day
+    tarry:{NAMESPACE}:busy             sorted set   worker → when it last said that it holds jobs   while it does
+    tarry:{NAMESPACE}:observers        sorted set   worker → by when it will look for others that are dead
     tarry:NAMESPACE:numbers            string       the last number given to a job as its id    outside the slot
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
@@ -113,6 +116,7 @@ FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
 WORKER_PARTS = ("workers", "heard", "asked")
+HOLDER_PARTS = ("holders", "busy", "observers")
 
 QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers", "format")
 
@@ -145,6 +149,14 @@ class WorkerKeys(NamedTuple):
     workers: bytes
     heard: bytes
     asked: bytes
+
+
+class HolderKeys(NamedTuple):
+    """The keys of a namespace's worker processes that hold jobs, in the order in which their scripts declare them."""
+
+    holders: bytes
+    busy: bytes
+    observers: bytes
 
 
 class QueueKeys(NamedTuple):
@@ -345,6 +357,16 @@ def topics_key(namespace: str) -> bytes:
 def worker_keys(namespace: str) -> WorkerKeys:
     tag = b"tarry:{" + names.check_namespace(namespace) + b"}:"
     return WorkerKeys(*[tag + part.encode() for part in WORKER_PARTS])
+
+
+def holder_keys(namespace: str) -> HolderKeys:
+    tag = b"tarry:{" + names.check_namespace(namespace) + b"}:"
+    return HolderKeys(*[tag + part.encode() for part in HOLDER_PARTS])
+
+
+def holder_channel(namespace: str, holder: bytes) -> bytes:
+    """The channel that a worker process is subscribed to as long as it lives. A message there calls it to look for others."""
+    return b"tarry:{" + names.check_namespace(namespace) + b"}:holder:" + holder
 
 
 def tokens_key(namespace: str) -> bytes:

@@ -31,7 +31,7 @@ class PubSubConnection:
         self._connection: Any = None
         self._unsent: list[Args] = []
         self._changed = asyncio.Event()
-        self._back_off = RetryDelay()
+        self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
         self._task = asyncio.ensure_future(self._run())
 
     def add(self, subscriber: Subscriber) -> None:
@@ -61,6 +61,7 @@ class PubSubConnection:
                     await self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
                 except CONNECTION_ERRORS as fault:
                     await self._disconnect()
+                    self.channels.connection_lost(fault_of(fault))
                     logger.info("The line that events come by broke, calling again: %s", fault)
                     await asyncio.sleep(self._back_off.next_delay())
                     await self._pubsub.reassign(self)

@@ -16,9 +16,10 @@ from contextlib import suppress
 from tarry.clients.blocking.concurrency import Event, ReentrantMutex
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.pubsub_connection import PubSubConnection
-from tarry.clients.channels import ChannelTable, OnMessage, Subscriber
+from tarry.clients.channels import ChannelTable, OnLost, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
 from tarry.connections.faults import Fault
+from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError, Unavailable
 
 
@@ -32,16 +33,24 @@ class PubSub:
         self._mutex = ReentrantMutex()
         self._connections: dict[int, PubSubConnection] = {}
         self._closed = False
+        self.longest_delay_s = LONGEST_DELAY_S
+        """The longest pause before a connection that broke is made again."""
 
     def subscribe(
-        self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, *, wait: bool = True
+        self,
+        key: bytes,
+        channels: tuple[bytes, ...],
+        on_message: OnMessage,
+        *,
+        wait: bool = True,
+        on_lost: OnLost | None = None,
     ) -> Subscriber:
         """Once this has returned, no message of the channels is missed, unless the connection breaks.
 
         Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` the subscription begins a little later.
         """
         confirmed = Event()
-        subscriber = Subscriber(key, channels, on_message, confirmed.set)
+        subscriber = Subscriber(key, channels, on_message, confirmed.set, on_lost)
         try:
             self._assign(subscriber)
         except Fault as fault:

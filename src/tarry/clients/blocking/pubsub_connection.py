@@ -59,7 +59,7 @@ class PubSubConnection:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        back_off = RetryDelay()
+        back_off = RetryDelay(longest_s=self._pubsub.longest_delay_s)
         while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub.end_if_unused(self)):
             try:
                 self._call()
@@ -71,6 +71,8 @@ class PubSubConnection:
             except CONNECTION_ERRORS as fault:
                 self._disconnect()
                 if not self._closed.is_set():
+                    with self._lock:
+                        self.channels.connection_lost(fault_of(fault))
                     logger.info("The line that events come by broke, calling again: %s", fault)
                     self._closed.wait(back_off.next_delay())
                     self._pubsub.reassign(self)

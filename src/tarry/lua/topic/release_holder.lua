@@ -1,8 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
-local clock, holder, counted, most, cursor, limit = unpack(ARGV)
+local clock, holder, counted, most, missed, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
--- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty.
+-- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `most` of them, if it is not empty. Not
+-- those that were handed out in the last `missed` µs, if it is not empty: then the holder lives.
 -- Answers the next cursor and how many jobs the holder had.
 -- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities
 
@@ -12,7 +13,8 @@ local ids, found = {}, {}
 for i = 1, #step[2], 2 do ids[#ids + 1] = step[2][i] end
 if #ids > 0 then
   for i, run in ipairs(redis.call('HMGET', runs, unpack(ids))) do
-    local _, _, _, _, whose = unpack_run(run or '')
+    local _, _, receipt, _, whose = unpack_run(run or '')
+    if missed ~= '' and receipt > now - tonumber(missed) then whose = nil end
     if whose == holder then found[#found + 1] = {ids[i], run} end
   end
 end

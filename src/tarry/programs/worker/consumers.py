@@ -23,7 +23,7 @@ class Consumers:
         self._consumers = consumers
         self._quiet = False
         self._mode_asked = asyncio.Event()
-        self._quiet_asked = False
+        self._quiet_asked = self._held_back = False
         self._tasks = self._start()
         self._logging = asyncio.create_task(self._log_periodically())
 
@@ -35,14 +35,23 @@ class Consumers:
         self._quiet_asked = quiet
         self._mode_asked.set()
 
+    def hold_back(self, held_back: bool) -> None:
+        """Takes no new jobs, or takes them again: others may take this worker for dead."""
+        self._held_back = held_back
+        self._mode_asked.set()
+
     async def _change_mode(self) -> None:
         self._mode_asked.clear()
-        if self._quiet_asked == self._quiet:
+        quiet = self._quiet_asked or self._held_back
+        if quiet == self._quiet:
             return
-        self._quiet = self._quiet_asked
+        self._quiet = quiet
         if self._quiet:
             await self._pop_no_more()
-            logger.info("‖ quiet: no new jobs, %d running", sum(consumer.busy for consumer in self._consumers))
+            logger.info(
+                "‖ %s: no new jobs, %d running",
+                "quiet" if self._quiet_asked else "cut off", sum(consumer.busy for consumer in self._consumers),
+            )  # fmt: skip
         else:
             logger.info("▶ taking jobs again")
             self._tasks = self._start()

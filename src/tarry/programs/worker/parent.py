@@ -13,6 +13,7 @@ heartbeats has its interpreter blocked (C code that keeps the GIL): the parent r
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
@@ -54,9 +55,10 @@ EXIT_CODES_BY_WEIGHT = (FAILED, BAD_ARGUMENTS, NO_SERVER, GIVEN_BACK)
 class Child:
     """One process, alive or dead."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, parent: str, start: int) -> None:
         self.number = number
-        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.random_word(os.urandom).decode()}"
+        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{parent}:{start}"
+        """``parent`` is a random word of the parent's: all with one are a group (lua/lib/observers.lua)."""
         self.started_at = self.last_heartbeat = time.monotonic()
         self.silent = False
         self.server_answered = False
@@ -120,6 +122,7 @@ class Parent:
         self._command = command
         self._processes = processes
         self._max_jobs = worker.max_jobs_per_child
+        self._name, self._starts = names.random_word(os.urandom).decode(), itertools.count(1)
         self._children: dict[int, Child] = {}
         self._codes: list[int] = []
         self._server_answered = False
@@ -157,7 +160,7 @@ class Parent:
         """Starts child ``number``, and another one when it dies."""
         restart_delay = RetryDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
-            child = self._children[number] = Child(number)
+            child = self._children[number] = Child(number, self._name, next(self._starts))
             await child.start(self._command)
             if self._stopping.is_set():
                 child.signal(signal.SIGTERM)

@@ -78,6 +78,8 @@ class Renewal:
         """Called at each check, with whether the server has ever answered; a child sends its parent a heartbeat."""
         self.on_asked: Callable[[WorkerMode], None] = lambda mode: None
         """Called in the event loop with a mode that somebody asked the worker to take."""
+        self.on_popped: Callable[[], None] = lambda: None
+        """Called in the event loop when there are new jobs, before their handlers start."""
         reports.on_asked = self._asked
 
     def start(self) -> None:
@@ -101,6 +103,7 @@ class Renewal:
 
     def _on_popped(self, jobs: Sequence[BaseJob[Any]]) -> None:
         """Shortens the interval when a job has a shorter TTR of its own."""
+        self.on_popped()
         shortest = min([job._ttr for job in jobs]) / SECOND / CHECK_PARTS
         if shortest < self._interval_s:
             self._interval_s = max(shortest, SHORTEST_INTERVAL_S)

@@ -20,6 +20,7 @@ from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
 from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
+from tarry.programs.worker.liveness import Liveness
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.registry import TopicRoute
@@ -60,6 +61,7 @@ class WorkerRun:
         self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
+        self._liveness = self._make_liveness(routes)
         self._declarer = ScheduleDeclarer(
             self._awaited,
             [consumer.topic for consumer in self._consumers],
@@ -108,12 +110,24 @@ class WorkerRun:
         return QueueConsumer(route, queue, self._outage, idle_s)
 
     def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
-        client = clients.make_blocking(self._awaited, patience=1)
+        client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
         handlers = {route.topic: route.targets for route in routes}
         reports = WorkerReports(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
         renewal = Renewal(client, self._consumers, self._outage, reports, self._worker.blocked_s)
         renewal.on_alive = self._worker.on_alive
         return renewal
+
+    def _make_liveness(self, routes: list[TopicRoute]) -> Liveness | None:
+        client = self._renewal_client
+        if (
+            not routes or not self._worker.release_on_disconnect or not client.engine.keeps_maps
+        ):  # in imaginary time nothing happens by itself
+            return None
+        consumers = self._consumers
+        topics = [route.topic for route in routes]
+        return Liveness(
+            client, self._awaited, self._worker.holder, topics, lambda: any(one.running for one in consumers)
+        )
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         """Runs until it is stopped; returns how many running jobs had to be given back."""
@@ -125,9 +139,14 @@ class WorkerRun:
             await self._declarer.declare_once()
         stopped = asyncio.ensure_future(stopping.wait())
         self._renewal.start()
+        if self._liveness is not None:
+            self._liveness.start()
         declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
         consumers = Consumers([*self._consumers, *self._queue_consumers])
         self._renewal.on_asked = partial(self._asked, consumers, stopping)
+        if self._liveness is not None:
+            self._liveness.on_uncertain = consumers.hold_back
+            self._renewal.on_popped = self._liveness.popped
         used_up = asyncio.ensure_future(self._quota.used_up.wait()) if self._quota is not None else stopped
         try:
             await self._keep_moving(stopped)
@@ -144,6 +163,8 @@ class WorkerRun:
             consumers.cancel()
             for consumer in self._consumers:
                 await consumer.end_processes()
+            if self._liveness is not None:
+                await self._liveness.stop()
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()

@@ -40,7 +40,8 @@ class Worker(Registry):
     ``server``       a URL, a ``Client`` or an ``AsyncClient``; without it the same server as ``Client()``
     ``name``         the application's: its tasks use a topic of this name instead of ``tasks``, which other applications use
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
-    ``ttr``          how soon the jobs of a killed worker come back; running jobs are renewed well before it is over
+    ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
+    ``release_on_disconnect``  other workers give back what a killed one held within two seconds; ``False``: after its TTR
     ``grace``        how long running handlers may go on after ``stop``
     ``bury_unknown`` a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
     ``blocked``      a handler that blocks the event loop for longer is named in the log
@@ -59,6 +60,7 @@ class Worker(Registry):
         blocked: Duration = BLOCKED,
         bury_unknown: Duration | None = BURY_UNKNOWN,
         max_jobs_per_child: int | None = None,
+        release_on_disconnect: bool = True,
     ) -> None:
         super().__init__()
         if isinstance(server, str) and "://" not in server:
@@ -80,6 +82,7 @@ class Worker(Registry):
         self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
         self.bury_unknown_us = None if bury_unknown is None else duration_us(bury_unknown, "bury_unknown")
         self.max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
+        self.release_on_disconnect = release_on_disconnect
         self._only: frozenset[str] | None = None
         self.moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()

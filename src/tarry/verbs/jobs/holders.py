@@ -15,7 +15,7 @@ from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import WAITING_PARTS, TopicKeys, waiting_keys
 
 RELEASE_HOLDER = Script(
-    "topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"), keys=WAITING_PARTS
+    "topic/release_holder", args=("holder", "counted", "most", "missed", "cursor", "limit"), keys=WAITING_PARTS
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
@@ -23,11 +23,17 @@ _STEP = b"500"
 _FIRST = b"0"
 
 
-def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None) -> Flow[int]:
-    """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
+def release_holder(
+    keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None, missed_us: int | None = None
+) -> Flow[int]:
+    """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number.
+
+    ``missed_us``: not those that were handed out in so many µs, in which it was missed: it lives.
+    """
     check_limit(limit)
     args = (encode_holder(holder), b"1" if count else b"0")
-    return (yield from _in_steps(RELEASE_HOLDER, waiting_keys(keys), args, limit))
+    since = b"" if missed_us is None else b"%d" % missed_us
+    return (yield from _in_steps(RELEASE_HOLDER, waiting_keys(keys), args, limit, (since,)))
 
 
 def check_limit(limit: int | None) -> None:
@@ -47,11 +53,17 @@ def ttr_us(ttr: Duration) -> int:
     return duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
-def _in_steps(script: Script, keys: tuple[bytes, ...], args: tuple[bytes, ...], limit: int | None) -> Flow[int]:
+def _in_steps(
+    script: Script,
+    keys: tuple[bytes, ...],
+    args: tuple[bytes, ...],
+    limit: int | None,
+    more: tuple[bytes, ...] = (),
+) -> Flow[int]:
     cursor, total = _FIRST, 0
     while True:
         most = (b"" if limit is None else b"%d" % (limit - total),) if script is RELEASE_HOLDER else ()
-        cursor, step = yield from ask(ScriptCall(script, keys, (*args, *most, cursor, _STEP), _parse_step))
+        cursor, step = yield from ask(ScriptCall(script, keys, (*args, *most, *more, cursor, _STEP), _parse_step))
         total += step
         if cursor == _FIRST or total == limit:
             return total

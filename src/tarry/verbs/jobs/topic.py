@@ -145,6 +145,12 @@ class TopicVerbs(Partitions[T]):
             lambda parts: self._release_up_to(parts, holder, count, limit),
         )
 
+    def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
+        """Makes the jobs of a holder that has been missed for ``missed_us`` ready again; the attempt counts."""
+        return self._on_each(
+            lambda verbs: holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
+        )
+
     def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
         """Releases jobs of one partition after the other, until there are enough."""
         released = 0

@@ -1,0 +1,43 @@
+local holders, busy, observers = unpack(KEYS)
+local clock, observer, channels = unpack(ARGV)
+--
+-- An observer looks for worker processes that hold jobs and whose connection has ended.
+-- Answers µs until it shall look again, 0 if it need not; then of each that is absent: its name, for how long it has been missed, its
+-- topics.
+-- include clock observers
+
+local names = redis.call('ZRANGE', busy, 0, MOST - 1)
+local counts = #names > 0 and subscribers_of(names)
+redis.call('ZREM', observers, observer)  -- the first write is a removal: works with a full memory too
+if not counts then return {0} end
+
+local absent, seen, server, any_missing = {}, {}, server_id(), false
+for i, name in ipairs(names) do
+  local seen_by, misses, first, last, topics = read_record(redis.call('HGET', holders, name))
+  if counts[i] > 0 then
+    seen[#seen + 1] = name
+    if seen_by ~= server or misses > 0 then write_record(name, server, 0, 0, now, topics) end
+  elseif seen_by ~= server then
+    if now - last > UNSEEN then
+      redis.call('ZREM', busy, name)
+      redis.call('HDEL', holders, name)
+    end
+  else
+    seen[#seen + 1], any_missing = name, true
+    if misses == 0 or now - last >= APART and misses < MISSES then
+      if misses == 0 then first = now end
+      misses = misses + 1
+      write_record(name, server, misses, first, now, topics)
+    end
+    if misses >= MISSES then
+      for _, value in ipairs({name, now - first, topics}) do absent[#absent + 1] = value end
+    end
+  end
+end
+
+local first, second = groups_of(seen)
+local pause = 0
+if fill_seats(first, second, observer) then
+  pause = any_missing and SOON or EVERY
+end
+return {pause, unpack(absent)}

@@ -1,0 +1,79 @@
+"""Whether the worker processes that hold jobs still live: what such a process says, and how others find out that it is dead.
+
+    process   subscribed to its channel, as long as it lives
+              announce ── it is there; it holds jobs, or none ──▶  tarry:{NAMESPACE}:holders, :busy
+    observer  find_absent ── every 0.7 s while another one holds jobs ──▶  those that nobody is subscribed for
+              its jobs are released, then it is forgotten
+
+An observer is another worker process; there are at most two of them in a namespace (lua/lib/observers.lua). The server counts the
+subscribers of a channel, so the end of a process shows when its connection ends, and costs the process nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tarry.core.requests import Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.keys import HOLDER_PARTS, holder_channel, holder_keys
+
+ANNOUNCE = Script("holders/announce", args=("holder", "is_busy", "channels", "topics"), keys=HOLDER_PARTS)
+FIND_ABSENT = Script("holders/find_absent", args=("observer", "channels"), keys=HOLDER_PARTS)
+WITHDRAW = Script("holders/withdraw", args=("holder", "only_absent"), keys=HOLDER_PARTS)
+EVERY_S = 0.7
+"""How often an observer looks."""
+GRACE_S = 0.8
+"""A process is absent when it has been without its subscription for this time: three looks miss it, 0.4 s after each other."""
+KNOWN, LOOKS, NOT_SUBSCRIBED, NOT_PERMITTED = 1, 2, 0, -1
+"""The answers to ``announce``. After the last two the process is not known, and nobody misses it."""
+
+
+class AbsentHolder(NamedTuple):
+    """A worker process whose connection has ended, for how long it has been missed, and its topics."""
+
+    name: str
+    missed_us: int
+    topics: tuple[str, ...]
+
+
+class ObserverAnswer(NamedTuple):
+    """In how many seconds to look again, ``None`` if that is not needed; and who is absent."""
+
+    again_s: float | None
+    absent: tuple[AbsentHolder, ...]
+
+
+def announce(namespace: str, holder: bytes, topics: Sequence[str], *, is_busy: bool) -> ScriptCall[int]:
+    """Says that a process is there, and whether it holds jobs of these topics."""
+    args = (holder, b"1" if is_busy else b"0", holder_channel(namespace, b""), msgspec.json.encode(topics))
+    return ScriptCall(ANNOUNCE, holder_keys(namespace), args, int)
+
+
+def withdraw(namespace: str, holder: bytes, *, only_absent: bool = False) -> ScriptCall[bool]:
+    """Says that nobody need look for a process any more. With ``only_absent``: unless it has been seen again."""
+    return ScriptCall(WITHDRAW, holder_keys(namespace), (holder, b"1" if only_absent else b"0"), bool)
+
+
+def find_absent(namespace: str, observer: bytes) -> ScriptCall[ObserverAnswer]:
+    """One look of an observer."""
+
+    def decode(reply: Reply) -> ObserverAnswer:
+        pause, *rows = reply
+        found = [
+            AbsentHolder(name.decode("utf-8", "replace"), missed, _topics(topics))
+            for name, missed, topics in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+        ]
+        return ObserverAnswer(pause / 1_000_000 or None, tuple(found))
+
+    return ScriptCall(FIND_ABSENT, holder_keys(namespace), (observer, holder_channel(namespace, b"")), decode)
+
+
+def _topics(stored: bytes) -> tuple[str, ...]:
+    """None, if another program wrote them and they cannot be read."""
+    try:
+        return msgspec.json.decode(stored, type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        return ()
