@@ -1,4 +1,4 @@
-"""The scripts about live workers declare their keys and arguments, as those of the topics do."""
+"""The scripts about live workers and about holders declare their keys and arguments, as those of the topics do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from importlib.resources import files
 import pytest
 
 from tarry.core.scripts import Script
-from tarry.values.keys import WORKER_PARTS
-from tarry.verbs import workers
+from tarry.values.keys import HOLDER_PARTS, WORKER_PARTS
+from tarry.verbs import liveness, workers
 
-BOUND = {value.name: value for value in vars(workers).values() if isinstance(value, Script)}
-NAMES = sorted("workers/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/workers").iterdir())
+BOUND = {value.name: value for of in (workers, liveness) for value in vars(of).values() if isinstance(value, Script)}
+KEYS = {"workers": WORKER_PARTS, "holders": HOLDER_PARTS}
+NAMES = sorted(
+    f"{folder}/{path.name.removesuffix('.lua')}"
+    for folder in KEYS
+    for path in files("tarry").joinpath("lua", folder).iterdir()
+)
 
 
 def test_every_script_has_a_verb() -> None:
@@ -23,5 +28,5 @@ def test_every_script_has_a_verb() -> None:
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
-        assert key in WORKER_PARTS, f"{command} {key}"
+        assert key in KEYS[name.partition("/")[0]] or (command, key) == ("PUBLISH", "channels"), f"{command} {key}"
     assert not re.search(r"tostring\(|\.\. *(now|at)\b", text)

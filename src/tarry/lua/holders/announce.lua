@@ -18,5 +18,7 @@ write_record(holder, server_id(), 0, 0, now, topics)
 if is_busy == '1' then redis.call('ZADD', busy, text(now), holder) else redis.call('ZREM', busy, holder) end
 local first, second = groups_of(redis.call('ZRANGE', busy, 0, CANDIDATES))
 local looks = fill_seats(first, second, holder)
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, KEPT) end
+redis.call('PEXPIRE', holders, KEPT)
+redis.call('PEXPIRE', busy, KEPT)
+redis.call('PEXPIRE', observers, KEPT)
 return looks and 2 or 1

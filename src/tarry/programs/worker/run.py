@@ -20,7 +20,6 @@ from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
 from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
-from tarry.programs.worker.liveness import Liveness
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.registry import TopicRoute
@@ -33,6 +32,7 @@ from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 if TYPE_CHECKING:
+    from tarry.programs.worker.liveness import Liveness
     from tarry.programs.worker.queue_consumer import QueueConsumer
     from tarry.programs.worker.worker import Worker
     from tarry.verbs.workers import WorkerMode
@@ -123,6 +123,8 @@ class WorkerRun:
             not routes or not self._worker.release_on_disconnect or not client.engine.keeps_maps
         ):  # in imaginary time nothing happens by itself
             return None
+        from tarry.programs.worker.liveness import Liveness
+
         consumers = self._consumers
         topics = [route.topic for route in routes]
         return Liveness(
