@@ -10,7 +10,11 @@ from pathlib import Path
 
 import tarry
 
-worker = tarry.Worker(ttr=os.environ.get("TTR", "10m"), grace=os.environ.get("GRACE", "10s"))
+worker = tarry.Worker(
+    ttr=os.environ.get("TTR", "10m"),
+    grace=os.environ.get("GRACE", "10s"),
+    release_on_disconnect=bool(os.environ.get("RELEASE", "yes")),
+)
 
 
 def note(*words: object) -> None:
