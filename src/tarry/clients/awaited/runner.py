@@ -123,12 +123,13 @@ class Runner(ServerPool):
         """Performs a flow, step by step, with ``perform_step`` if that is given."""
         return await run_flow(flow, perform_step or self.perform_step)
 
-    def perform_in_background(self, request: ScriptCall[Any]) -> None:
-        """Performs a request without waiting for its answer."""
+    def perform_in_background(self, request: ScriptCall[T]) -> asyncio.Future[T]:
+        """Performs a request without waiting for its answer. Returns a future of that; its error need not be looked at."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._enqueue(PendingRequest(request, future, self._patience.start(loop.time)))
+        return future
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 

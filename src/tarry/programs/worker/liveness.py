@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
@@ -25,20 +26,23 @@ from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.clients.handle_verbs import server_verbs
 from tarry.connections.faults import Fault, ServerRefused
+from tarry.core.patience import RetryDelay
+from tarry.core.requests import ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 from tarry.values.durations import SECOND
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
 from tarry.verbs.liveness import EVERY_S, GRACE_S, AbsentHolder
 
+T = TypeVar("T")
 logger = logging.getLogger("tarry.worker")
 LINGER_S = 0.5
 """So long after its last job a worker is idle. With jobs that come faster it says nothing between them."""
 REPEAT_S = 5.0
 """A busy worker says so again, in case that the observers have died, or that the server has forgotten it."""
 RETRY_S = 0.1
-REFUSED_S = 60.0
-"""The pause after the server has refused it: the permission may be missing, or the password is being changed."""
+REFUSED_S, LONGEST_REFUSED_S = 1.0, 60.0
+"""The pauses after the server has refused it: the password is being changed, or the permission is missing."""
 LONGEST_RECONNECT_S = 0.2
 
 
@@ -63,17 +67,16 @@ class Liveness:
         self._outdated = False
         """Whether the subscription is half open, or on another server than the keys."""
         self._refusal: TarryError | None = None
-        self._refusal_logged = False
+        self._refused = RetryDelay(REFUSED_S, LONGEST_REFUSED_S)
         self._known = False
         """Whether the server may know it: then others may take it for dead when its subscription is lost."""
         self._certain = True
-        """Whether nobody can take it for dead: it is subscribed, and the server said so; or the server does not know it."""
+        """Whether nobody can take it for dead: it is subscribed, or the server does not know it."""
         self._holding_back = False
         self._busy = False
         self._popped_at = -math.inf
         self._announce_at = math.inf
         self._look_at = math.inf
-        self._sending: set[asyncio.Task[None]] = set()
         self.on_uncertain: Callable[[bool], None] = lambda uncertain: None
         """Called in the event loop: whether others may take it for dead. Then it must not take new jobs."""
 
@@ -93,20 +96,19 @@ class Liveness:
         self._popped_at = time.monotonic()
         if not self._busy:
             self._busy = True
-            if self._subscribed and self._certain:
+            if self._subscribed:
+                self._known = True
                 self._announce_at = self._popped_at + REPEAT_S
-                sending = asyncio.ensure_future(self._announce_busy())
-                self._sending.add(sending)
-                sending.add_done_callback(self._sending.discard)
+                call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=True)
+                self._awaited.engine.runner.perform_in_background(call).add_done_callback(self._answered)
             self._wake.set()
 
-    async def _announce_busy(self) -> None:
-        call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=True)
-        try:
-            self._announced(await self._awaited.engine.run(call))
-        except TarryError:
+    def _answered(self, sent: asyncio.Future[int]) -> None:
+        if sent.cancelled() or sent.exception() is not None:
             self._announce_at = 0.0  # the thread tries it again
             self._wake.set()
+        else:
+            self._announced(sent.result())
 
     def _hold_back_if_uncertain(self) -> None:
         if not self._certain:
@@ -125,6 +127,7 @@ class Liveness:
             self._look_at = min(self._look_at, time.monotonic() + EVERY_S)
         else:
             self._subscribed, self._announce_at = True, 0.0
+            self._become_certain()
         self._wake.set()
 
     def _on_lost(self, fault: Fault) -> None:
@@ -201,9 +204,8 @@ class Liveness:
         self._known = True
         self._announce_at = time.monotonic() + REPEAT_S if is_busy else math.inf
         try:
-            self._announced(
-                self._client.engine.run(liveness.announce(self._namespace, self._holder, self._topics, is_busy=is_busy))
-            )
+            call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=is_busy)
+            self._announced(self._ask(call))
         except TarryError:
             self._announce_at = 0.0
             raise
@@ -212,8 +214,7 @@ class Liveness:
 
     def _announced(self, answer: int) -> None:
         if answer in (liveness.KNOWN, liveness.LOOKS):
-            if self._subscribed:
-                self._become_certain()
+            self._refused.reset()
             if answer == liveness.LOOKS:
                 self._look_at = time.monotonic() + EVERY_S
                 self._wake.set()
@@ -227,7 +228,7 @@ class Liveness:
 
     def _withdraw(self) -> None:
         if self._known:
-            self._client.engine.run(liveness.withdraw(self._namespace, self._holder))
+            self._ask(liveness.withdraw(self._namespace, self._holder))
             self._known = False
         self._look_at = math.inf
         self._become_certain()
@@ -247,17 +248,16 @@ class Liveness:
         except TarryError:
             self._become_certain()
         self._refusal = None
-        if not self._refusal_logged:
-            self._refusal_logged = True
+        if not self._refused.failures:
             logger.info("If this worker is killed its jobs come back after their TTR, not at once: %s", refusal)
-        return REFUSED_S
+        return self._refused.next_delay()
 
     # ── as an observer ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self) -> None:
         self._look_at = time.monotonic() + EVERY_S  # if it fails
         asked_at = time.monotonic()
-        answer = self._client.engine.run(liveness.find_absent(self._namespace, self._holder))
+        answer = self._ask(liveness.find_absent(self._namespace, self._holder))
         self._look_at = math.inf if answer.again_s is None else asked_at + answer.again_s
         for absent in answer.absent:
             self._release(absent, asked_at)
@@ -274,10 +274,20 @@ class Liveness:
             except TarryError as refusal:
                 logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", absent.name, topic, refusal)
         name = absent.name.encode()
-        if self._client.engine.run(liveness.withdraw(self._namespace, name, only_absent=True)):
-            self._client.engine.run(workers.forget_worker(self._namespace, name))
+        if self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
+            self._ask(workers.forget_worker(self._namespace, name))
             logger.warning("✗ worker %s is gone; %d of its jobs given back", absent.name, released)
+
+    def _ask(self, call: ScriptCall[T]) -> T:
+        """Sends a call once. An outage is for others to log, and a later try is this thread's."""
+        return _value_of(*self._client.engine.runner.send_batch([call]))
 
     def _call_in_loop(self, what: Callable[..., object], *given: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: there is nothing left to call
             self._loop.call_soon_threadsafe(what, *given)
+
+
+def _value_of(answer: T | TarryError) -> T:
+    if isinstance(answer, TarryError):
+        raise answer
+    return answer
