@@ -35,6 +35,7 @@ ELSEWHERE = {
     "delete_exactly",
     "pop_by_id",
     "set_headers",
+    "release_absent",
 }
 """What only the engine of a server, and programs beside it, use."""
 

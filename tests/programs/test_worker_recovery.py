@@ -141,6 +141,17 @@ def test_a_worker_that_can_neither_subscribe_nor_say_so_takes_no_new_jobs(
         proxy.close()
 
 
+def test_a_worker_that_takes_no_jobs_logs_the_outage_all_the_same(own_scene: tuple[Scene, ServerProcess]) -> None:
+    scene, running = own_scene
+    worker = scene.start_known()
+    running.kill()
+    until(lambda: "Waiting for it" in scene.log(worker), "it says that the server is away")
+    running.restart()
+    until(lambda: "The server answers again" in scene.log(worker), "and when it is back")
+    scene.client.topic("orders").add("quick")
+    until(lambda: scene.journal("closed"), "closed")
+
+
 def test_it_can_be_switched_off(scene: Scene) -> None:
     scene.start(RELEASE="")
     scene.client.topic("orders").add("stuck")

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 import servers
+from scripts.test_clock_set_back import set_back
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import holder_channel, holder_keys
@@ -243,6 +244,27 @@ def test_a_dead_one_is_not_called(holders: Holders) -> None:
     holders.join(SHOP)
     holders.join(THIRD, is_busy=False)
     assert holders.look(THIRD, EVERY_S).again_s == EVERY_S
+
+
+def test_one_that_died_while_it_was_idle_is_forgotten(holders: Holders) -> None:
+    holders.join(OTHER, is_busy=False)
+    holders.die(OTHER)
+    holders.join(SHOP)
+    with redis.Redis.from_url(holders.url) as raw:
+        assert raw.hkeys(holder_keys(holders.namespace).holders) == [SHOP.encode()]
+
+
+def test_a_clock_that_is_set_back_keeps_no_seat_for_a_dead_observer(holders: Holders) -> None:
+    holders.clock.advance(3600)
+    holders.join(OTHER, is_busy=False)
+    holders.join(SHOP)
+    assert holders.called(OTHER)
+    set_back(holders.clock)
+    holders.die(OTHER)
+    holders.join(THIRD, is_busy=False)
+    holders.die(SHOP)
+    absent = [holders.absent(THIRD, later_s) for later_s in (EVERY_S, SOON_S, SOON_S)]
+    assert absent == [[], [], [SHOP]]
 
 
 def test_a_third_observer_stops(holders: Holders) -> None:

@@ -12,8 +12,9 @@ redis.call('ZREM', observers, observer)  -- the first write is a removal: works 
 if not counts then return {0} end
 
 local absent, seen, server, any_missing = {}, {}, server_id(), false
+local records = redis.call('HMGET', holders, unpack(names))
 for i, name in ipairs(names) do
-  local seen_by, misses, first, last, topics = read_record(redis.call('HGET', holders, name))
+  local seen_by, misses, first, last, topics = read_record(records[i])
   if counts[i] > 0 then
     seen[#seen + 1] = name
     if seen_by ~= server or misses > 0 then write_record(name, server, 0, 0, now, topics) end
@@ -24,13 +25,13 @@ for i, name in ipairs(names) do
     end
   else
     seen[#seen + 1], any_missing = name, true
-    if misses == 0 or now - last >= APART and misses < MISSES then
+    if misses == 0 or math.abs(now - last) >= APART and misses < MISSES then
       if misses == 0 then first = now end
       misses = misses + 1
       write_record(name, server, misses, first, now, topics)
     end
     if misses >= MISSES then
-      for _, value in ipairs({name, now - first, topics}) do absent[#absent + 1] = value end
+      for _, value in ipairs({name, math.max(now - first, 0), topics}) do absent[#absent + 1] = value end
     end
   end
 end

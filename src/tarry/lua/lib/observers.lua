@@ -56,6 +56,7 @@ end
 -- None of them would look for its own group only. Answers whether the caller is one that was not among them before.
 local function fill_seats(first, second, caller)
   redis.call('ZREMRANGEBYSCORE', observers, '-inf', text(now - LATE))
+  redis.call('ZREMRANGEBYSCORE', observers, '(' .. text(now + EVERY), '+inf')  -- nobody promises more: the clock was set back
   local seats, taken = redis.call('ZRANGE', observers, 0, -1), {}
   if not first or #seats >= 2 then return false end
   for _, name in ipairs(seats) do taken[group_of(name)] = true end
@@ -71,6 +72,7 @@ local function fill_seats(first, second, caller)
   for _, name in ipairs(missing > 0 and redis.call('HRANDFIELD', holders, CANDIDATES) or {}) do
     seat(name, function()
       local receivers = redis.pcall('PUBLISH', channels .. name, 'look')
+      if receivers == 0 and not redis.call('ZSCORE', busy, name) then redis.call('HDEL', holders, name) end  -- died while it was idle
       return type(receivers) == 'number' and receivers > 0
     end)
   end

@@ -29,6 +29,7 @@ from tarry.connections.faults import Fault, ServerRefused
 from tarry.core.patience import RetryDelay
 from tarry.core.requests import ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable
+from tarry.programs.worker.outage import Outage
 from tarry.values.durations import SECOND
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
@@ -41,6 +42,8 @@ LINGER_S = 0.5
 REPEAT_S = 5.0
 """A busy worker says so again, in case that the observers have died, or that the server has forgotten it."""
 RETRY_S = 0.1
+OUTAGE_S = 1.0
+"""An outage that is shorter is not logged."""
 REFUSED_S, LONGEST_REFUSED_S = 1.0, 60.0
 """The pauses after the server has refused it: the password is being changed, or the permission is missing."""
 LONGEST_RECONNECT_S = 0.2
@@ -50,7 +53,13 @@ class Liveness:
     """One worker process, and those that it looks for. ``has_work`` tells whether it has reserved jobs."""
 
     def __init__(
-        self, client: Client, awaited: AsyncClient, holder: bytes, topics: Sequence[str], has_work: Callable[[], bool]
+        self,
+        client: Client,
+        awaited: AsyncClient,
+        holder: bytes,
+        topics: Sequence[str],
+        has_work: Callable[[], bool],
+        outage: Outage,
     ) -> None:
         self._client = client
         self._awaited = awaited
@@ -58,6 +67,7 @@ class Liveness:
         self._holder = holder
         self._topics = topics
         self._has_work = has_work
+        self._health = outage.new_health()
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
         self._stopping = False
@@ -72,6 +82,7 @@ class Liveness:
         """Whether the server may know it: then others may take it for dead when its subscription is lost."""
         self._certain = True
         """Whether nobody can take it for dead: it is subscribed, or the server does not know it."""
+        self._uncertain_since = 0.0
         self._holding_back = False
         self._busy = False
         self._popped_at = -math.inf
@@ -136,7 +147,7 @@ class Liveness:
         if self._subscribed or self._refusal is not None:
             self._subscribed = False
             if self._known and self._certain:
-                self._certain = False
+                self._certain, self._uncertain_since = False, time.monotonic()
                 self._call_in_loop(self._loop.call_later, GRACE_S / 2, self._hold_back_if_uncertain)
             self._wake.set()
 
@@ -146,8 +157,10 @@ class Liveness:
         while not self._stopping:
             try:
                 pause = self._work()
-            except Unavailable:
+            except Unavailable as fault:
                 pause = RETRY_S
+                if not self._certain and time.monotonic() > self._uncertain_since + OUTAGE_S:
+                    self._health.failed(fault)  # the worker takes no jobs, so nothing else would log it
             except TarryError as refusal:
                 self._refusal, pause = refusal, RETRY_S
             except Exception:
@@ -235,6 +248,7 @@ class Liveness:
 
     def _become_certain(self) -> None:
         self._certain = True
+        self._health.recovered()
         if self._holding_back:
             self._call_in_loop(self._take_jobs_again)
 

@@ -119,6 +119,11 @@ class ServerHealth:
             self._tries = 0
             self._outage.mark_idle(self)
 
+    def recovered(self) -> None:
+        """The server answered, in case that a request failed before."""
+        if self._tries:
+            self.succeeded()
+
     def succeeded(self) -> None:
         """The server answered."""
         self._answered = self._outage.ever_answered = True

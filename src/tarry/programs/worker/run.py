@@ -128,7 +128,12 @@ class WorkerRun:
         consumers = self._consumers
         topics = [route.topic for route in routes]
         return Liveness(
-            client, self._awaited, self._worker.holder, topics, lambda: any(one.running for one in consumers)
+            client,
+            self._awaited,
+            self._worker.holder,
+            topics,
+            lambda: any(one.running for one in consumers),
+            self._outage,
         )
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
