@@ -48,7 +48,7 @@ def wait(client: tarry.Client, name: str, note: Note) -> None:
             with job:
                 note(f"begun {job.id} {job.attempt} {name}")
                 time.sleep(TAKES_S)
-            note(f"done {job.id} {job.attempt} {name}")
+                note(f"done {job.id} {job.attempt} {name}")  # before it is finished: a kill may come between the two
 
 
 async def work(url: str, namespace: str, name: str, note: Note) -> None:
