@@ -141,6 +141,26 @@ def test_a_worker_that_can_neither_subscribe_nor_say_so_takes_no_new_jobs(
         proxy.close()
 
 
+def test_a_worker_that_cannot_subscribe_asks_not_to_be_missed_and_goes_on(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        scene.start_known(TARRY_URL=proxy.url())
+        scene.hold()
+        proxy.refusing = True
+        running.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        until(lambda: not scene.raw.exists(*scene.keys), "it is not known any more")
+        scene.client.topic("orders").add("quick")
+        until(lambda: scene.journal("closed"), "it goes on")
+        proxy.refusing = False
+        until(lambda: scene.raw.zcard(scene.keys.busy), "it is known again")
+        assert {attempt for _, attempt, _ in scene.journal()} == {"1"}
+    finally:
+        proxy.close()
+
+
 def test_a_worker_that_takes_no_jobs_logs_the_outage_all_the_same(own_scene: tuple[Scene, ServerProcess]) -> None:
     scene, running = own_scene
     worker = scene.start_known()
