@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from tarry.core.requests import Flow, ScriptCall, ask
@@ -19,6 +20,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 TOPIC_DEFAULT = options.TOPIC_DEFAULT
+_last_of = itemgetter(-1)
 MOST_RESULT_BYTES = 1_000_000
 """Of one script."""
 
@@ -106,7 +108,7 @@ class PartitionVerbs(Generic[T]):
 
 def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
     """Splits items into parts that one script takes: at most a thousand, and a megabyte of results. Of none it makes none."""
-    if len(items) == 1:
+    if 0 < len(items) <= pop.MOST_JOBS and sum(map(len, map(_last_of, items))) <= MOST_RESULT_BYTES:
         return [items]
     parts: list[Sequence[Item]] = []
     begin = size = 0
