@@ -31,7 +31,7 @@ from warm import WarmTarry
 
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
-PATIENCE_S = 60
+PATIENCE_S = 180
 PORTS = ["7117", "7118"]
 """Of the service that a page starts; the second one is beanstalkd's."""
 OTHER_PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:django"
