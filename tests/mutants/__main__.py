@@ -40,7 +40,7 @@ WORD, STEM = re.compile(r"[a-z]{3,}"), 5
 LONGEST_S = 900
 WAITING = tuple(
     f"tests/{folder}/"
-    for folder in ("faults", "distributed", "programs", "locks", "dashboard", "conformance", "connections")
+    for folder in "faults distributed programs service locks dashboard conformance connections".split()
 )
 """Here a test that fails is asked once more, alone."""
 NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not in_new_games"
