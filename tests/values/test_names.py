@@ -67,7 +67,7 @@ def test_different_namespaces_and_topics_never_share_keys() -> None:
 
 def ids(ms: list[int]) -> names.IdGenerator:
     """Ids by a clock that is given."""
-    return names.IdGenerator(lambda: ms[0], os.urandom)
+    return names.IdGenerator(lambda: ms[0] * 1_000_000, os.urandom)
 
 
 def test_generated_ids_are_valid_and_short() -> None:

@@ -53,6 +53,7 @@ class NamingConfig(Protocol):
 
 CLOSED = "client: it is closed. Make another one, or close it later."
 """The error of a verb after ``close()``."""
+UNANSWERED = "The client was closed before the answer came. The call is safe to repeat."
 
 
 class ClientConfig:
@@ -80,7 +81,7 @@ class ClientConfig:
         self.name = names.random_word(os.urandom)
         self._max_body = max_body
         self._known_partitions = KnownPartitions()
-        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._ids = names.IdGenerator(time.time_ns, os.urandom)
 
     def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""

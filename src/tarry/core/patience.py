@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.02, 1.0
 SHORTEST_S = 1.0
 NEGLIGIBLE_S = 0.1
@@ -47,7 +49,7 @@ class Patience:
 
     def start(self, now: Callable[[], float]) -> RetryBudget:
         """The budget of one verb, which begins now."""
-        return RetryBudget(self, now)
+        return RetryBudget(self, now, now())
 
 
 @dataclass(slots=True)
@@ -69,20 +71,17 @@ class RetryDelay:
         self.failures = 0
 
 
-class RetryBudget:
+class RetryBudget(Struct):
     """How much of its patience one verb has left. It is shared by everything done for the verb: finding the servers, connecting,
     asking."""
 
-    __slots__ = ("_now", "_patience", "_started_at", "added", "tries")
-
-    def __init__(self, patience: Patience, now: Callable[[], float]) -> None:
-        self._patience = patience
-        self._now = now
-        self._started_at = now()
-        self.tries = 0
-        """How many tries have failed."""
-        self.added = False
-        """Whether a try was answered, and only its confirmation is missing."""
+    _patience: Patience
+    _now: Callable[[], float]
+    _started_at: float
+    tries: int = 0
+    """How many tries have failed."""
+    added: bool = False
+    """Whether a try was answered, and only its confirmation is missing."""
 
     def restart(self) -> None:
         """Begins again now: the time until now was not spent on waiting for an answer."""
@@ -90,10 +89,7 @@ class RetryBudget:
 
     def sibling(self, *, restarted: bool) -> RetryBudget:
         """The budget of one of several requests that are sent together, which counts its own tries; from the same start, or from now."""
-        other = RetryBudget(self._patience, self._now)
-        if not restarted:
-            other._started_at = self._started_at
-        return other
+        return RetryBudget(self._patience, self._now, self._now() if restarted else self._started_at)
 
     @property
     def elapsed(self) -> float:
@@ -109,7 +105,9 @@ class RetryBudget:
     @property
     def exchange_timeout(self) -> float | None:
         """A timeout in seconds for the next exchange; ``None`` for the normal one, while hardly any time is spent."""
-        return self.remaining if self.tries or self.elapsed > NEGLIGIBLE_S else None
+        if not self.tries and self._now() - self._started_at <= NEGLIGIBLE_S:
+            return None
+        return self.remaining
 
     def next_delay(self, jitter: float) -> float | None:
         """Seconds to wait before the next try, or ``None`` when it is time to give up. ``jitter``: from 0 to 1."""

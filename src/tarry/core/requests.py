@@ -15,8 +15,11 @@ A verb returns one of them; a client's runner performs it, blocking or awaited. 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, final
+
+from msgspec import Struct
 
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, ServerUnfit, TarryError
@@ -29,13 +32,12 @@ FIRST_TIME, REPLAY = b"0", b"1"
 """The last argument of a script that must tell a repeated call from a first one: ``is_replay``."""
 
 
-class AnyRequest(Generic[T]):
+class AnyRequest(Struct, Generic[T], eq=False):
     """A request to a server or to a service. Its reply is decoded as ``T``."""
 
-    __slots__ = ()
 
-
-class ScriptCall(AnyRequest[T]):
+@final
+class ScriptCall(AnyRequest[T], eq=False):
     """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
 
     Calls with items and the same script, keys and ``args`` may be sent as one. The reply then has ``reply_header`` values for all,
@@ -47,60 +49,23 @@ class ScriptCall(AnyRequest[T]):
     server answers WRONGTYPE; nothing was done then.
     """
 
-    __slots__ = (
-        "args",
-        "confirmation",
-        "decode",
-        "items",
-        "keys",
-        "never_merged",
-        "on_wrong_type",
-        "reply_header",
-        "script",
-        "undo",
-    )
-
-    def __init__(
-        self,
-        script: Script,
-        keys: tuple[bytes, ...],
-        args: tuple[bytes, ...],
-        decode: Callable[[Reply], T],
-        *,
-        items: Sequence[bytes] = (),
-        reply_header: int = 0,
-        never_merged: bool = False,
-        undo: Callable[[T], ScriptCall[Any] | None] | None = None,
-        confirmation: Confirmation | None = None,
-    ) -> None:
-        self.script = script
-        self.keys = keys
-        self.args = args
-        self.decode = decode
-        self.items = items
-        self.reply_header = reply_header
-        self.never_merged = never_merged
-        self.undo = undo
-        self.confirmation = confirmation
-        self.on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
+    script: Script
+    keys: tuple[bytes, ...]
+    args: tuple[bytes, ...]
+    decode: Callable[[Reply], T]
+    items: Sequence[bytes] = ()
+    reply_header: int = 0
+    never_merged: bool = False
+    undo: Callable[[T], ScriptCall[Any] | None] | None = None
+    confirmation: Confirmation | None = None
+    on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
 
     def as_replay(self) -> ScriptCall[T]:
         """The same call, marked as one that may have been done already."""
         if not self.script.detects_replays:
             return self
-        args = (*self.args[:-1], REPLAY)
-        replay = ScriptCall(
-            self.script,
-            self.keys,
-            args,
-            self.decode,
-            items=self.items,
-            reply_header=self.reply_header,
-            never_merged=self.never_merged,
-            undo=self.undo,
-            confirmation=self.confirmation,
-        )
-        replay.on_wrong_type = self.on_wrong_type
+        replay = copy(self)
+        replay.args = (*self.args[:-1], REPLAY)
         return replay
 
     def __repr__(self) -> str:
@@ -133,19 +98,15 @@ class Confirmation:
     requirement: str
 
 
-class Command(AnyRequest[T]):
+@final
+class Command(AnyRequest[T], eq=False):
     """One plain command, for what needs no script. Safe to repeat. ``args[key_index]`` is the key. ``read_only``: a replica may
     answer it."""
 
-    __slots__ = ("args", "decode", "key_index", "read_only")
-
-    def __init__(
-        self, args: tuple[bytes, ...], decode: Callable[[Reply], T], *, key_index: int = 1, read_only: bool = False
-    ) -> None:
-        self.args = args
-        self.decode = decode
-        self.key_index = key_index
-        self.read_only = read_only
+    args: tuple[bytes, ...]
+    decode: Callable[[Reply], T]
+    key_index: int = 1
+    read_only: bool = False
 
 
 class Transaction(Generic[T]):

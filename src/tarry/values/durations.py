@@ -24,6 +24,8 @@ FOREVER_US = 9999 * 366 * 86400 * SECOND
 LAST_MOMENT_US = 253_402_300_799_999_999
 """The last microsecond of the year 9999."""
 
+_FLOAT_IS_EXACT_US = 2**32 * SECOND
+"""Until 2106 a float of seconds is off by less than half a microsecond, and is rounded to the right one: half the time of a sum."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
@@ -102,6 +104,8 @@ def _hint_for(value: object) -> str:
 
 def as_datetime(us: int) -> datetime:
     """Microseconds since 1970 as an aware UTC datetime."""
+    if 0 <= us < _FLOAT_IS_EXACT_US:
+        return datetime.fromtimestamp(us / SECOND, timezone.utc)
     return _EPOCH + timedelta(microseconds=min(us, LAST_MOMENT_US))
 
 

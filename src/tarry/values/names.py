@@ -11,10 +11,10 @@ A default id has 19 characters: 7 that sort by the millisecond it was made (unti
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import b64encode
 from collections.abc import Callable
-from os import getpid
 
 from tarry.errors import BadInput
 
@@ -22,8 +22,21 @@ LONGEST = 200
 DOTS = (".", "..")
 _NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_SORTED64_BYTES = [char.encode() for char in _SORTED64]
 _RANDOM_BYTES = 9
 _RANDOM_POOL = 256
+forks = 0
+"""How often this process and its ancestors forked: a new number means other random bytes, and new connections. It is asked for in each
+add, and ``getpid()`` would be a system call."""
+
+
+def _count_fork() -> None:
+    global forks
+    forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 def check_name(value: str, what: str) -> bytes:
@@ -76,23 +89,22 @@ def _explain(value: object, what: str) -> str:
 
 
 class IdGenerator:
-    """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client.
+    """Makes default ids from a clock (nanoseconds) and a source of random bytes, both given by the client.
 
     Random bytes are drawn for many ids at once; a forked process draws its own.
     """
 
-    def __init__(self, now_ms: Callable[[], int], random: Callable[[int], bytes]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, now_ns: Callable[[], int], random: Callable[[int], bytes]) -> None:
+        self._now_ns = now_ns
         self._random = random
         self._random_pool: list[bytes] = []
-        self._process_part = 0
-        self._clock_part: tuple[int, bytes] = (0, b"")
+        self._forks = 0
+        self._high_part: tuple[int, bytes] = (-1, b"")
 
     def new(self) -> bytes:
         """One id."""
-        process = getpid()
-        if process != self._process_part:
-            self._process_part, self._random_pool = process, []
+        if forks != self._forks:
+            self._forks, self._random_pool = forks, []
         try:
             text = self._random_pool.pop()
         except IndexError:
@@ -114,10 +126,11 @@ class IdGenerator:
         return [text[i : i + 12] for i in range(0, 12 * n, 12)]
 
     def _now(self) -> bytes:
-        ms = self._now_ms()
-        if self._clock_part[0] != ms:
-            self._clock_part = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(36, -1, -6)]).encode())
-        return self._clock_part[1]
+        ms = self._now_ns() // 1_000_000
+        high = ms >> 6
+        if self._high_part[0] != high:
+            self._high_part = (high, "".join([_SORTED64[high >> shift & 63] for shift in range(30, -1, -6)]).encode())
+        return self._high_part[1] + _SORTED64_BYTES[ms & 63]
 
 
 def random_word(random: Callable[[int], bytes]) -> bytes:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 JSON, RAW = 0, 1
 """Flags in a job's head: the body is JSON (or the output of a custom codec), or plain bytes."""
 _SETS = frozenset((set, frozenset))
+_EXACT = frozenset((str, int, bool, type(None)))
+"""Types whose values JSON returns as they were."""
 
 
 class Codec(Protocol[T]):
@@ -54,11 +56,12 @@ class BodyCodec(Generic[T]):
     def encode(self, body: T) -> tuple[bytes, int]:
         """The body's bytes and flag. Raises ``BadInput`` if it cannot be encoded."""
         flag = JSON
-        if self._raw and isinstance(body, (bytes, bytearray, memoryview)):
+        is_dict = type(body) is dict  # as most are: they need fewer checks
+        if not is_dict and self._raw and isinstance(body, (bytes, bytearray, memoryview)):
             raw, flag = bytes(body), RAW
         elif self._class is not None and not isinstance(body, self._class):
             raise BadInput(f"body: {type(body).__name__} given, the topic's type is {self._class.__name__}.")
-        elif self._raw and isinstance(body, (set, frozenset)):
+        elif not is_dict and self._raw and isinstance(body, (set, frozenset)):
             raise BadInput(
                 "body: JSON has no set, it would come back as a list; give a list, or type=set to the topic."
             )
@@ -67,17 +70,22 @@ class BodyCodec(Generic[T]):
                 raw = self._codec.encode(body)
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
+        if not is_dict or not _EXACT.issuperset(map(type, cast("dict[Any, Any]", body).values())):
+            self._refuse_inexact(body, raw, flag)
+        if len(raw) > self.limit:
+            raise BadInput(
+                f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
+            )
+        return raw, flag
+
+    def _refuse_inexact(self, body: T, raw: bytes, flag: int) -> None:
+        """Refuses what would come back as something else."""
         if self._raw and flag == JSON and b"[" in raw and _contains_set(body):
             raise BadInput(
                 "body: JSON has no set, what is in it would come back as a list; give a list, or a type= to the topic."
             )
         if b"null" in raw and _has_nan(body):
             raise BadInput("body: it contains a number that is not finite, which JSON does not have; use None or text.")
-        if len(raw) > self.limit:
-            raise BadInput(
-                f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
-            )
-        return raw, flag
 
     def decode(self, raw: bytes, flag: int) -> T:
         """The body. Raises ``BodyError`` if it is not of the topic's type."""

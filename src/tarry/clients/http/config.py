@@ -69,7 +69,7 @@ class HTTPClientConfig:
         self._max_body = max_body
         self._parsed_url = lru_cache(maxsize=MOST_URLS)(self._parse_url)
         self._declared_partitions: dict[str, int] = {}
-        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._ids = names.IdGenerator(time.time_ns, os.urandom)
 
     def _parse_url(self, url: str) -> Any:
         parsed = self.library().URL(url)

@@ -6,12 +6,13 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from tarry import errors
 from tarry.clients.http.wire.endpoint import Endpoint
@@ -39,8 +40,7 @@ NOT_HTTP = "the connection ended, or what answers there does not speak HTTP"
 MISSING_EXTRA = "Service clients need more than the library: pip install 'tarry[http]'."
 
 
-@dataclass(slots=True)
-class HTTPRequest(AnyRequest[T]):
+class HTTPRequest(AnyRequest[T], eq=False):
     """One request. ``decode`` reads the body of a good answer (empty for 204)."""
 
     method: str
@@ -62,7 +62,7 @@ class HTTPRequest(AnyRequest[T]):
     def then(self, convert: Callable[[T], S]) -> HTTPRequest[S]:
         """The same request, with its answer converted."""
         decode = self.decode
-        return replace(self, decode=lambda raw: convert(decode(raw)))  # type: ignore[arg-type, return-value]  # replace keeps T
+        return replace(self, decode=lambda raw: convert(decode(raw)))  # type: ignore[arg-type]  # replace keeps T
 
 
 def request_to(

@@ -35,24 +35,15 @@ def add_job(
     """Adds one job. ``new_id`` is an id that was made before, for callers that need to know it first."""
     raw, flags = context.codec.encode(body)
     if id is None:
-        key, mark_and_due, head = (
-            new_id or context.ids.new(),
-            NEW_MARK + options.due_time,
-            options.head(flags, NO_NONCE),
-        )
+        key, mark, nonce = new_id or context.ids.new(), NEW_MARK, NO_NONCE
     else:
-        key, mark_and_due, head = (
-            names.check_new_name(id, "id"),
-            options.mark + options.due_time,
-            options.head(flags, context.ids.nonce()),
-        )
+        key, mark, nonce = names.check_new_name(id, "id"), options.mark, context.ids.nonce()
+    items = (key, mark + options.due_time, options.head(flags, nonce) + raw)
 
     def decode(reply: Reply) -> Added:
         return _added_of(key, reply[0], reply[1])
 
-    return ScriptCall(
-        ADD, with_departing(context.keys), EACH, decode, items=(key, mark_and_due, head + raw), reply_header=1
-    )
+    return ScriptCall(ADD, with_departing(context.keys), EACH, decode, items, 1)
 
 
 def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
@@ -122,8 +113,15 @@ def _add_call(context: TopicContext[T], chunk: _Chunk[T]) -> ScriptCall[list[Add
         if isinstance(reply, bytes):  # "EXISTS 3 dead"
             _, index, state = reply.decode().split(" ")
             raise _job_exists(ids[int(index)].decode(), state)
-        now = reply[0]
-        return [_added_of(id, now, answer) for id, answer in zip(ids, reply[1:], strict=True)]
+        now, last, known = reply[0], None, None
+        added: list[Added] = []
+        for id, answer in zip(ids, reply[1:], strict=True):
+            if known is None or answer != last:
+                known, last = _added_of(id, now, answer), answer
+                added.append(known)
+            else:  # most are due at the same moment
+                added.append(Added(id.decode(), known.created, known.state, known.due))
+        return added
 
     return ScriptCall(
         ADD, with_departing(context.keys), ALL, decode, items=chunk.items, reply_header=1, never_merged=True

@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from tarry.core.requests import Flow, ScriptCall, ask
+from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.verbs.jobs import by_id, options, pop, settings, settle, views

@@ -7,8 +7,9 @@ pop ──▶ jobs for their last attempt ──▶ confirm    the attempt count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
@@ -35,8 +36,7 @@ RawJob = PoppedFields
 """id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class PopReply:
+class PopReply(Struct, frozen=True, eq=False):
     """The answer of one pop."""
 
     now: int
@@ -117,7 +117,8 @@ def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
     )
     gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
     jobs = [(id, value, abs(attempt), at, ttr) for id, value, attempt, at, ttr in taken.jobs if id not in gone]
-    return replace(taken, jobs=jobs, unfinished=taken.unfinished if jobs else ASK_AGAIN)
+    unfinished = taken.unfinished if jobs else ASK_AGAIN
+    return PopReply(taken.now, taken.receipt, taken.wait, taken.seat, unfinished, jobs, taken.keeps_finished)
 
 
 def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
@@ -128,9 +129,9 @@ def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Sc
 def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
     """Pops until there are jobs, or certainly none."""
     while True:
-        taken = yield from confirm_last_attempts(
-            keys, (yield from ask(pop_step(keys, max_jobs, ttr=ttr, holder=holder)))
-        )
+        taken: PopReply = yield pop_step(keys, max_jobs, ttr=ttr, holder=holder)
+        if any(job[2] < 0 for job in taken.jobs):
+            taken = yield from confirm_last_attempts(keys, taken)
         if taken.unfinished == FIRE:
             from tarry.verbs.schedules import occurrences
 
