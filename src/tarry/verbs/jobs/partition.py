@@ -41,7 +41,7 @@ class PartitionVerbs(Generic[T]):
         """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
         outcomes: list[settle.Outcome] = []
         for part in _chunks(items):
-            outcomes += yield from ask(verb.call(self.keys, part))
+            outcomes += yield verb.call(self.keys, part)
         settle.raise_first_fault(outcomes)
 
     def fail(
