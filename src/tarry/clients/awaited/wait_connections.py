@@ -3,7 +3,6 @@
     waiter ─▶ BlpopConnection ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
     waiter ─▶ TrackedWait ── TokenWait ──▶ inbox of the TrackingConnection ── one connection, one task ──▶ node
 
-All clients of one event loop share the tracking connection to a node: the server notifies it once, and one waiter looks.
 Only the task of a TrackingConnection uses its connection. All others put a TokenWait into its inbox, and wake the task. The
 protocol is in tarry.connections.tracking.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
 from collections import deque
 from typing import Any
 
@@ -23,23 +21,15 @@ from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, f
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
 
 logger = logging.getLogger("tarry")
-ServerKey = tuple[str, bool]
-"""A server's URL, with the user, and whether it belongs to a Cluster."""
-_shared: weakref.WeakKeyDictionary[
-    asyncio.AbstractEventLoop, weakref.WeakValueDictionary[ServerKey, TrackingConnection]
-] = weakref.WeakKeyDictionary()
-"""Those of each event loop; the clients that use them keep them alive."""
 
 
 class TrackingConnection:
-    """One connection to one server, and its task, as long as there are waits. ``users`` are the clients' WaitConnections."""
+    """One connection to one server, and its task, as long as there are waits."""
 
     recheck_s, linger_s = RECHECK_S, LINGER_S
 
     def __init__(self, server: Server, *, cluster: bool) -> None:
-        self.server = Server(server.url)  # of its own: the client that came first may be closed first
-        self.server.answer_timeout_s = server.answer_timeout_s
-        self.users: weakref.WeakSet[WaitConnections] = weakref.WeakSet()
+        self.server = server
         self._state = TrackingState(cluster=cluster)
         self._inbox: deque[TokenWait] = deque()
         self._wakeup = asyncio.Event()
@@ -211,7 +201,7 @@ class WaitConnections:
         self._cluster = engine.config.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._idle: list[BlpopConnection] = []
-        self._tracking: dict[ServerKey, TrackingConnection] = {}
+        self._tracking: dict[int, TrackingConnection] = {}
 
     def borrow(self, near: Server | None) -> BlpopConnection | TrackedWait:
         """Returns a connection that blocks, if possible one that is connected to ``near``; without a permit a tracked wait."""
@@ -237,28 +227,15 @@ class WaitConnections:
                 permit.release()
 
     def tracking_connection(self, server: Server) -> TrackingConnection:
-        key = (server.url, self._cluster)
-        found = self._tracking.get(key)
-        if found is None:
-            shared = _shared.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
-            found = shared.get(key)
-            if found is None:
-                found = shared[key] = TrackingConnection(server, cluster=self._cluster)
-            found.users.add(self)
-            self._tracking[key] = found
-        return found
+        if id(server) not in self._tracking:
+            self._tracking[id(server)] = TrackingConnection(server, cluster=self._cluster)
+        return self._tracking[id(server)]
 
     async def close(self) -> None:
         for connection in self._idle:
             await connection.drop()
-        for key, tracking in self._tracking.items():
-            tracking.users.discard(self)
-            if not tracking.users:
-                shared = _shared.get(asyncio.get_running_loop())
-                if shared is not None and shared.get(key) is tracking:
-                    del shared[key]
-                await tracking.close()
-        self._tracking.clear()
+        for tracking in self._tracking.values():
+            await tracking.close()
 
 
 def _meaning(error: Exception) -> Fault:
