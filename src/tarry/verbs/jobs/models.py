@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tarry.errors import BodyError, NoResult
+from tarry.errors import BadInput, BodyError, NoResult
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
@@ -26,6 +26,27 @@ JobState = State | Literal["finished"]
 ENDED: tuple[JobState, ...] = ("finished", "dead")
 StateFilter = JobState | Literal["retrying"]
 """A state for ``list`` and ``purge``; ``retrying`` is the delayed jobs that have failed before."""
+Range = tuple[bytes, bytes]
+"""A sorted set, and its side of the present: all, past or future."""
+_RANGES: dict[StateFilter, list[Range]] = {
+    "ready": [(b"due", b"past"), (b"reserved", b"past")],
+    "delayed": [(b"due", b"future")],
+    "reserved": [(b"reserved", b"future")],
+    "dead": [(b"dead", b"all")],
+    "retrying": [(b"retrying", b"future")],
+    "finished": [(b"finished", b"future")],
+}
+"""Where the jobs of each state are stored: the state follows from the sorted set and the clock. Retrying jobs are in ``due``, too;
+finished ones are history, and only a state that names them contains them."""
+
+
+def ranges_of(state: StateFilter | None) -> list[Range]:
+    """The ranges that contain the jobs of a state; without a state, of all jobs."""
+    if state is None:
+        return [(b"due", b"all"), (b"reserved", b"all"), (b"dead", b"all")]
+    if state not in _RANGES:
+        raise BadInput(f"state: {state!r} is unknown; it is one of {', '.join(_RANGES)}.")
+    return _RANGES[state]
 
 
 class HasReceipt(Protocol):

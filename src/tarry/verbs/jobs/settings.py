@@ -27,9 +27,8 @@ from tarry.values.durations import (
 from tarry.values.keys import PURGING_PARTS, TopicKeys, purging_keys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
-from tarry.verbs.jobs.models import StateFilter
+from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
-from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Defaults
 
 T = TypeVar("T")

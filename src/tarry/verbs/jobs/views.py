@@ -27,8 +27,7 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
 from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.models import JobInfo, JobState, Page, StateFilter
-from tarry.verbs.jobs.states import Range, ranges_of
+from tarry.verbs.jobs.models import JobInfo, JobState, Page, Range, StateFilter, ranges_of
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
 
 if TYPE_CHECKING:

@@ -38,13 +38,12 @@ from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter, ranges_of
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.settle import SettleVerb
-from tarry.verbs.jobs.states import ranges_of
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
