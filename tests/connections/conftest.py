@@ -1,5 +1,5 @@
 """Both kinds of client, for the tests of what they connect to."""
 
-from faults.conftest import clock, kind, make_client
+from faults.conftest import kind, make_client
 
-__all__ = ["clock", "kind", "make_client"]
+__all__ = ["kind", "make_client"]

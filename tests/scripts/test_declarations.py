@@ -26,7 +26,9 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import add, by_id, holders, pop, settings, settle, throughput, views
 
 MODULES = (add, pop, settle, holders, by_id, views, settings, throughput)
-BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
+VALUES = [value for module in MODULES for value in vars(module).values()]
+SCRIPTS = [value.script if isinstance(value, settle.SettleVerb) else value for value in VALUES]
+BOUND = {script.name: script for script in SCRIPTS if isinstance(script, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)
 
