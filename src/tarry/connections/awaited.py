@@ -61,6 +61,7 @@ class Server:
         )
         self._read_only = replica_of_cluster
         self._connection: PipelinedConnection | None = None
+        self._closed: Fault | None = None
         self._send_lock = asyncio.Lock()
         self._all: LiveObjects[Any] = LiveObjects()
         self._loop = asyncio.get_running_loop()
@@ -94,10 +95,16 @@ class Server:
         return await answered
 
     async def _prepare_connection(self) -> None:
-        """Connects, or waits until the connection takes requests."""
+        """Connects, or waits until the connection takes requests. Raises a ``Fault``."""
+        if self._closed is not None:
+            raise self._closed
         connection = self._connection
         if connection is None or connection.is_closing:
-            connection = PipelinedConnection(await self.connect(), self.answer_timeout_s, self._lost)
+            opened = await self.connect()
+            if self._closed is not None:  # meanwhile
+                await abort_connection(opened)
+                raise self._closed
+            connection = PipelinedConnection(opened, self.answer_timeout_s, self._lost)
             if connection.is_closing:
                 raise ConnectionLost("the connection was closed before the request was sent")
             self._connection = connection
@@ -168,9 +175,10 @@ class Server:
                 connection._writer.transport.abort()
 
     async def close(self, fault: Fault | None = None) -> None:
-        """Closes the connection. Requests that are not answered get the fault."""
+        """Closes the connection for good. Requests that are not answered get the fault, and so do later ones."""
+        self._closed = fault or ConnectionLost("the connection was closed")
         if self._connection is not None:
-            self._connection.lose(fault or ConnectionLost("the connection was closed"))
+            self._connection.lose(self._closed)
         if self._disconnecting:
             await asyncio.wait(self._disconnecting)
 
