@@ -11,7 +11,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -155,10 +155,10 @@ def service(how: How) -> Profile:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ("tarry", "serve", "--port", str(port), "--drain", "0s", "--url")
-    with private_server() as server, python(how, *words, server.url) as process:
+    with private_server() as server, python(how, *words, server.url) as process, ExitStack() as stack:
         assert isinstance(process, CountedProcess | TracedProcess)
         wait_until(lambda: _listens(port))
-        line = http.client.HTTPConnection("127.0.0.1", port)
+        line = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", port)))
 
         def ask(path: str, body: bytes) -> bytes:
             line.request("POST", path, body, {"Content-Type": "application/json"})
@@ -351,8 +351,9 @@ def tables() -> str:
 
 def server_version() -> str:
     with private_server() as server:
-        info = redis.Redis.from_url(server.url).info("server")
-        assert isinstance(info, dict)
+        assert isinstance(server.address, str)
+        with resp.RespConnection.connect(server.address) as line:
+            info = resp.read_info(line, "server")
         return str(info.get("valkey_version", info["redis_version"]))
 
 
