@@ -96,20 +96,25 @@ class Server:
 
     async def _prepare_connection(self) -> None:
         """Connects, or waits until the connection takes requests. Raises a ``Fault``."""
-        if self._closed is not None:
-            raise self._closed
+        self._refuse_if_closed()
         connection = self._connection
         if connection is None or connection.is_closing:
             opened = await self.connect()
-            if self._closed is not None:  # meanwhile
+            try:
+                self._refuse_if_closed()
+            except Fault:
                 await abort_connection(opened)
-                raise self._closed
+                raise
             connection = PipelinedConnection(opened, self.answer_timeout_s, self._lost)
             if connection.is_closing:
                 raise ConnectionLost("the connection was closed before the request was sent")
             self._connection = connection
         else:
             await connection.until_resumed()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed is not None:
+            raise self._closed
 
     def _lost(self, connection: PipelinedConnection) -> None:
         if connection is self._connection:
