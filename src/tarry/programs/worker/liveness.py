@@ -227,6 +227,7 @@ class Liveness:
 
     def _announced(self, answer: int) -> None:
         if answer in (liveness.KNOWN, liveness.LOOKS):
+            self._health.succeeded()
             self._refused.reset()
             if answer == liveness.LOOKS:
                 self._look_at = time.monotonic() + EVERY_S
