@@ -66,8 +66,8 @@ def test_a_killed_worker_is_noticed_on_a_cluster_and_after_its_slot_has_moved(
 
 def kill_holder(scene: Scene, workers: list[Any]) -> None:
     """Kills the worker that has the job."""
-    pid = int(scene.journal()[-1][2])
-    kill_all_of(scene, next(worker for worker in workers if worker.pid == pid))
+    _, _, pid = max(scene.journal(), key=lambda taken: int(taken[1]))
+    kill_all_of(scene, next(worker for worker in workers if worker.pid == int(pid)))
 
 
 def test_after_a_failover_those_who_live_keep_their_jobs_and_a_dead_one_is_noticed(
