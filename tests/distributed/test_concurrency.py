@@ -15,7 +15,7 @@ import tarry
 from distributed.conftest import PARTS
 from faults.any_client import KINDS, AnyClient
 from server_groups import ask_fields, until
-from tarry.connections import blocking
+from tarry.connections.blocking import RequestConnection
 from tarry.connections.embedded.process import ServerProcess
 
 pytestmark = pytest.mark.otherserver
@@ -104,11 +104,11 @@ def test_an_interrupted_call_leaves_no_answer_on_any_server(nodes: list[ServerPr
     with tarry.Client(f"redis+cluster://{hosts}", namespace="interrupted") as client:
         topic = client.topic("orders", partitions=PARTS)
         topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(100)])
-        read_one = blocking._read
-        monkeypatch.setattr(blocking, "_read", read)
+        read_one = RequestConnection.read
+        monkeypatch.setattr(RequestConnection, "read", read)
         with pytest.raises(Interrupted) as kept:
             topic.stats()
-        monkeypatch.setattr(blocking, "_read", read_one)
+        monkeypatch.setattr(RequestConnection, "read", read_one)
         until("connections closed", lambda: not any(b"name=tarry" in node.ask("CLIENT", "LIST") for node in nodes))  # type: ignore[operator]
         assert [job and job.body for job in topic.get_many([f"{n}" for n in range(100)])] == list(range(100))
         assert kept.value is not None, "its frames are still there"

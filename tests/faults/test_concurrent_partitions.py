@@ -228,7 +228,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(
     proxy: Proxy, make_client: Any, at: Any, monkeypatch: Any
 ) -> None:
     """Ctrl-C while answers are read: they are not taken for those of the next verb."""
-    from tarry.connections import blocking
+    from tarry.connections.blocking import RequestConnection
 
     class Interrupted(BaseException):
         pass
@@ -237,7 +237,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(
     way = make_client("sync", proxy.url(), patience=PATIENT)
     topic = way.topic(at.name)
     way.call(topic, "stats")
-    reads, read_one = [0], blocking._read
+    reads, read_one = [0], RequestConnection.read
 
     def read(connection: Any) -> Any:
         reads[0] += 1
@@ -245,7 +245,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(
             raise Interrupted
         return read_one(connection)
 
-    monkeypatch.setattr(blocking, "_read", read)
+    monkeypatch.setattr(RequestConnection, "read", read)
     with pytest.raises(Interrupted):
         topic.get_many([job.id for job in MANY])
     assert (reads[0], topic.stats().ready) == (4, 200)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tarry.connections.blocking import append_words, pack
 from tarry.connections.faults import ConfirmationLost, Fault, IsReplica, NotNow, ServerRefused
 from tarry.core.requests import CannotConfirm, Command, Confirmation, Reply, Request, ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
@@ -22,40 +24,49 @@ _A_KEY = re.compile(r"permissions to access (a|one of the) key")
 
 def key_of(request: Request) -> bytes:
     """Returns the key that decides the server of a request. A command without a key has none: any server will do."""
-    return (
-        request.keys[0]
-        if isinstance(request, ScriptCall)
-        else b"".join(request.args[request.key_index : request.key_index + 1])
-    )
+    if type(request) is ScriptCall:
+        return request.keys[0]
+    return b"".join(request.args[request.key_index : request.key_index + 1])
 
 
-def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
-    """A request as one command. The clock is empty, but for tests."""
-    if isinstance(request, Command):
-        return request.args
-    return (
-        b"EVALSHA",
-        request.script.sha,
-        b"%d" % len(request.keys),
-        *request.keys,
-        clock,
-        *request.args,
-        *request.items,
-    )
+def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> bytes:
+    """A request as one packed command. The clock is empty, but for tests."""
+    if type(request) is Command:
+        return pack(request.args)
+    words, head = _call_head(request.script.sha, request.keys, clock, request.args)
+    items = request.items
+    parts = [b"*%d" % (words + len(items)), head]
+    append_words(parts, items)
+    return b"".join(parts)
 
 
-def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+@lru_cache(maxsize=1024)
+def _call_head(sha: bytes, keys: tuple[bytes, ...], clock: bytes, args: tuple[bytes, ...]) -> tuple[int, bytes]:
+    """The packed words of a script's call before its items, and their number: the same for all calls of a handle."""
+    words = (b"EVALSHA", sha, *_words_of(keys, clock, args))
+    parts: list[bytes] = []
+    append_words(parts, words)
+    return len(words), b"".join(parts[:-1])
+
+
+def _words_of(keys: tuple[bytes, ...], clock: bytes, args: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return (b"%d" % len(keys), *keys, clock, *args)
+
+
+def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> bytes:
     """Like ``command_of`` with the script's text, for a server that does not have the script yet."""
-    command = command_of(request, clock)
-    return command if isinstance(request, Command) else (b"EVAL", request.script.source, *command[2:])
+    if isinstance(request, Command):
+        return pack(request.args)
+    words = _words_of(request.keys, clock, request.args)
+    return pack((b"EVAL", request.script.source, *words, *request.items))
 
 
-def read_only_command(call: Request, clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:
+def read_only_command(call: Request, clock: bytes, *, with_source: bool = False) -> bytes:
     """Returns a plain command, or a read-only call, for a replica: the server does not let it write."""
     if isinstance(call, Command):
-        return call.args
-    name, *rest = eval_command(call, clock) if with_source else command_of(call, clock)
-    return (name + b"_RO", *rest)
+        return pack(call.args)
+    script = (b"EVAL_RO", call.script.source) if with_source else (b"EVALSHA_RO", call.script.sha)
+    return pack((*script, *_words_of(call.keys, clock, call.args), *call.items))
 
 
 def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
@@ -78,20 +89,20 @@ def with_key(fault: Fault, request: Request) -> Fault:
     return ServerRefused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
 
 
-def commands_by_hash(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+def commands_by_hash(requests: Sequence[Request], clock: bytes) -> list[bytes]:
     """Commands for a server that has their scripts."""
     return [command_of(request, clock) for request in requests]
 
 
-def commands_with_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+def commands_with_source(requests: Sequence[Request], clock: bytes) -> list[bytes]:
     """Commands for a server that has none of their scripts."""
     return [eval_command(request, clock) for request in requests]
 
 
-def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> list[bytes]:
     """Commands for scripts that the server does not have: the first of each script has the script's text."""
     known: set[Any] = set()
-    commands: list[tuple[bytes, ...]] = []
+    commands: list[bytes] = []
     for request in requests:
         script = request.script if isinstance(request, ScriptCall) else None
         commands.append(command_of(request, clock) if script in known else eval_command(request, clock))

@@ -19,22 +19,23 @@ import redis.exceptions as driver
 
 from tarry.connections.address import connection_class
 from tarry.connections.blocking import (
-    BUFFERED_TIMEOUT_S,
     READ_ONLY,
     ROLE,
     Args,
     LiveObjects,
     MasterCheck,
+    Outgoing,
     Replies,
     T,
     judge_role,
-    pack,
+    pack_all,
     raise_faults,
     transaction_end,
 )
 from tarry.connections.blocking_blpop import WAIT_S
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.pipelined import OnReplies, PipelinedConnection
 from tarry.core.requests import Transaction
 
 
@@ -59,51 +60,67 @@ class Server:
             url, awaited=True, max_answer_s=max_answer_s
         )
         self._read_only = replica_of_cluster
-        self._connection: Any = None
+        self._connection: PipelinedConnection | None = None
+        self._closed: Fault | None = None
         self._send_lock = asyncio.Lock()
-        self._reading = asyncio.Lock()
         self._all: LiveObjects[Any] = LiveObjects()
         self._loop = asyncio.get_running_loop()
-        self._dropping: asyncio.Task[None] | None = None
+        self._disconnecting: set[asyncio.Task[None]] = set()
         self._master_check = master_check
         self.url = url
         if master_check is not None:
             master_check.register(self)
 
-    async def exchange(self, commands: Sequence[Args]) -> Replies:
-        """Sends commands and returns their replies. Raises a ``Fault`` if no reply came; if only some came, the others are
-        ``ConnectionLost``."""
-        async with self._send_lock:
-            connection = self._connection
-            if connection is None:
-                connection = self._connection = await self.connect()
+    def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> bool:
+        """Sends commands at once; ``on_replies`` gets a value or a ``Fault`` for each. Returns whether the connection took them."""
+        connection = self._connection
+        if connection is None or not connection.takes_requests:
+            return False
+        connection.send(commands, on_replies)
+        return True
+
+    async def exchange(self, commands: Sequence[Outgoing]) -> Replies:
+        """Sends commands and returns their replies. Raises a ``Fault`` if there is no connection; without a reply, it is a ``Fault``
+        itself."""
+        answered: asyncio.Future[Replies] = self._loop.create_future()
+
+        def on_replies(replies: Replies) -> None:
+            if not answered.done():
+                answered.set_result(replies)
+
+        if not self.send(commands, on_replies):
+            async with self._send_lock:
+                while not self.send(commands, on_replies):
+                    await self._prepare_connection()
+        return await answered
+
+    async def _prepare_connection(self) -> None:
+        """Connects, or waits until the connection takes requests. Raises a ``Fault``."""
+        self._refuse_if_closed()
+        connection = self._connection
+        if connection is None or connection.is_closing:
+            opened = await self.connect()
             try:
-                async with asyncio.timeout(self.answer_timeout_s):
-                    await send(connection, commands)
-            except BaseException as error:
-                await self._drop(connection)
-                if not isinstance(error, Exception):
-                    raise
-                raise self._meaning(error) from error
-        replies: Replies = []
-        try:
-            async with self._reading:  # joined in the order of sending: nothing is awaited in between
-                if connection is not self._connection:
-                    raise ConnectionLost("the connection broke before the reply to an earlier request")
-                try:
-                    async with asyncio.timeout(self.answer_timeout_s):
-                        for _ in commands:
-                            replies.append(await _read(connection))  # those that came are kept
-                except TimeoutError:  # perhaps this loop was blocked, not the server: read what is buffered
-                    async with asyncio.timeout(BUFFERED_TIMEOUT_S):
-                        for _ in commands[len(replies) :]:
-                            replies.append(await _read(connection))
-        except BaseException as error:  # cancelled, too: an unread reply would be taken for that of the next request
-            await self._drop(connection)
-            if not isinstance(error, Exception):
+                self._refuse_if_closed()
+            except Fault:
+                await abort_connection(opened)
                 raise
-            replies += [self._meaning(error)] * (len(commands) - len(replies))
-        return replies
+            connection = PipelinedConnection(opened, self.answer_timeout_s, self._lost)
+            if connection.is_closing:
+                raise ConnectionLost("the connection was closed before the request was sent")
+            self._connection = connection
+        else:
+            await connection.until_resumed()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    def _lost(self, connection: PipelinedConnection) -> None:
+        if connection is self._connection:
+            self._connection = None
+        self._disconnecting.add(task := asyncio.ensure_future(abort_connection(connection.driver)))
+        task.add_done_callback(self._disconnecting.discard)
 
     async def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
         """Performs a transaction, again if a watched key changes, all of it within ``within_s``. Raises a ``Fault``."""
@@ -161,18 +178,14 @@ class Server:
         for connection in self._all.all():
             if connection._writer is not None:
                 connection._writer.transport.abort()
-        if self._connection is not None:
-            self._dropping = asyncio.ensure_future(self._drop(self._connection))
-            self._connection = None  # nothing is sent on it any more
 
-    async def close(self) -> None:
+    async def close(self, fault: Fault | None = None) -> None:
+        """Closes the connection for good. Requests that are not answered get the fault, and so do later ones."""
+        self._closed = fault or ConnectionLost("the connection was closed")
         if self._connection is not None:
-            await self._drop(self._connection)
-
-    async def _drop(self, connection: Any) -> None:
-        if connection is self._connection:
-            self._connection = None
-        await abort_connection(connection)
+            self._connection.lose(self._closed)
+        if self._disconnecting:
+            await asyncio.wait(self._disconnecting)
 
     def _meaning(self, error: Exception) -> Fault:
         return (
@@ -186,13 +199,13 @@ async def _unchanged(message: Any) -> Any:
     return message
 
 
-async def send(connection: Any, commands: Sequence[Args]) -> None:
+async def send(connection: Any, commands: Sequence[Outgoing]) -> None:
     """Sends commands. Raises a ``Fault``, or one of ``CONNECTION_ERRORS``."""
     writer = connection._writer
     if writer is not None and writer.is_closing():  # asyncio of Python 3.12 to 3.13.5 would raise a TypeError
         raise ConnectionLost("the connection was closed before the request was sent")
     try:
-        await connection.send_packed_command(list(map(pack, commands)), check_health=False)
+        await connection.send_packed_command([pack_all(commands)], check_health=False)
     except CLOSED as error:
         raise fault_of(error) from error
 

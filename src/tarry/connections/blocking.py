@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
 import redis.exceptions as driver
-from hiredis import pack_command as _pack
+from hiredis import Reader
 
 from tarry.connections.address import connection_class
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, IsReplica, TryLater, fault_of
@@ -24,20 +24,63 @@ from tarry.core.requests import Transaction
 
 T = TypeVar("T")
 Args = tuple[bytes, ...]
+Outgoing = Args | bytes
+"""A command, or one that is packed already."""
+READ_SIZE = 65536
+NOT_ENOUGH_DATA = object()
+_VALUES = frozenset((int, bytes, type(None), list))
+_MOST_HEADS = 1024
+_WORD_HEADS = [b"\r\n$%d\r\n" % size for size in range(_MOST_HEADS)]
 Replies = list[Any]
 """One for each command: a value or a ``Fault``."""
+Rescue = Callable[[Replies], None]
+"""It gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost."""
 
-ExchangeHalves = Generator[Replies, float | None, None]
 READ_ONLY = (b"READONLY",)
 DRAIN_TIMEOUT_S = 1.0
 BUFFERED_TIMEOUT_S = 0.05
 """Seconds to read replies that are buffered already, after a timeout."""
 
 
-def pack(args: Args) -> bytes:
-    """One command in RESP."""
-    packed: bytes = _pack(args)  # type: ignore[arg-type]  # its stub wants a tuple of one
-    return packed
+def pack(args: Sequence[bytes]) -> bytes:
+    """One command."""
+    parts = [b"*%d" % len(args)]
+    append_words(parts, args)
+    return b"".join(parts)
+
+
+def append_words(parts: list[bytes], words: Sequence[bytes]) -> None:
+    """Appends words of a command, and the end of its last line."""
+    for word in words:
+        size = len(word)
+        parts += (_WORD_HEADS[size] if size < _MOST_HEADS else b"\r\n$%d\r\n" % size, word)
+    parts.append(b"\r\n")
+
+
+def pack_all(commands: Sequence[Outgoing]) -> bytes:
+    """Commands, for one send."""
+    if len(commands) == 1 and isinstance(commands[0], bytes):
+        return commands[0]
+    return b"".join([command if isinstance(command, bytes) else pack(command) for command in commands])
+
+
+def reply_reader(connection: Any) -> Reader:
+    """A reader for what comes on a connection that the driver has opened. Errors are the driver's."""
+    return Reader(
+        protocolError=driver.InvalidResponse,
+        replyError=connection._parser.parse_error,
+        notEnoughData=NOT_ENOUGH_DATA,
+    )
+
+
+def reply_of(parsed: Any) -> Any:
+    """A reply as a value, or as a ``Fault``. Raises the errors that end a connection, such as LOADING."""
+    first = parsed[0] if type(parsed) is list and parsed else parsed
+    if type(first) in _VALUES or not isinstance(first, driver.RedisError):
+        return parsed
+    if not isinstance(first, driver.ResponseError):
+        raise first
+    return fault_of(first) if first is parsed else parsed
 
 
 class DroppableServer(Protocol):
@@ -112,7 +155,7 @@ class Server:
             url, awaited=False, max_answer_s=max_answer_s, with_name=with_name
         )
         self._read_only = replica_of_cluster
-        self._idle: deque[Any] = deque()
+        self._idle: deque[RequestConnection] = deque()
         self._all: LiveObjects[Any] = LiveObjects()
         self._master_check = master_check
         self.url = url
@@ -125,64 +168,61 @@ class Server:
         return Server(self.url, master_check=self._master_check)
 
     def exchange(
-        self,
-        commands: Sequence[Args],
-        on_interrupt: Callable[[Replies], None] | None = None,
-        within_s: float | None = None,
+        self, commands: Sequence[Outgoing], on_interrupt: Rescue | None = None, within_s: float | None = None
     ) -> Replies:
         """Sends commands and returns their replies. Raises a ``Fault`` if no reply came; if only some came, the others are
         ``ConnectionLost``.
 
-        ``on_interrupt`` gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost.
         ``within_s``, if it is shorter than the normal timeout, is the timeout of all of it, on a connection of its own.
         """
-        halves = self.exchange_halves(commands, on_interrupt, within_s)
-        try:
-            next(halves)
-            return next(halves)
-        finally:
-            halves.close()
+        return self.read(self.send(commands, within_s), len(commands), on_interrupt)
 
-    def exchange_halves(
-        self,
-        commands: Sequence[Args],
-        on_interrupt: Callable[[Replies], None] | None = None,
-        within_s: float | None = None,
-    ) -> ExchangeHalves:
-        """An exchange in two steps, so that several servers work at the same time: the first sends, the second reads. ``send(s)``
-        starts the second with a timeout for the first reply."""
-        own_connection = within_s is not None and within_s < self.answer_timeout_s
-        connection = self.connect(within_s) if own_connection else self._take()
-        replies: Replies = []
-        sent = False
+    def send(self, commands: Sequence[Outgoing], within_s: float | None = None) -> RequestConnection:
+        """The first half of an exchange, so that several servers work at the same time. Raises a ``Fault``."""
+        connection = self._take(within_s)
         try:
-            connection.send_packed_command([b"".join(map(pack, commands))], check_health=False)  # joined: one send
-            sent = True
-            left_s = yield []
+            connection.send(commands)
+        except CONNECTION_ERRORS as error:
+            self._discard(connection)
+            raise fault_of(error) from error
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    def read(
+        self,
+        connection: RequestConnection,
+        expected: int,
+        on_interrupt: Rescue | None = None,
+        left_s: float | None = None,
+    ) -> Replies:
+        """The second half: the replies, with ``left_s`` as the timeout of the first. Raises a ``Fault`` if there is none."""
+        replies: Replies = []
+        try:
             if left_s is not None and not connection.can_read(left_s):
                 raise ConnectionLost(f"no answer for {self.answer_timeout_s:g} s")
-            for _ in commands:
-                replies.append(_read(connection))  # those that came are kept
+            for _ in range(expected):
+                replies.append(connection.read())  # those that came are kept
         except CONNECTION_ERRORS as error:
             self._discard(connection)
             if not replies:
                 raise fault_of(error) from error
-            replies += [fault_of(error)] * (len(commands) - len(replies))
+            replies += [fault_of(error)] * (expected - len(replies))
+            return replies
         except BaseException:  # Ctrl-C, or an exception of a signal handler: not the server's
-            if sent and on_interrupt is not None:
-                _drain(connection, len(commands), replies)
+            if on_interrupt is not None:
+                _drain(connection, expected, replies)
             connection.disconnect()
             if replies and on_interrupt is not None:
                 on_interrupt(replies)
             raise
-        else:
-            self._put_back(connection, discard=own_connection)
-        yield replies
+        self._put_back(connection)
+        return replies
 
     def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
         """Performs a transaction, again if a watched key changes. Raises a ``Fault``. ``within_s``: as for an exchange."""
-        own_connection = within_s is not None and within_s < self.answer_timeout_s
-        connection = self.connect(within_s) if own_connection else self._take()
+        connection = self._take(within_s)
         try:
             while True:
                 commands = transaction.decide(_request(connection, transaction.begin))
@@ -194,7 +234,7 @@ class Server:
             if isinstance(error, CONNECTION_ERRORS):
                 raise fault_of(error) from error
             raise
-        self._put_back(connection, discard=own_connection)
+        self._put_back(connection)
         return transaction.decode(replies if commands else [])
 
     def connect(self, within_s: float | None = None, *, push_messages: bool = False) -> Any:
@@ -210,10 +250,10 @@ class Server:
             connection.connect()
             if self._master_check is not None:
                 self._all.add(connection)
-                judge_role(_asked(connection, ROLE))
+                judge_role(_asked(RequestConnection(connection), ROLE))
                 self._master_check.refuse_if_replaced(self.url)
             if self._read_only:
-                _request(connection, [READ_ONLY])
+                _request(RequestConnection(connection), [READ_ONLY])
             if push_messages:
                 connection._parser.set_invalidation_push_handler(_unchanged)
         except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
@@ -245,36 +285,76 @@ class Server:
         self._idle, self._all = deque(), LiveObjects()
         vars(self).pop("without_timeout", None)
 
-    def _take(self) -> Any:
+    def _take(self, within_s: float | None = None) -> RequestConnection:
+        """A connection for a request: an idle one, or a new one. With a timeout of its own it is used once."""
+        if within_s is not None and within_s < self.answer_timeout_s:
+            return RequestConnection(self.connect(within_s), used_once=True)
         try:
             return self._idle.pop()
         except IndexError:
-            return self.connect()
+            return RequestConnection(self.connect())
 
-    def _put_back(self, connection: Any, *, discard: bool) -> None:
+    def _put_back(self, connection: RequestConnection) -> None:
         """Makes a connection available again, or closes it."""
-        if discard:
+        if connection.used_once:
             connection.disconnect()
         else:
             self._idle.append(connection)
 
-    def _discard(self, connection: Any) -> None:
+    def _discard(self, connection: RequestConnection) -> None:
+        """Closes a connection that failed, and all idle ones."""
         connection.disconnect()
         self.close()
+
+
+class RequestConnection:
+    """A connection that the driver has opened, for requests."""
+
+    __slots__ = ("_driver", "_reader", "_receive", "_send", "used_once")
+
+    def __init__(self, connection: Any, *, used_once: bool = False) -> None:
+        self._driver = connection
+        self.used_once = used_once
+        self._reader = reply_reader(connection)
+        self._send = connection._sock.sendall
+        self._receive = connection._sock.recv
+
+    def send(self, commands: Sequence[Outgoing]) -> None:
+        """Sends commands. Raises one of ``CONNECTION_ERRORS``."""
+        self._send(pack_all(commands))
+
+    def read(self) -> Any:
+        """The next reply: a value or a ``Fault``. Raises one of ``CONNECTION_ERRORS``."""
+        reader = self._reader
+        reply = reader.gets()
+        while reply is NOT_ENOUGH_DATA:
+            received = self._receive(READ_SIZE)
+            if not received:
+                raise ConnectionLost("Connection closed by server.")
+            reader.feed(received)
+            reply = reader.gets()
+        return reply_of(reply)
+
+    def can_read(self, seconds: float) -> bool:
+        """Whether something comes within a time."""
+        return self._reader.has_data() or self._driver.can_read(seconds)
+
+    def disconnect(self) -> None:
+        self._driver.disconnect()
 
 
 def transaction_end(commands: Sequence[Args]) -> Sequence[Args]:
     return ((b"MULTI",), *commands, (b"EXEC",)) if commands else ((b"UNWATCH",),)
 
 
-def _request(connection: Any, commands: Sequence[Args]) -> Replies:
+def _request(connection: RequestConnection, commands: Sequence[Args]) -> Replies:
     """Sends commands and returns their replies. Raises a ``Fault``, also for a reply that is an error."""
     return raise_faults(_asked(connection, commands))
 
 
-def _asked(connection: Any, commands: Sequence[Args]) -> Replies:
-    connection.send_packed_command(list(map(pack, commands)), check_health=False)
-    return [_read(connection) for _ in commands]
+def _asked(connection: RequestConnection, commands: Sequence[Args]) -> Replies:
+    connection.send(commands)
+    return [connection.read() for _ in commands]
 
 
 def raise_faults(replies: Replies) -> Replies:
@@ -297,16 +377,9 @@ def read_push_or_reply(connection: Any) -> Any:
         return fault_of(error)
 
 
-def _read(connection: Any) -> Any:
-    try:
-        return connection.read_response(disconnect_on_error=False)
-    except driver.ResponseError as error:
-        return fault_of(error)
-
-
-def _drain(connection: Any, expected: int, replies: Replies) -> None:
+def _drain(connection: RequestConnection, expected: int, replies: Replies) -> None:
     try:
         while len(replies) < expected and connection.can_read(DRAIN_TIMEOUT_S):
-            replies.append(_read(connection))
+            replies.append(connection.read())
     except CONNECTION_ERRORS:
         return

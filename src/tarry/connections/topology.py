@@ -89,7 +89,7 @@ class Topology:
             return self._embedded.url
         if self._nodes:
             return self._nodes[slot_of(key)]
-        return self._master or self.address.url
+        return self.address.url if self._sentinels is None else self._sentinels.master or self.address.url
 
     @property
     def _master(self) -> str:

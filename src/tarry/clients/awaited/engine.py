@@ -79,10 +79,10 @@ class Engine:
 
     async def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
         answer: T
-        if not isinstance(operation, (ScriptCall, Command)):
-            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
+        if isinstance(operation, GeneratorType):
             answer = await self.runner.run(operation, reader.perform_step)
             return answer
+        assert isinstance(operation, (ScriptCall, Command)), "a verb returns a request or a flow"
         try:
             answer = await reader.perform(operation)
         except WrongType as fault:

@@ -48,6 +48,8 @@ class MergedRequest:
 
 def merge_pending(all_pending: list[PendingRequest]) -> list[MergedRequest]:
     """Merges calls of one kind, up to the limits of one script. Returns the other requests unchanged, in order."""
+    if len(all_pending) == 1:
+        return [MergedRequest(all_pending[0])]
     merged_requests: list[MergedRequest] = []
     kinds: dict[Any, MergedRequest] = {}
     for pending in all_pending:

@@ -14,13 +14,14 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.merged_requests import MergedRequest, PendingRequest, fail, keep_allowed, merge_pending
 from tarry.clients.awaited.pipelines import Pipelines
 from tarry.clients.awaited.servers import ServerPool
-from tarry.clients.config import COMMANDS_ONLY
+from tarry.clients.config import COMMANDS_ONLY, UNANSWERED
 from tarry.clients.replies import (
     check_confirmation,
     command_of,
@@ -49,7 +50,6 @@ from tarry.errors import TarryError, Unavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
-CLOSED = "The client was closed before the answer came. The call is safe to repeat."
 
 
 class Runner(ServerPool):
@@ -57,14 +57,26 @@ class Runner(ServerPool):
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
         super().__init__(address, patience)
-        self._outbox: list[PendingRequest] = []
         self.clock = clock
+        self._reset_loop_state()
 
     def _reset_loop_state(self) -> None:
-        self._outbox = []
+        self._outbox: list[PendingRequest] = []
+        self._sent: set[MergedRequest] = set()
+        """The first of each group that was sent without a task, and is not answered."""
+        self._all_answered: asyncio.Future[None] | None = None
 
-    def _has_unsent(self) -> bool:
-        return bool(self._outbox)
+    def _unanswered(self) -> list[asyncio.Future[None]]:
+        if not self._outbox and not self._sent:
+            return []
+        if self._all_answered is None:
+            self._all_answered = asyncio.get_running_loop().create_future()
+        return [self._all_answered]
+
+    def _note_answered(self) -> None:
+        if self._all_answered is not None and not self._outbox and not self._sent:
+            self._all_answered.set_result(None)
+            self._all_answered = None
 
     async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
@@ -157,11 +169,35 @@ class Runner(ServerPool):
                 self._limit_wait(pending, late if self._servers else with_tls_hint(late, url))
             by_server.setdefault((url, confirmation), []).append(pending)
         for (url, confirmation), group in by_server.items():
-            self._spawn(self._deliver(url, merge_pending(group), confirmation))
+            merged_requests = merge_pending(group)
+            if confirmation is not None or not self._send_now(url, merged_requests):
+                self._spawn(self._deliver(url, merged_requests, confirmation))
+        self._note_answered()
+
+    def _send_now(self, url: str, merged_requests: list[MergedRequest]) -> bool:
+        """Sends requests without a task, if their server is connected and nothing has to be asked first."""
+        server = self._servers.get(url)
+        if server is None or server.forbidden or not self._topology.master_known:
+            return False
+        try:
+            commands = [command_of(merged_request.request, self.clock) for merged_request in merged_requests]
+            sent = server.send(commands, partial(self._received_now, url, merged_requests))
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
+            _fail_all(merged_requests, fault)
+            return True
+        if sent:
+            self._sent.add(merged_requests[0])
+        return sent
+
+    def _received_now(self, url: str, merged_requests: list[MergedRequest], replies: Replies) -> None:
+        self._sent.discard(merged_requests[0])
+        unknown = self._received(merged_requests, replies)
+        if unknown:
+            self._spawn(self._deliver(url, unknown, None))
+        self._note_answered()
 
     async def _deliver(self, url: str, merged_requests: list[MergedRequest], confirmation: Confirmation | None) -> None:
-        confirmation_reply: Replies = []
-        confirms: set[bytes] = set()
+        check: Callable[[], None] | None = None
         try:
             server = await self._surely(url, key_of(merged_requests[0].request))
             if server.forbidden and not (merged_requests := keep_allowed(server.forbidden, merged_requests)):
@@ -173,28 +209,38 @@ class Runner(ServerPool):
                 confirms = server.confirms
                 await self._probe_confirmation(confirmation, url, confirms)
                 *replies, last = await self._waiting_server(url).exchange([*commands, confirmation.command])
-                confirmation_reply = [last]
+                check = partial(check_confirmation, confirmation, [last], confirms)
         except Fault as fault:
             replies = [fault] * len(merged_requests)
         except BaseException as fault:  # whatever it is, the callers get it
             stopped = isinstance(fault, asyncio.CancelledError)
-            for pending in (pending for merged_request in merged_requests for pending in merged_request.pending):
-                fail(pending.future, Unavailable(CLOSED) if stopped else fault)
+            _fail_all(merged_requests, Unavailable(UNANSWERED) if stopped else fault)
             if not isinstance(fault, Exception):
                 raise
             return
-        unknown: list[MergedRequest] = []
-        for merged_request, reply in zip(merged_requests, replies, strict=True):
-            if isinstance(reply, NoScript) and not merged_request.with_source:
-                merged_request.with_source = True
-                unknown.append(merged_request)
-            elif isinstance(reply, Fault):
-                for pending in merged_request.pending:
-                    self._failed(pending, with_key(reply, pending.request))
-            else:
-                self._answered(merged_request, reply, confirmation, confirmation_reply, confirms)
+        unknown = self._received(merged_requests, replies, check)
         if unknown:
             await self._deliver(url, unknown, confirmation)
+
+    def _received(
+        self,
+        merged_requests: list[MergedRequest],
+        replies: Replies,
+        check: Callable[[], None] | None = None,
+    ) -> list[MergedRequest]:
+        """Gives each caller its part of the replies; ``check`` raises if they are not confirmed. Returns the requests whose scripts the
+        server does not know."""
+        unknown: list[MergedRequest] = []
+        for merged_request, reply in zip(merged_requests, replies, strict=True):
+            if not isinstance(reply, Fault):
+                self._answered(merged_request, reply, check)
+            elif isinstance(reply, NoScript) and not merged_request.with_source:
+                merged_request.with_source = True
+                unknown.append(merged_request)
+            else:
+                for pending in merged_request.pending:
+                    self._failed(pending, with_key(reply, pending.request))
+        return unknown
 
     async def _probe_confirmation(self, confirmation: Confirmation, url: str, confirms: set[bytes]) -> None:
         """Checks once for each server that it can confirm. Raises a ``Fault``."""
@@ -202,20 +248,14 @@ class Runner(ServerPool):
             refuse_unconfirmable(confirmation, (await self._waiting_server(url).exchange([confirmation.probe]))[0])
             confirms.add(confirmation.command[0])
 
-    def _answered(
-        self,
-        merged_request: MergedRequest,
-        reply: Any,
-        confirmation: Confirmation | None,
-        confirmation_reply: Replies,
-        confirms: set[bytes],
-    ) -> None:
+    def _answered(self, merged_request: MergedRequest, reply: Any, check: Callable[[], None] | None) -> None:
         all_pending = merged_request.pending
         parts = [reply] if len(all_pending) == 1 else split_reply([pending.request for pending in all_pending], reply)
         for pending, part in zip(all_pending, parts, strict=True):
             try:
                 answer = pending.request.decode(part)
-                check_confirmation(confirmation, confirmation_reply, confirms)
+                if check is not None:
+                    check()
             except Fault as fault:
                 pending.budget.added |= isinstance(fault, ConfirmationLost)
                 self._failed(pending, fault)
@@ -270,9 +310,15 @@ class Runner(ServerPool):
                 with suppress(Unavailable, Fault):  # no server yet: patience decides
                     await self.refresh()
         except asyncio.CancelledError:
-            fail(pending.future, Unavailable(CLOSED))
+            fail(pending.future, Unavailable(UNANSWERED))
             raise
         except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
             fail(pending.future, fault)
         else:
             self._enqueue(pending)
+
+
+def _fail_all(merged_requests: list[MergedRequest], fault: BaseException) -> None:
+    for merged_request in merged_requests:
+        for pending in merged_request.pending:
+            fail(pending.future, fault)

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.config import CLOSED, COMMANDS_ONLY, log_default_server
+from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_server
 from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import Address
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import raise_faults
-from tarry.connections.faults import ConnectionLost, Fault, TryLater, with_tls_hint
+from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, TryLater, with_tls_hint
 from tarry.connections.sentinels import ASK_TIMEOUT_S
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
@@ -47,9 +47,9 @@ class ServerPool:
     def _reset_loop_state(self) -> None:
         """Forgets the state of the last loop or process, when another one uses the client."""
 
-    def _has_unsent(self) -> bool:
-        """Whether there are requests that were not sent yet."""
-        return False
+    def _unanswered(self) -> list[asyncio.Future[None]]:
+        """Done when the requests that no task performs are answered; empty if there are none."""
+        return []
 
     def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.ensure_future(work)
@@ -233,15 +233,15 @@ class ServerPool:
                 for task in self._tasks:
                     task.cancel()
                 for server in (*self._servers.values(), *self._waiting_servers.values()):
-                    await server.close()
+                    await server.close(ServerRefused(Unavailable(UNANSWERED)))
         self._servers, self._waiting_servers, self._connecting, self._opened, self._owner = {}, {}, {}, False, (None, 0)
         self._topology.close()
 
     async def _await_tasks(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         if self._opening is not None:
             await asyncio.wait({self._opening})
-        while (self._tasks or self._has_unsent()) and loop.time() < deadline:
-            await asyncio.wait({*self._tasks, loop.create_task(asyncio.sleep(0))}, timeout=deadline - loop.time())
+        while loop.time() < deadline and (waiting := {*self._tasks, *self._unanswered()}):
+            await asyncio.wait(waiting, timeout=deadline - loop.time())
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from tarry.clients.awaited.runner import CLOSED, Runner
+from tarry.clients.awaited.runner import Runner
 from tarry.clients.awaited.servers import CLOSING_S
 from tarry.clients.awaited.wait_connections import TrackedWait, WaitConnections
+from tarry.clients.config import UNANSWERED
 from tarry.connections.awaited import BlpopConnection, Server
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.core.patience import RetryDelay
@@ -37,7 +38,7 @@ class Waiter:
     async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         if self._closed:
-            raise Unavailable(CLOSED)
+            raise Unavailable(UNANSWERED)
         served: asyncio.Future[None] = self._loop.create_future()
         caller = Caller(max_jobs, self._loop.time() + seconds, lambda: _wake_sleeper(served))
         fresh = self._watch.enter(caller, queue_keys)
@@ -69,7 +70,7 @@ class Waiter:
                 else:
                     await self._runner.run(perform_step(self._watch, step, self._loop.time))
         except BaseException as fault:  # whatever it is, the callers get it
-            self._watch.fail_all(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
+            self._watch.fail_all(fault if isinstance(fault, Exception) else Unavailable(UNANSWERED))
             if not isinstance(fault, Exception):
                 raise
         finally:
@@ -126,7 +127,7 @@ class Waiter:
     async def close(self) -> None:
         """Gives the error to all callers, and hands back seats and tokens."""
         self._closed = True
-        self._watch.fail_all(Unavailable(CLOSED))
+        self._watch.fail_all(Unavailable(UNANSWERED))
         if self._task is not None and not self._task.done():
             self.interrupt()
             await asyncio.wait({self._task}, timeout=CLOSING_S)

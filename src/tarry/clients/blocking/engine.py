@@ -76,10 +76,10 @@ class Engine:
 
     def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
         answer: T
-        if not isinstance(operation, (ScriptCall, Command)):
-            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
+        if isinstance(operation, GeneratorType):
             answer = self.runner.run(operation, reader.perform_step)
             return answer
+        assert isinstance(operation, (ScriptCall, Command)), "a verb returns a request or a flow"
         try:
             answer = reader.perform(operation)
         except WrongType as fault:

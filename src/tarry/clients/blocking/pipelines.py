@@ -20,7 +20,7 @@ from tarry.clients.replies import (
     refuse_unconfirmable,
     with_key,
 )
-from tarry.connections.blocking import BUFFERED_TIMEOUT_S, ExchangeHalves, Server
+from tarry.connections.blocking import BUFFERED_TIMEOUT_S, RequestConnection, Server
 from tarry.connections.faults import Fault, NoScript
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Confirmation, Request, ScriptCall
@@ -95,43 +95,42 @@ class Pipelines:
     def _send_and_read(
         self,
         groups: Mapping[Group, list[int]],
-        outgoing: Callable[[Sequence[Request], bytes], list[tuple[bytes, ...]]],
+        outgoing: Callable[[Sequence[Request], bytes], list[bytes]],
     ) -> None:
-        sent: list[tuple[Group, list[int], ExchangeHalves]] = []
+        sent: dict[Group, RequestConnection] = {}
         sent_at = time.monotonic()
         try:
             for group, ats in groups.items():
                 try:
-                    halves = self._send(group, outgoing([self._requests[at] for at in ats], self._runner.clock))
+                    sent[group] = self._send(group, outgoing([self._requests[at] for at in ats], self._runner.clock))
                 except Fault as fault:
                     self._read_failed(ats, fault)
-                else:
-                    sent.append((group, ats, halves))
-            for group, ats, halves in sent:
-                left_s = (
-                    max(sent_at + group[0].answer_timeout_s - time.monotonic(), BUFFERED_TIMEOUT_S)
-                    if self._any_lost
-                    else None
-                )
-                try:
-                    replies = halves.send(left_s)
-                except Fault as fault:
-                    self._read_failed(ats, fault)
-                else:
-                    self._answered(group, ats, replies)
+            for group in list(sent):
+                self._read(group, groups[group], sent.pop(group), sent_at)
         finally:
-            for *_, halves in sent:
-                halves.close()
+            for connection in sent.values():  # not read: an exception came between
+                connection.disconnect()
 
-    def _send(self, group: Group, command: list[tuple[bytes, ...]]) -> ExchangeHalves:
+    def _send(self, group: Group, commands: list[bytes]) -> RequestConnection:
         server, then = group
         if then is None:
-            halves = server.exchange_halves(command, within_s=self._budget.exchange_timeout)
-        else:  # the confirmation blocks its connection for a while
-            probe_confirmation(then, server)
-            halves = server.without_timeout.exchange_halves([*command, then.command])
-        next(halves)
-        return halves
+            return server.send(commands, self._budget.exchange_timeout)
+        probe_confirmation(then, server)
+        return server.without_timeout.send([*commands, then.command])  # it blocks its connection for a while
+
+    def _read(self, group: Group, ats: Sequence[int], connection: RequestConnection, sent_at: float) -> None:
+        server, then = group
+        left_s = sent_at + server.answer_timeout_s - time.monotonic()
+        try:
+            replies = (server if then is None else server.without_timeout).read(
+                connection,
+                len(ats) + (then is not None),
+                left_s=max(left_s, BUFFERED_TIMEOUT_S) if self._any_lost else None,
+            )
+        except Fault as fault:
+            self._read_failed(ats, fault)
+        else:
+            self._answered(group, ats, replies)
 
     def _read_failed(self, ats: Sequence[int], fault: Fault) -> None:
         """The other servers get no more time than they have had already."""

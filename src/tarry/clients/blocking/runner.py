@@ -52,7 +52,7 @@ class Runner(ServerPool):
                 if server.forbidden:
                     refuse_forbidden(server.forbidden, request)
                 command = eval_command(request, self.clock) if with_source else command_of(request, self.clock)
-                confirmation = request.confirmation if isinstance(request, ScriptCall) else None
+                confirmation = request.confirmation if type(request) is ScriptCall else None
                 commands = (command,) if confirmation is None else (command, confirmation.command)
                 rescue = self._undo_on_interrupt(request) if _hands_out(request) else None
                 if confirmation is not None:
@@ -203,7 +203,7 @@ class Runner(ServerPool):
 
 
 def _hands_out(request: Any) -> bool:
-    return isinstance(request, ScriptCall) and request.undo is not None
+    return type(request) is ScriptCall and request.undo is not None
 
 
 def _retried(request: Request, fault: Fault) -> Request:

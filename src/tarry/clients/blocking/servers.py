@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Generator
@@ -17,6 +16,7 @@ from tarry.connections.faults import ConnectionLost, with_tls_hint
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput
+from tarry.values import names
 
 UNLIMITED = -1.0
 
@@ -31,7 +31,7 @@ class ServerPool:
         self._servers: dict[str, Server] = {}
         self._open = False
         self._refreshed_at = 0.0
-        self._pid = os.getpid()
+        self._forks = names.forks
         self._loop_warning = LoopWarning()
         self.closed = False
         """Whether it was closed for good: every later request is refused."""
@@ -40,7 +40,8 @@ class ServerPool:
         """Returns the server of a key. At the first request, connects to it and checks it."""
         budget = budget or self._patience.start(time.monotonic)
         self._ensure_open(budget)
-        return self._connected(self._topology.url_of(key), budget, key)
+        url = self._topology.url_of(key)
+        return self._servers.get(url) or self._connect(url, budget, key)
 
     def _connected(self, url: str, budget: RetryBudget, key: bytes = b"") -> Server:
         server = self._servers.get(url)
@@ -85,17 +86,17 @@ class ServerPool:
 
     def _ensure_open(self, budget: RetryBudget) -> None:
         self._loop_warning.check()
-        if self._open and self._pid == os.getpid() and self._topology.master_known:
+        if self._open and self._forks == names.forks and self._topology.master_known:
             return
         if self.closed:
             raise BadInput(CLOSED)
-        if self._pid != os.getpid():
+        if self._forks != names.forks:
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         embedded = self._topology.address.kind == "embedded"
-        if self._pid != os.getpid() or not self._open:
+        if self._forks != names.forks or not self._open:
             with self._lock_within(UNLIMITED if embedded else budget.remaining):
-                if self._pid != os.getpid():
-                    self._pid = os.getpid()
+                if self._forks != names.forks:
+                    self._forks = names.forks
                     for server in self._servers.values():
                         server.forget()
                 if not self._open:
@@ -129,7 +130,7 @@ class ServerPool:
     def close(self) -> None:
         """Closes for good."""
         self.closed = True
-        if self._pid == os.getpid():
+        if self._forks == names.forks:
             for server in self._servers.values():
                 server.close()
         self._servers = {}

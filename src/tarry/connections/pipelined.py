@@ -1,0 +1,148 @@
+"""One connection for the requests of a whole event loop: the replies come in the order of the requests.
+
+    send a ─▶ send b ─▶ …        written at once, each with a callback for its replies
+    data_received ─▶ a's replies ─▶ b's replies
+
+The driver opens the connection; from then on the transport passes what arrives to this protocol, and hiredis parses it. No task
+and no timer is made for a request: one timer looks after the oldest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tarry.connections.blocking import (
+    BUFFERED_TIMEOUT_S,
+    NOT_ENOUGH_DATA,
+    Outgoing,
+    Replies,
+    pack_all,
+    reply_of,
+    reply_reader,
+)
+from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, fault_of
+
+OnReplies = Callable[[Replies], object]
+"""Called once with a value or a ``Fault`` for each command. It does not raise."""
+
+
+class PipelinedConnection(asyncio.Protocol):
+    """A connection that the driver has opened, for requests. ``on_lost`` is called once, before the callbacks of what is unanswered."""
+
+    def __init__(self, driver: Any, answer_timeout_s: float, on_lost: Callable[[PipelinedConnection], object]) -> None:
+        self.driver = driver
+        self._transport = driver._writer.transport
+        self._reader = reply_reader(driver)
+        self._answer_timeout_s = answer_timeout_s
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._unanswered: deque[tuple[int, Replies, OnReplies]] = deque()
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._resumed: asyncio.Future[None] | None = None
+        self._lost = False
+        self._transport.set_protocol(self)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether it is open, and its buffer is not full."""
+        return self._resumed is None and not self.is_closing
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing can be sent any more."""
+        closing: bool = self._lost or self._transport.is_closing()
+        return closing
+
+    async def until_resumed(self) -> None:
+        """Waits until its buffer is no longer full, or it is lost. Raises ``ConnectionLost``."""
+        if self._resumed is not None:
+            try:
+                async with asyncio.timeout(self._answer_timeout_s):
+                    await asyncio.shield(self._resumed)
+            except TimeoutError:
+                self.lose(self._silence())
+                raise self._silence() from None
+
+    def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> None:
+        """Sends commands, at least one."""
+        self._transport.write(pack_all(commands))
+        if not self._unanswered:
+            self._restart_timeout()
+        self._unanswered.append((len(commands), [], on_replies))
+
+    def lose(self, fault: Fault) -> None:
+        """Closes the connection: the oldest unanswered request gets the fault, the others that the connection broke."""
+        if self._lost:
+            return
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_senders()
+        self._transport.abort()
+        self._on_lost(self)
+        while self._unanswered:
+            expected, replies, on_replies = self._unanswered.popleft()
+            on_replies(replies + [fault] * (expected - len(replies)))
+            if not isinstance(fault, ServerRefused):
+                fault = ConnectionLost("the connection broke before the reply to an earlier request")
+
+    # ── called by the transport ──────────────────────────────────────────────────────────────────────────────────────
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        try:
+            reader.feed(data)
+            parsed = reader.gets()
+            while parsed is not NOT_ENOUGH_DATA:
+                expected, replies, on_replies = self._unanswered[0]
+                replies.append(reply_of(parsed))
+                if len(replies) == expected:
+                    self._unanswered.popleft()
+                    if self._unanswered:
+                        self._restart_timeout()
+                    on_replies(replies)
+                parsed = reader.gets()
+        except Exception as error:  # noqa: BLE001  # a reply that ends the connection, or one that nobody asked for
+            self.lose(fault_of(error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lose(ConnectionLost("Connection closed by server.") if exc is None else fault_of(exc))
+
+    def pause_writing(self) -> None:
+        self._resumed = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if not self._lost:
+            self._restart_timeout()
+            self._wake_senders()
+
+    def _wake_senders(self) -> None:
+        if self._resumed is not None:
+            self._resumed.set_result(None)
+            self._resumed = None
+
+    # ── timeouts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _restart_timeout(self) -> None:
+        """The oldest request has the whole time for its replies."""
+        self._deadline = self._loop.time() + self._answer_timeout_s
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._deadline, self._check)
+
+    def _check(self, *, again: bool = False) -> None:
+        self._timer = None
+        if not self._unanswered:
+            return
+        if (left := self._deadline - self._loop.time()) > 0:
+            self._timer = self._loop.call_later(left, self._check)
+        elif not again:  # perhaps this loop was blocked, not the server: first read what has arrived
+            self._timer = self._loop.call_later(BUFFERED_TIMEOUT_S, lambda: self._check(again=True))
+        else:
+            self.lose(self._silence())
+
+    def _silence(self) -> ConnectionLost:
+        return ConnectionLost(f"no answer for {self._answer_timeout_s:g} s")
