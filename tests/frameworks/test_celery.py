@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -397,6 +398,20 @@ def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
 def test_an_app_without_tarry_is_refused_with_a_message() -> None:
     with pytest.raises(BadInput, match=r"call tarry\.celery\.install"):
         tarry.celery.waiting_tasks(Celery("other", set_as_current=False))
+
+
+@pytest.mark.parametrize(
+    ("broker", "missing"), [("mongodb://localhost", "pymongo"), ("nonsense://localhost", "nonsense")]
+)
+def test_a_relay_without_the_library_of_its_broker_says_which(tmp_path: Path, broker: str, missing: str) -> None:
+    (tmp_path / "shop.py").write_text(
+        f"import sys, celery, tarry.celery\nsys.modules['pymongo'] = None\napp = celery.Celery(broker={broker!r})\n"
+        "tarry.celery.install(app)\n"
+    )
+    words = [sys.executable, "-m", "tarry", "celery-relay", "shop:app"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert re.fullmatch(f"error: APP: its broker cannot be used: .*{missing}.*\n", ended.stderr)
 
 
 def test_an_app_with_another_amqp_class_is_refused(redis: ServerProcess) -> None:

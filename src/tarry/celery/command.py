@@ -50,6 +50,10 @@ def _load_relay(session: CommandSession, app: str) -> Any:
         waiting.settings["url"] = session.url
     if session.given_namespace:
         waiting.settings["namespace"] = session.given_namespace
+    try:
+        found.connection_for_write().transport  # noqa: B018  # this imports the broker's library
+    except (ImportError, KeyError) as fault:
+        raise BadInput(f"app: its broker cannot be used: {fault.args[0]}") from fault
     return Relay(found)
 
 
