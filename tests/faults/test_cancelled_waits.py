@@ -13,6 +13,7 @@ from faults.blocked_clients import until_blocked
 from faults.cancellation import MOMENTS, cancelled_at
 from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.faults import ServerRefused
 
 
 async def turns(n: int) -> None:
@@ -173,3 +174,16 @@ def test_closing_twice_or_from_several_tasks_closes_once(running: ServerProcess,
         await client.close()
 
     real(running.url, story)
+
+
+def test_a_connection_that_is_made_while_its_client_closes_is_closed(running: ServerProcess) -> None:
+    async def story(client: Any) -> None:
+        fresh = tarry.AsyncClient(running.url)
+        await fresh.topic("any").stats()
+        connecting = asyncio.ensure_future(fresh.engine.runner._connect(running.url))
+        await fresh.close()
+        with pytest.raises(ServerRefused):
+            await connecting
+
+    real(running.url, story)
+    gc.collect()  # a connection that was left open complains here

@@ -73,6 +73,8 @@ class ServerPool:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._open())
             await asyncio.shield(self._opening)
+            if self.closed:  # meanwhile
+                raise Unavailable(UNANSWERED)
             if budget is not None and self._topology.address.kind == "embedded":
                 budget.restart()  # the start of the embedded server has its own time limit
 
@@ -118,6 +120,8 @@ class ServerPool:
             server.forbidden = fitness.check_fitness(
                 replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
             )
+            if not self._opened:  # closed meanwhile: nobody would close this one
+                raise ServerRefused(Unavailable(UNANSWERED))
         except BaseException as fault:
             await server.close()
             if isinstance(fault, ConnectionLost) and not self._servers:
@@ -230,6 +234,7 @@ class ServerPool:
             try:
                 await self._await_tasks(loop, loop.time() + CLOSING_S)
             finally:
+                self._opened = False
                 for task in self._tasks:
                     task.cancel()
                 for server in (*self._servers.values(), *self._waiting_servers.values()):
