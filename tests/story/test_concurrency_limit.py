@@ -96,6 +96,19 @@ async def test_freeing_a_place_wakes_one_waiting_consumer(adapter: Adapter, topi
     assert await adapter.run(_length(wake)) == 1
 
 
+@pytest.mark.parametrize("way", [finish_it, release_it, bury_it, delete_it, give_it_back, purge_reserved])
+async def test_waiting_for_a_place_is_not_lateness(topic: Any, clock: Clock, way: Any) -> None:
+    await topic.configure(concurrency=1)
+    await topic.add_many(["held", "waits"])
+    topic.verbs.holder = b"web-1"
+    job = await topic.pop(ttr="1h")
+    clock.advance("30m")
+    await way(topic, job)
+    clock.advance(5)
+    waited = await topic.pop()
+    assert (waited.body, (await topic.stats()).lateness.max.seconds) == ("waits", 5)
+
+
 def _empty_look(topic: Any) -> Any:
     from tarry.verbs.jobs import pop
 
