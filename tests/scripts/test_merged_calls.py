@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 
 Act = Callable[[Any, Any], Coroutine[Any, Any, Any]]
@@ -122,3 +123,9 @@ def test_a_cancelled_task_gives_back_only_its_own_job(topic: Any, together: Any)
     stats = topic.stats()
     assert (stats.ready, stats.reserved) == (1, 2)
     assert topic.pop().attempt == 1
+
+
+def test_each_task_reads_its_own_job(topic: Any, together: Any) -> None:
+    topic.add_many(tarry.NewJob(id, id=id) for id in ("a", "b"))
+    found = together(lambda client, same: asyncio.gather(same.get("a"), same.get("none"), same.get("b")))
+    assert [job and (job.id, job.body) for job in found] == [("a", "a"), None, ("b", "b")]
