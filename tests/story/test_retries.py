@@ -115,6 +115,13 @@ async def test_a_buried_job_is_dead_with_its_reason_in_one_line(adapter: Adapter
     assert await topic.pop() is None
 
 
+async def test_of_a_reason_of_any_length_8192_bytes_are_kept(adapter: Adapter, topic: Any) -> None:
+    await topic.add_many(["buried", "released"])
+    for job in await topic.pop_many(2):
+        await adapter.of(job, "bury" if job.body == "buried" else "release", reason="x" * 20_000)
+    assert [len(job.reason) for job in [*await topic.list("dead"), *await topic.list("delayed")]] == [8192, 8192]
+
+
 async def test_the_reason_of_a_release_is_shown(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
     await adapter.of(await topic.pop(), "release", "5m", reason="no water")

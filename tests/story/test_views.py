@@ -56,6 +56,14 @@ async def test_jobs_of_a_state_are_listed_in_pages(
     assert written() == before, "looking changes nothing"
 
 
+async def test_a_job_is_ready_from_the_microsecond_at_which_it_is_due(topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7", delay=1)
+    clock.advance(timedelta(microseconds=999_999))
+    assert (await pages(topic, "ready"), await pages(topic, "delayed")) == ([], ["7"])
+    clock.advance(US)
+    assert (await pages(topic, "ready"), await pages(topic, "delayed")) == (["7"], [])
+
+
 @pytest.mark.parametrize("limit", [1, 5, 100])
 async def test_jobs_of_all_states_are_listed(adapter: Adapter, topic: Any, clock: Clock, limit: int) -> None:
     expected = await fill(topic, clock)
