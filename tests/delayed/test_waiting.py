@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
+from faults.cancellation import MOMENTS, cancelled_at
 from tarry.clients.blocking import list_pops
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
@@ -104,6 +105,25 @@ def test_a_cancelled_take_loses_nothing(valkey_url: str, server: Any, name: str)
                 assert server.lrange(name, 0, -1) == [b"first", b"second"]
                 assert await queue.poll(2) == ["first", "second"]
 
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_cancelled_poll_of_a_delayed_queue_puts_elements_back_in_order(
+    client: tarry.Client, valkey_url: str, name: str, moment: str
+) -> None:
+    async def story() -> None:
+        for k in range(1, 100):
+            queue.offer_many(["a", "b", "c"], "1h")
+            async with tarry.AsyncClient(valkey_url) as polling:
+                cut = await cancelled_at(polling.delayed_queue(name, codec="string").poll(2), k, moment)
+            assert list(queue) == (["a", "b", "c"] if cut.cancelled else ["c"])
+            queue.clear()
+            if not cut.reached:
+                return
+        raise AssertionError("it never ended")
+
+    queue = client.delayed_queue(name, codec="string")
     asyncio.run(story())
 
 

@@ -235,6 +235,17 @@ def test_values_of_boundary_sizes_round_trip(length: int) -> None:
                 assert codec_for(name).decode(codec_for(name).encode(value)) == value
 
 
+def test_river_writes_a_size_of_256_in_one_byte_as_java_does() -> None:
+    sizes = {length: codec_for("river").encode("x" * length)[:4] for length in (255, 256, 257, 65536, 65537)}
+    assert sizes == {
+        255: b"\x04\x3e\xffx",
+        256: b"\x04\x3e\x00x",
+        257: b"\x04\x3f\x01\x01",
+        65536: b"\x04\x3f\x00\x00",
+        65537: b"\x04\x40\x00\x01",
+    }
+
+
 def test_river_reads_back_references() -> None:
     river = codec_for("river")
     assert river.decode(b"\x04\x53\x02\x5a\x3e\x01a\x39\xff") == ["a", "a"]
