@@ -109,21 +109,28 @@ def test_a_cancelled_take_loses_nothing(valkey_url: str, server: Any, name: str)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_cancelled_poll_of_a_delayed_queue_puts_elements_back_in_order(
-    client: tarry.Client, valkey_url: str, name: str, moment: str
+@pytest.mark.parametrize("kind", ["delayed", "blocking"])
+def test_a_cancelled_poll_puts_elements_back_in_order(
+    client: tarry.Client, valkey_url: str, server: Any, name: str, kind: str, moment: str
 ) -> None:
     async def story() -> None:
         for k in range(1, 100):
-            queue.offer_many(["a", "b", "c"], "1h")
+            if kind == "delayed":
+                waiting.offer_many(["a", "b", "c"], "1h")
+            else:
+                server.rpush(name, "a", "b", "c")
             async with tarry.AsyncClient(valkey_url) as polling:
-                cut = await cancelled_at(polling.delayed_queue(name, codec="string").poll(2), k, moment)
-            assert list(queue) == (["a", "b", "c"] if cut.cancelled else ["c"])
-            queue.clear()
+                queue = polling.delayed_queue if kind == "delayed" else polling.blocking_queue
+                cut = await cancelled_at(queue(name, codec="string").poll(2), k, moment)
+            left = list(waiting) if kind == "delayed" else [raw.decode() for raw in server.lrange(name, 0, -1)]
+            assert left == (["a", "b", "c"] if cut.cancelled else ["c"])
+            waiting.clear()
+            server.delete(name)
             if not cut.reached:
                 return
         raise AssertionError("it never ended")
 
-    queue = client.delayed_queue(name, codec="string")
+    waiting = client.delayed_queue(name, codec="string")
     asyncio.run(story())
 
 
