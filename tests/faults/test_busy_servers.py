@@ -13,6 +13,7 @@ import pytest
 import servers
 import tarry
 from faults.any_client import KINDS, AnyClient
+from faults.blocked_clients import blocked
 from faults.wait_until import HANG_S, until
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
@@ -113,6 +114,19 @@ def test_a_call_waits_for_a_master_that_became_a_replica(
     server: ServerProcess, kind: str, threads: ThreadPoolExecutor
 ) -> None:
     replica_story(lambda: server.url, server.ask, kind, threads)
+
+
+def test_a_waiting_pop_waits_on_when_its_master_becomes_a_replica(
+    server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
+) -> None:
+    any_client = make_client(kind, server.url, imaginary=False)
+    pop = threads.submit(any_client.call, any_client.topic("a"), "pop", wait=None)
+    until(lambda: blocked(server))
+    server.ask("REPLICAOF", "127.0.0.1", "1")
+    server.ask("REPLICAOF", "NO", "ONE")
+    with tarry.Client(server.url) as other:
+        other.topic("a").add("tea")
+    assert pop.result(HANG_S).body == "tea"
 
 
 @pytest.mark.otherserver

@@ -25,6 +25,7 @@ REFUSALS = {
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": "bring the master back",
     "CLUSTERDOWN The cluster is down": "bring back the nodes that are missing",
     "TRYAGAIN Multiple keys request during rehashing of slot": "wait until it has moved",
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)": "another master is known",
     "ERR max number of clients reached": "raise maxclients",
     "READONLY You can't write against a read only replica.": "wait until the fail-over is over",
 }

@@ -39,6 +39,15 @@ def test_the_holder_learns_of_a_force_release_at_once(lock_users: LockUsers, nam
         user.call(grant.release)
 
 
+def test_a_release_tells_that_the_lock_was_taken_away_meanwhile(lock_users: LockUsers, server: Any, name: str) -> None:
+    user = lock_users.user()
+    grant = user.call(lock_users.client().lock(name).acquire)
+    server.delete(name)  # and nobody hears of it
+    with pytest.raises(LockLost, match="it was taken away"):
+        user.call(grant.release)
+    assert grant.lost.is_set()
+
+
 @pytest.mark.parametrize("lease", [None, "10m"])
 def test_the_holder_learns_of_a_force_unlock_by_java(
     lock_users: LockUsers, server: Any, name: str, lease: str | None
