@@ -196,6 +196,30 @@ def test_a_child_that_crashed_just_before_the_parent_is_stopped_is_logged(
     assert ["was killed by SIGKILL; 0 jobs given back" in line for line in errors] == [True]
 
 
+def test_a_child_that_does_not_exit_is_killed(
+    valkey_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tarry.programs.worker.parent.KILL_MARGIN_S", 0.01)
+    deaf = tmp_path / "deaf"
+    program = (
+        "import signal, pathlib, time\n"
+        "for number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(deaf)!r}).touch()\n"
+        "time.sleep(60)"
+    )
+
+    async def scenario() -> int:
+        worker = tarry.Worker(valkey_url, namespace=namespace, grace="10ms")
+        parent = Parent(worker, (sys.executable, "-c", program), 1)
+        running = asyncio.ensure_future(parent.run())
+        await asyncio.to_thread(until, deaf.exists, "it ignores signals")
+        parent.stop()
+        return await running
+
+    assert asyncio.run(scenario()) == 0
+    assert "does not exit; it is killed" in caplog.text
+
+
 def test_a_job_that_kills_its_worker_processes_becomes_dead(client: tarry.Client, start_workers: Start) -> None:
     orders = client.topic("orders")
     orders.add("poison", id="7", max_attempts=2)

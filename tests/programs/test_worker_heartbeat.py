@@ -16,6 +16,7 @@ import tarry
 from programs.conftest import WorkerProcess
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
+from tarry.programs.cli.workers import as_text
 from tarry.programs.worker.heartbeat import WorkerReports
 from tarry.values.durations import SECOND
 from until import until
@@ -97,6 +98,7 @@ def test_a_worker_reports_its_running_jobs(
     [info] = seen
     assert (info.busy, info.slots, info.free) == (1, shared or 25, (shared or 25) - 1)
     assert [(job.topic, job.id, job.attempt) for job in info.jobs] == [("orders", "7", 1)]
+    assert "  longest orders/7 " in as_text(info)
     assert [(topic.name, topic.handlers, topic.busy) for topic in info.topics] == [
         ("orders", ("close",), 1), ("plain", ("plain",), 0)
     ]  # fmt: skip
