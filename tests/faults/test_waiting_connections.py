@@ -67,7 +67,7 @@ def test_a_client_unblock_that_races_a_token_loses_no_job(
 
 
 def test_a_silent_waiting_connection_is_replaced(
-    proxy: Proxy, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, running: ServerProcess, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
     monkeypatch.setattr(blocking_blpop.BlpopConnection, "wait_s", 1)
@@ -77,6 +77,7 @@ def test_a_silent_waiting_connection_is_replaced(
     with ThreadPoolExecutor(1) as pool:
         pop = pool.submit(any_client.call, any_client.topic(at.name), "pop", wait=None)
         until(lambda: proxy.struck)
+        until(lambda: blocked(running), "another connection waits")
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"
 

@@ -34,6 +34,9 @@ async def test_an_idle_entry_expires_and_a_used_one_stays(cache: Any, clock: Clo
     assert await cache.contains("tea")
     clock.advance(10)
     assert await cache.get("tea") is None
+    await cache.put("tea", "green", max_idle="1ms")
+    clock.advance("1ms")
+    assert await cache.get("tea") is None
 
 
 async def test_the_shorter_of_ttl_and_idle_time_counts(cache: Any, clock: Clock) -> None:

@@ -3,10 +3,11 @@ and the tests that reach it run, those that are most likely to notice first, unt
 
     python -m mutants                        all that have no result yet, for the tests as they are: column `new`
     python -m mutants --column old --tree REVISION     for a suite of the past
-    python -m mutants --again planted-name …           anew
+    python -m mutants --again planted-name …           anew; the test that noticed it before comes first
+    python -m mutants --ask tests/locks --ask … name   by these tests only: quick, for who knows which should notice it
 
-Results are written after each, so that a run can be ended and begun again. `make mutants` records first which test reaches
-what (.mutants, some minutes; `rm -r .mutants` for anew).
+Results are written after each, so that a run can be ended and begun again, and two can run side by side. `make mutants` records
+first which test reaches what (.mutants, a quarter of an hour; `rm -r .mutants` for anew).
 """
 
 from __future__ import annotations
@@ -103,21 +104,23 @@ class Tree:
         if found is None:
             return f"tarry cannot be imported: {ended.text.strip().splitlines()[-1][:200]}"
         name = found[1]
-        if name.startswith(WAITING) and self.pytest("-x", name).code == 0:  # a busy machine did it
+        if (name.startswith(WAITING) or not ended.in_time) and self.pytest("-x", name).code == 0:  # a busy machine did it
             return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
         return name
 
-    def judge(self, fault: dict[str, str]) -> dict[str, Any]:
+    def judge(self, fault: dict[str, str], known: list[str], asked: list[str]) -> dict[str, Any]:
+        """``known``: tests that noticed it before; ``asked``: those that are asked, and no others."""
         began, path = time.monotonic(), self.folder / "src" / "tarry" / fault["file"]
         raw = path.read_text(encoding="utf-8")
         if raw.count(fault["old"]) != 1:
             return {"by": None, "why": "the text is not there any more; adapt the fault"}
-        tests = self.chosen(fault, raw)
+        tests = [] if asked else self.chosen(fault, raw)
+        known = [test for test in known if test in self.collected]
         self.write(fault["file"], raw.replace(fault["old"], fault["new"]))
         try:
             ran, by = 0, ""
-            for part in [tests[begin:end] for begin, end in ROUNDS]:
-                ran += len(part)
+            for part in [asked or known, *(tests[begin:end] for begin, end in ROUNDS)]:
+                ran += sum(test.startswith(tuple(part)) for test in self.collected) if part is asked else len(part)
                 if part and (by := self.fails(part)):
                     break
             else:
