@@ -35,7 +35,7 @@ settings.load_profile("tarry")
 # A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
+pytest_plugins = ["plugin_time", "plugin_service", "plugin_browser", "pytester"]
 
 
 LONGEST_FILES = (

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from warm import WarmProcess, WarmTarry
 
 LONGEST_MS = 60_000
 """No page needs so long; it is there so that a hang is told."""
-CHROMIUM = "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-site-isolation-trials --renderer-process-limit=1".split()
-"""All pages are one site: one process for them, and none to draw, spare a third of the processor time."""
 
 
 class Site:
@@ -133,27 +130,6 @@ def site(valkey_url: str, site_of: Callable[..., Site]) -> Site:
     return site_of(valkey_url, allow="admin")
 
 
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """Debian's Chromium, driven by playwright, which has no browser of its own here."""
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("needs chromium (apt install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """For one module: as long as it is open, its event loop runs in this thread, and no other test could run one."""
-    with chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A page in which nothing may go wrong: an error in its console, or one that nobody caught, fails the test."""
@@ -167,6 +143,16 @@ def page(browser: Any) -> Iterator[Any]:
     wrong = list(page.wrong)
     context.close()
     assert not wrong
+
+
+def serious_faults(page: Any) -> list[tuple[str, str]]:
+    """What keeps people from using the page, by axe's rules: the rule, and the first element that breaks it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        (fault["id"], fault["nodes"][0]["html"][:200]) for fault in found if fault["impact"] in ("serious", "critical")
+    ]
 
 
 def expect(page: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tarry
-from dashboard.conftest import Site, expect
+from dashboard.conftest import Site, expect, serious_faults
 from tarry import NewJob
 
 pytestmark = pytest.mark.slow
@@ -59,8 +59,6 @@ def test_the_dashboard_works_without_javascript(site: Site, browser: Any, client
 def test_the_dashboard_has_no_serious_accessibility_faults(
     site: Site, browser: Any, client: tarry.Client, scheme: str, width: int
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     topic = client.topic("orders")
     topic.add_many([NewJob({"n": n}, id=f"{n}", delay=20 * n, max_attempts=1) for n in range(100)])
     topic.release(topic.pop(), 0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
@@ -88,18 +86,11 @@ def test_the_dashboard_has_no_serious_accessibility_faults(
         "/nowhere",
     ):
         page.goto(site.at + path)
-        found = Axe().run(page).response["violations"]
-        serious = [
-            (fault["id"], fault["nodes"][0]["html"][:200])
-            for fault in found
-            if fault["impact"] in ("serious", "critical")
-        ]
-        assert not serious, path
+        assert not serious_faults(page), path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
     page.goto(site.at + "/job?topic=orders&id=late")
     page.get_by_role("button", name="Delete").click()
     expect(page.locator("#ask")).to_be_visible()
-    found = Axe().run(page).response["violations"]
-    assert not [fault["id"] for fault in found if fault["impact"] in ("serious", "critical")], "the question"
+    assert not serious_faults(page), "the question"
     context.close()
     assert all(url.startswith((site.at, "data:", "blob:")) for url in asked), "no other host is asked"

@@ -6,11 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from dashboard.conftest import chromium
 from doc_pages import PAGES, ROOT, name
 
 pytestmark = pytest.mark.slow
@@ -69,16 +69,14 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
     assert [page for page in pages if page not in {*reached, "README.html", "docs/index.html"}] == []
 
 
-def test_the_search_shows_pages_that_say_how_before_decisions(site: Path) -> None:
-    with chromium() as browser:
-        page = browser.new_page()
-        for words, wanted in SEARCHES.items():
-            page.goto(f"{(site / 'search.html').as_uri()}?q={words}")
-            page.wait_for_selector("#search-results p.search-summary:not(:empty)")
-            found = page.eval_on_selector_all(
-                "#search-results ul.search a", "all => all.map(a => a.getAttribute('href'))"
-            )
-            assert any(wanted in one for one in found[:5]), (words, found)
-            ranks = [one.startswith("docs/decisions/") for one in found]
-            assert ranks == sorted(ranks), (words, found)
-            assert True in ranks, "one of them has the words"
+def test_the_search_shows_pages_that_say_how_before_decisions(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    for words, wanted in SEARCHES.items():
+        page.goto(f"{(site / 'search.html').as_uri()}?q={words}")
+        page.wait_for_selector("#search-results p.search-summary:not(:empty)")
+        found = page.eval_on_selector_all("#search-results ul.search a", "all => all.map(a => a.getAttribute('href'))")
+        assert any(wanted in one for one in found[:5]), (words, found)
+        ranks = [one.startswith("docs/decisions/") for one in found]
+        assert ranks == sorted(ranks), (words, found)
+        assert True in ranks, "one of them has the words"
+    page.close()
