@@ -4,9 +4,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
-# Tests run in several processes, each with servers of its own: two per core, because many tests wait. A file stays in one process.
+# Tests run in several processes, each with servers of its own: three per core, because many tests wait. A file stays in one process.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
-SIDE_BY_SIDE = --numprocesses $$((2 * $(CORES))) --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = --numprocesses $$((3 * $(CORES))) --dist loadfile --no-loadscope-reorder
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.

@@ -231,7 +231,7 @@ def _watcher(binary: Path, port: int, master: int, transport: Plain) -> Iterator
         try:
             yield running
         finally:
-            running.stop()
+            running.kill()
 
 
 @dataclass
