@@ -153,6 +153,19 @@ async def test_jobs_of_add_many_may_have_their_own_options(adapter: Adapter, top
     assert (await topic.get("a")).headers == {"k": "all"}
 
 
+@pytest.mark.parametrize("delay", [0, 60])
+async def test_add_many_returns_what_get_returns_of_each_job(
+    adapter: Adapter, topic: Any, clock: Clock, delay: int
+) -> None:
+    bodies: list[Any] = ["first", b"\xff", {"k": [1]}, None, "last"]
+    moment = now(clock) + timedelta(hours=1)
+    two = [NewJob(body, at=moment) for body in bodies[:2]]
+    added = await topic.add_many([*bodies, *two, *bodies], delay=delay)
+    infos = await topic.get_many([one.id for one in added])
+    assert [(one.due, one.state) for one in added] == [(info.due, info.state) for info in infos]
+    assert [info.body for info in infos] == [*bodies, *bodies[:2], *bodies]
+
+
 async def test_empty_batches_are_no_error(adapter: Adapter, topic: Any) -> None:
     assert await topic.add_many([]) == []
     await topic.finish_many([])

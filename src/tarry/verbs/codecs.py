@@ -56,7 +56,8 @@ class BodyCodec(Generic[T]):
     def encode(self, body: T) -> tuple[bytes, int]:
         """The body's bytes and flag. Raises ``BadInput`` if it cannot be encoded."""
         flag = JSON
-        is_dict = type(body) is dict  # as most are: they need fewer checks
+        value: Any = body
+        is_dict = type(value) is dict  # as most are: they need fewer checks
         if not is_dict and self._raw and isinstance(body, (bytes, bytearray, memoryview)):
             raw, flag = bytes(body), RAW
         elif self._class is not None and not isinstance(body, self._class):
@@ -70,7 +71,7 @@ class BodyCodec(Generic[T]):
                 raw = self._codec.encode(body)
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
-        if not is_dict or not _EXACT.issuperset(map(type, cast("dict[Any, Any]", body).values())):
+        if not is_dict or not _EXACT.issuperset(map(type, value.values())):
             self._refuse_inexact(body, raw, flag)
         if len(raw) > self.limit:
             raise BadInput(

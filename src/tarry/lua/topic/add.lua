@@ -15,47 +15,52 @@ local clock, mode, is_replay = unpack(ARGV)
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
-local AT, NEW, SEEN = string.byte('@'), string.byte('n'), string.byte('s')
 local NONCE_SIZE = NONCE_TO - NONCE_AT + 1
 
+local stamp = struct.pack('<Bd', FORMAT, now)  -- a value as it is sent lacks it
+
+-- What the `mark_and_due` that `due_of` got last says: its mark, and a moment or a delay. Most items have that of the item before.
+local parsed, mark, moment, delay
+
 local function due_of(index, mark_and_due, since)
-  local from = string.byte(mark_and_due) == SEEN and 2 + NONCE_SIZE or 2
-  if string.byte(mark_and_due, from) == AT then return tonumber(string.sub(mark_and_due, from + 1)) end
-  local delay = tonumber(string.sub(mark_and_due, from))
+  if mark_and_due ~= parsed then
+    parsed, mark = mark_and_due, string.sub(mark_and_due, 1, 1)
+    local from = mark == 's' and 2 + NONCE_SIZE or 2
+    local is_moment = string.sub(mark_and_due, from, from) == '@'
+    local us = tonumber(string.sub(mark_and_due, is_moment and from + 1 or from))
+    moment, delay = is_moment and us, not is_moment and us
+  end
+  if moment then return moment end
   if delay == 0 then return since - n + index end
   return since + delay + index
 end
 
--- As sent, a value lacks format and created.
-local function nonce_sent(value) return string.sub(value, NONCE_AT - 9, NONCE_TO - 9) end
-
 if mode == 'all' then
 -- include place migrated_job
   for i = FIRST, #ARGV, STRIDE do
-    local id, mark_and_due, value = unpack(ARGV, i, i + 2)
-    if due_of(n, mark_and_due, now) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
-    if string.sub(mark_and_due, 1, 1) == 'e' then
+    local id, mark_and_due, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+    if mark_and_due ~= parsed and due_of(n, mark_and_due, now) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
+    if mark == 'e' then
       local old = redis.call('HGET', jobs, id)
-      if old and nonce_of(old) ~= nonce_sent(value) then
+      if old and nonce_of(old) ~= nonce_of(stamp .. value) then
         return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or leaving_state(id) or 'lost')
       end
     end
   end
 end
 
-local stamp = struct.pack('<Bd', FORMAT, now)
-local answers, scores, values = {now}, {}, {}
-local added, repeated, replaced, soonest = 0, 0, 0, math.huge
+local answers, scores, values = {now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
+local added, created, repeated, replaced, soonest = 0, 0, 0, 0, math.huge
 local urgent  -- id → moment and priority, of those that have one
 
 local function put(id, at, value)
   scores[2 * added + 1], scores[2 * added + 2] = at, id
   added = added + 1
   if at < soonest then soonest = at end
-  local priority = priority_of(string.byte(value))
-  if priority > 0 then
+  local flags = string.byte(value)
+  if flags > RAW and priority_of(flags) > 0 then
     urgent = urgent or {}
-    urgent[id] = {at, priority}
+    urgent[id] = {at, priority_of(flags)}
   end
   return at
 end
@@ -63,12 +68,11 @@ end
 local function handle_existing(id, mark_and_due, value, index)
 -- include place migrated_job priorities
   local old = redis.call('HGET', jobs, id)
-  if nonce_of(old) == nonce_sent(value) then
-    local _, created = struct.unpack('<Bd', old)
+  if nonce_of(old) == nonce_of(stamp .. value) then
+    local _, since = struct.unpack('<Bd', old)
     repeated = repeated + 1
-    return due_of(index, mark_and_due, created)
+    return due_of(index, mark_and_due, since)
   end
-  local mark = string.sub(mark_and_due, 1, 1)
   if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)
     redis.call('ZREM', reserved, id)
@@ -98,12 +102,12 @@ end
 for index = 0, n - 1 do
   local i = FIRST + STRIDE * index
   local id, mark_and_due, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local at, answer = due_of(index, mark_and_due, now)
+  local at, answer = due_of(index, mark_and_due, now), nil
   if at > LAST_MOMENT then
     answer = '9999'
-  elseif is_replay == '0' and string.byte(mark_and_due) == NEW then  -- certainly new: written with the others, below
-    values[#values + 1] = id
-    values[#values + 1] = stamp .. value
+  elseif is_replay == '0' and mark == 'n' then  -- certainly new: written with the others, below
+    values[2 * created + 1], values[2 * created + 2] = id, stamp .. value
+    created = created + 1
     answer = put(id, at, value)
   elseif redis.call('HSETNX', jobs, id, stamp .. value) == 1 then
     answer = put(id, at, value)
@@ -112,7 +116,7 @@ for index = 0, n - 1 do
   end
   answers[index + 2] = answer
 end
-if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
+if created > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
 if urgent then
 -- include priorities

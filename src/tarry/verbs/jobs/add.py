@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, JobExists, Unavailable
 from tarry.values import names
-from tarry.values.durations import as_datetime
+from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.keys import DEPARTING_PARTS, with_departing
+from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.contents import NO_NONCE
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import Added, State
@@ -20,6 +20,7 @@ from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions,
 T = TypeVar("T")
 
 ADD = Script("topic/add", args=("mode", "is_replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
+_MICROSECOND = as_timedelta(1)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """The limits of one script: it must not block the server for long."""
@@ -67,13 +68,6 @@ def _job_exists(id: str, state: str, done: int = 0) -> JobExists:
     )
 
 
-@dataclass(slots=True)
-class _Chunk(Generic[T]):
-    ids: list[bytes]
-    items: list[bytes]
-    size: int = 0
-
-
 def add_jobs(
     context: TopicContext[T],
     bodies: Iterable[T | NewJob[T]],
@@ -96,7 +90,7 @@ def check_atomic(scripts: int, *, atomic: bool) -> None:
         raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
 
 
-def _add_chunks(context: TopicContext[T], chunks: list[_Chunk[T]], done: list[Added]) -> Flow[list[Added]]:
+def _add_chunks(context: TopicContext[T], chunks: list[list[bytes]], done: list[Added]) -> Flow[list[Added]]:
     for chunk in chunks:
         try:
             done += yield from ask(_add_call(context, chunk))
@@ -106,26 +100,29 @@ def _add_chunks(context: TopicContext[T], chunks: list[_Chunk[T]], done: list[Ad
     return done
 
 
-def _add_call(context: TopicContext[T], chunk: _Chunk[T]) -> ScriptCall[list[Added]]:
-    ids = chunk.ids
+def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[Added]]:
+    ids = items[:: ADD.stride]
 
     def decode(reply: Reply) -> list[Added]:
         if isinstance(reply, bytes):  # "EXISTS 3 dead"
             _, index, state = reply.decode().split(" ")
             raise _job_exists(ids[int(index)].decode(), state)
-        now, last, known = reply[0], None, None
+        now, last = reply[0], -1
+        due = as_datetime(0)
         added: list[Added] = []
         for id, answer in zip(ids, reply[1:], strict=True):
-            if known is None or answer != last:
-                known, last = _added_of(id, now, answer), answer
-                added.append(known)
-            else:  # most are due at the same moment
-                added.append(Added(id.decode(), known.created, known.state, known.due))
+            if not isinstance(answer, int):
+                added.append(_added_of(id, now, answer))
+                continue
+            if answer == last + 1:  # most are due one after the other
+                due += _MICROSECOND
+            elif answer != last:
+                due = as_datetime(answer)
+            last = answer
+            added.append(Added(id.decode(), True, "delayed" if answer > now else "ready", due))
         return added
 
-    return ScriptCall(
-        ADD, with_departing(context.keys), ALL, decode, items=chunk.items, reply_header=1, never_merged=True
-    )
+    return ScriptCall(ADD, with_departing(context.keys), ALL, decode, items=items, reply_header=1, never_merged=True)
 
 
 def _chunks(
@@ -133,35 +130,32 @@ def _chunks(
     bodies: Sequence[T | NewJob[T]],
     options: EncodedOptions,
     given_ids: Sequence[bytes] | None = None,
-) -> list[_Chunk[T]]:
-    unused_ids = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
+) -> list[list[bytes]]:
+    """The items of each script."""
+    new_ids = given_ids if given_ids is not None else context.ids.new_many(len(bodies))
     given: set[bytes] = set()
-    chunks: list[_Chunk[T]] = []
-    chunk: _Chunk[T] = _Chunk([], [])
-    encode, head, mark_and_due, no_nonce = (
-        context.codec.encode,
-        options.head,
-        NEW_MARK + options.due_time,
-        NO_NONCE,
-    )
-    for number, entry in enumerate(bodies):
+    chunks: list[list[bytes]] = []
+    items: list[bytes] = []
+    size = 0
+    encode, mark_and_due = context.codec.encode, NEW_MARK + options.due_time
+    heads = [options.head(flags, NO_NONCE) for flags in (JSON, RAW)]
+    entry: Any
+    for number, (entry, new_id) in enumerate(zip(bodies, new_ids, strict=True)):
         try:
             if type(entry) is NewJob:
-                item = _item(context, cast("NewJob[T]", entry), options, next(unused_ids))
+                item = _item(context, entry, options, new_id)
                 if item[1][:1] == b"e":
                     refuse_repeated(item[0], given)
             else:
-                raw, flags = encode(cast("T", entry))
-                item = (next(unused_ids), mark_and_due, head(flags, no_nonce) + raw)
+                raw, flags = encode(entry)
+                item = (new_id, mark_and_due, heads[flags] + raw)
         except BadInput as fault:
             raise BadInput(f"job {number}: {fault}") from fault
-        size = len(item[2])
-        if not chunks or len(chunk.ids) == MOST_JOBS or chunk.size + size > MOST_BYTES:
-            chunk = _Chunk([], [])
-            chunks.append(chunk)
-        chunk.ids.append(item[0])
-        chunk.items += item
-        chunk.size += size
+        size += len(item[2])
+        if not items or len(items) == MOST_JOBS * ADD.stride or size > MOST_BYTES:
+            items, size = [], len(item[2])
+            chunks.append(items)
+        items += item
     return chunks
 
 
