@@ -24,7 +24,8 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import redis
-import redis.asyncio
+import redis.asyncio.connection
+import redis.connection
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -187,13 +188,14 @@ def connection_class(
 ) -> tuple[Any, dict[str, Any], float]:
     """The driver's connection class, its arguments for a URL, and the seconds to wait for an answer. ``with_name``: set the
     connections' name with CLIENT SETNAME, which a Sentinel's user need not be allowed to do."""
-    pool_class = redis.asyncio.ConnectionPool if awaited else redis.ConnectionPool
+    driver: Any = redis.asyncio.connection if awaited else redis.connection
     try:
-        pool: Any = pool_class.from_url(url)
+        arguments = dict[str, Any](driver.parse_url(url))  # a pool, which nothing here needs, imports more
     except (ValueError, TypeError) as fault:  # its message may contain a part of the password
         why = str(fault) if str(fault).startswith("Invalid value for") else _UNREADABLE_URL
         raise BadInput(f"url: {why}") from None
-    arguments = dict(pool.connection_kwargs)
+    driver_class = arguments.pop("connection_class", driver.Connection)
+    arguments.pop("max_connections", None)  # of a pool
     answer_s = min(float(arguments.get("socket_timeout") or ANSWER_TIMEOUT_S), max_answer_s)
     arguments.update(
         protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry" if with_name else None
@@ -207,12 +209,12 @@ def connection_class(
         arguments["socket_keepalive"] = True
     if "driver_info" in _arguments_of(redis.Connection) and arguments.keys().isdisjoint(("lib_name", "lib_version")):
         arguments.setdefault("driver_info", _driver_info())
-    return pool.connection_class, arguments, answer_s
+    return driver_class, arguments, answer_s
 
 
 @cache
 def _driver_info() -> Any:
-    """The driver that a connection names to the server. redis-py itself reads it from a file for each connection, in 0.8 ms."""
+    """The driver that a connection names to the server. redis-py itself reads its version from a file for each connection, in 0.8 ms."""
     from redis.driver_info import DriverInfo
 
-    return DriverInfo()
+    return DriverInfo(lib_version=redis.__version__)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 from hashlib import sha1
-from pkgutil import get_data
+from pathlib import Path
+from typing import Any
 
 from tarry.values.keys import TOPIC_PARTS
 
@@ -24,6 +25,7 @@ _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
 _ITEM = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
 _INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
 _CALL = re.compile(rb"redis\.call\(([^,]*)")
+_LUA = Path(__file__).parent.parent / "lua"
 _COMMAND = re.compile(rb"'([A-Z]+)'")
 
 
@@ -78,8 +80,9 @@ def _declaration(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
 
 @lru_cache
 def _source_of(name: str) -> str:
-    source = get_data("tarry", f"lua/{name}.lua")  # importlib.resources imports twenty modules
-    assert source is not None, f"lua/{name}.lua: the package's loader reads no files"
+    assert __spec__ is not None, "it was imported"
+    loader: Any = __spec__.loader  # it reads from an archive too; importlib.resources would import twenty modules
+    source: bytes = loader.get_data(str(_LUA / f"{name}.lua"))
     return source.decode()
 
 
