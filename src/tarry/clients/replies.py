@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,6 +18,9 @@ from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
+_CALL_HEADS: dict[tuple[bytes, tuple[bytes, ...], bytes, tuple[bytes, ...]], tuple[int, bytes]] = {}
+_MOST_HEADS, _LONGEST_HEAD = 1024, 4096
+"""Longer ones, with a value among the arguments, are packed for each call: they would stay in memory."""
 _A_KEY = re.compile(r"permissions to access (a|one of the) key")
 
 
@@ -40,13 +42,20 @@ def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=1024)
 def _call_head(sha: bytes, keys: tuple[bytes, ...], clock: bytes, args: tuple[bytes, ...]) -> tuple[int, bytes]:
     """The packed words of a script's call before its items, and their number: the same for all calls of a handle."""
+    found = _CALL_HEADS.get((sha, keys, clock, args))
+    if found is not None:
+        return found
     words = (b"EVALSHA", sha, *_words_of(keys, clock, args))
     parts: list[bytes] = []
     append_words(parts, words)
-    return len(words), b"".join(parts[:-1])
+    head = len(words), b"".join(parts[:-1])
+    if len(head[1]) <= _LONGEST_HEAD:
+        if len(_CALL_HEADS) >= _MOST_HEADS:
+            _CALL_HEADS.clear()
+        _CALL_HEADS[sha, keys, clock, args] = head
+    return head
 
 
 def _words_of(keys: tuple[bytes, ...], clock: bytes, args: tuple[bytes, ...]) -> tuple[bytes, ...]:
