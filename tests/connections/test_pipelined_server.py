@@ -43,7 +43,7 @@ def test_the_reply_to_a_cancelled_request_is_nobodys(running: ServerProcess) -> 
         running.ask("RPUSH", "list", "x")
         assert await next_one == [b"mine"]
         assert client_ids(running) == before
-        await server.close()
+        server.close()
 
     asyncio.run(story())
 
@@ -56,7 +56,7 @@ def test_requests_wait_while_the_buffer_is_full(running: ServerProcess) -> None:
         bodies = [b"%d" % number * 1_000_000 for number in range(9)]
         replies = await asyncio.gather(*[server.exchange(((b"PING", body), *PING)) for body in bodies])
         assert replies == [[body, b"PONG"] for body in bodies]
-        await server.close()
+        server.close()
 
     asyncio.run(story())
 
@@ -72,7 +72,7 @@ def test_a_connection_that_ends_is_told_to_all_who_wait(running: ServerProcess) 
         assert first[0] == b"PONG"
         assert [type(reply) for reply in (first[1], *[reply for [reply] in others])] == [ConnectionLost] * 3
         assert await server.exchange(PING) == [b"PONG"]
-        await server.close()
+        server.close()
 
     asyncio.run(story())
 
@@ -87,7 +87,7 @@ def test_a_closed_connection_gives_its_reason(running: ServerProcess) -> None:
         await server.exchange(PING)
         blocked = asyncio.ensure_future(server.exchange(BLOCKS))
         await asyncio.sleep(0)
-        await server.close(ServerRefused(Unavailable("closed")))
+        server.close(ServerRefused(Unavailable("closed")))
         [reply] = await blocked
         assert isinstance(reply, ServerRefused)
         assert not client_ids(running)
@@ -109,7 +109,7 @@ def test_both_kinds_of_servers_read_all_kinds_of_replies(running: ServerProcess)
         try:
             return await server.exchange(commands)
         finally:
-            await server.close()
+            server.close()
 
     blocking = BlockingServer(running.url)
     for replies in (asyncio.run(awaited()), blocking.exchange(commands)):

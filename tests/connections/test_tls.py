@@ -77,7 +77,7 @@ def test_a_closed_tls_connection_is_released_before_its_event_loop_ends(secure: 
         server = Server(secure.url())
         await server.exchange([(b"PING",)])
         secure.running.freeze()
-        await server.close()
+        server.close()
 
     try:
         with warnings.catch_warnings(record=True) as told:

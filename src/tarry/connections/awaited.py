@@ -1,10 +1,11 @@
 """Connections to one server, awaited: one for all requests, pipelined; one more that blocks in BLPOP.
 
-    exchange a ──send──┐                 replies come in the order of the requests; each exchange reads its own
-    exchange b ────────send──┐           in that order
-                       └─read─┴─read─▶
+    exchange a ──send──┐                 replies come in the order of the requests (tarry.connections.pipelined); that to
+    exchange b ────────send──┐           a request whose caller was cancelled is dropped
+                       └─a────┴─b────▶
 
-A caller that is cancelled must not cancel its exchange: the runner performs it in a task of its own.
+Each connection is known to its server, and closing the server closes it: at once, without a task, so that none is left when the
+event loop ends.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tarry.connections.blocking import (
 from tarry.connections.blocking_blpop import WAIT_S
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
-from tarry.connections.pipelined import OnReplies, PipelinedConnection
+from tarry.connections.pipelined import OnReplies, PipelinedConnection, abort_connection
 from tarry.core.requests import Transaction
 
 
@@ -65,7 +66,6 @@ class Server:
         self._send_lock = asyncio.Lock()
         self._all: LiveObjects[Any] = LiveObjects()
         self._loop = asyncio.get_running_loop()
-        self._disconnecting: set[asyncio.Task[None]] = set()
         self._master_check = master_check
         self.url = url
         if master_check is not None:
@@ -96,31 +96,20 @@ class Server:
 
     async def _prepare_connection(self) -> None:
         """Connects, or waits until the connection takes requests. Raises a ``Fault``."""
-        self._refuse_if_closed()
         connection = self._connection
-        if connection is None or connection.is_closing:
-            opened = await self.connect()
-            try:
-                self._refuse_if_closed()
-            except Fault:
-                await abort_connection(opened)
-                raise
-            connection = PipelinedConnection(opened, self.answer_timeout_s, self._lost)
-            if connection.is_closing:
-                raise ConnectionLost("the connection was closed before the request was sent")
-            self._connection = connection
-        else:
+        if connection is not None and not connection.is_closing:
             await connection.until_resumed()
+            return
+        connection = PipelinedConnection(await self.connect(), self.answer_timeout_s)
+        if connection.is_closing:
+            fault = ConnectionLost("the connection was closed before the request was sent")
+            connection.lose(fault)
+            raise fault
+        self._connection = connection
 
     def _refuse_if_closed(self) -> None:
         if self._closed is not None:
             raise self._closed
-
-    def _lost(self, connection: PipelinedConnection) -> None:
-        if connection is self._connection:
-            self._connection = None
-        self._disconnecting.add(task := asyncio.ensure_future(abort_connection(connection.driver)))
-        task.add_done_callback(self._disconnecting.discard)
 
     async def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
         """Performs a transaction, again if a watched key changes, all of it within ``within_s``. Raises a ``Fault``."""
@@ -134,7 +123,7 @@ class Server:
                         if replies is not None:
                             return transaction.decode(replies if commands else [])
                 finally:
-                    await abort_connection(connection)
+                    abort_connection(connection)
         except (TimeoutError, *CONNECTION_ERRORS) as error:
             raise self._meaning(error) from error
 
@@ -147,23 +136,26 @@ class Server:
             return [await _read(connection) for _ in commands]
 
     async def connect(self, *, push_messages: bool = False) -> Any:
-        """A new connection; with ``push_messages``, the server may send messages on it, which are read as lists."""
+        """A new connection; with ``push_messages``, the server may send messages on it, which are read as lists. Raises a
+        ``Fault``."""
+        self._refuse_if_closed()
         connection = self._class(**(self._arguments | {"protocol": 3} if push_messages else self._arguments))
+        self._all.add(connection)
         try:
             if self._master_check is not None:
                 await asyncio.to_thread(self._master_check.confirm_master, self.url, self.answer_timeout_s)
             async with asyncio.timeout(self.answer_timeout_s):
                 await connection.connect()
                 if self._master_check is not None:
-                    self._all.add(connection)
                     judge_role(await self._asked(connection, ROLE))
                     self._master_check.refuse_if_replaced(self.url)
                 if self._read_only:
                     await self._request(connection, [READ_ONLY])
             if push_messages:
                 connection._parser.set_invalidation_push_handler(_unchanged)
+            self._refuse_if_closed()
         except BaseException as error:
-            await abort_connection(connection)
+            abort_connection(connection)
             if not isinstance(error, Exception):
                 raise
             raise self._meaning(error) from error
@@ -179,13 +171,13 @@ class Server:
             if connection._writer is not None:
                 connection._writer.transport.abort()
 
-    async def close(self, fault: Fault | None = None) -> None:
-        """Closes the connection for good. Requests that are not answered get the fault, and so do later ones."""
+    def close(self, fault: Fault | None = None) -> None:
+        """Closes all connections for good, at once. Requests that are not answered get the fault, and so do later ones."""
         self._closed = fault or ConnectionLost("the connection was closed")
         if self._connection is not None:
-            self._connection.lose(self._closed)
-        if self._disconnecting:
-            await asyncio.wait(self._disconnecting)
+            self._connection.lose(self._closed, for_all=True)
+        for connection in self._all.all():
+            abort_connection(connection)
 
     def _meaning(self, error: Exception) -> Fault:
         return (
@@ -202,7 +194,9 @@ async def _unchanged(message: Any) -> Any:
 async def send(connection: Any, commands: Sequence[Outgoing]) -> None:
     """Sends commands. Raises a ``Fault``, or one of ``CONNECTION_ERRORS``."""
     writer = connection._writer
-    if writer is not None and writer.is_closing():  # asyncio of Python 3.12 to 3.13.5 would raise a TypeError
+    if (
+        writer is None or writer.is_closing()
+    ):  # the driver would connect again, or asyncio raise a TypeError (3.12 to 3.13.5)
         raise ConnectionLost("the connection was closed before the request was sent")
     try:
         await connection.send_packed_command([pack_all(commands)], check_health=False)
@@ -216,14 +210,6 @@ async def read_push_or_reply(connection: Any) -> Any:
         return await connection.read_response(timeout=math.inf, disconnect_on_error=False, push_request=True)
     except driver.ResponseError as error:
         return fault_of(error)
-
-
-async def abort_connection(connection: Any) -> None:
-    """Closes a connection at once: one with TLS would wait for the peer's close_notify, even when its event loop is closed."""
-    writer = connection._writer
-    await connection.disconnect(nowait=True)
-    if writer is not None and writer.get_extra_info("ssl_object") is not None:
-        writer.transport.abort()
 
 
 async def _read(connection: Any) -> Any:
@@ -325,15 +311,13 @@ class BlpopConnection:
     async def drop(self) -> None:
         connection, task = self._connection, self._reply
         self._connection, self._id, self._reply, self.keys = None, b"", None, ()
-        try:
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
-                if not task.cancelled():
-                    task.exception()  # retrieved, or asyncio would log it
-        finally:
-            if connection is not None:
-                await abort_connection(connection)
+        if connection is not None:
+            abort_connection(connection)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # retrieved, or asyncio would log it
 
 
 def _now() -> float:

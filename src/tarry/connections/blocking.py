@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
+import hiredis
 import redis.exceptions as driver
 from hiredis import Reader
 
@@ -29,6 +30,7 @@ Outgoing = Args | bytes
 READ_SIZE = 65536
 NOT_ENOUGH_DATA = object()
 _VALUES = frozenset((int, bytes, type(None), list))
+_PUSH: Any = getattr(hiredis, "PushNotification", ())  # since hiredis 3.2
 _MOST_HEADS = 1024
 _WORD_HEADS = [b"\r\n$%d\r\n" % size for size in range(_MOST_HEADS)]
 Replies = list[Any]
@@ -76,7 +78,11 @@ def reply_reader(connection: Any) -> Reader:
 def reply_of(parsed: Any) -> Any:
     """A reply as a value, or as a ``Fault``. Raises the errors that end a connection, such as LOADING."""
     first = parsed[0] if type(parsed) is list and parsed else parsed
-    if type(first) in _VALUES or not isinstance(first, driver.RedisError):
+    if type(first) in _VALUES:
+        return parsed
+    if isinstance(parsed, _PUSH):
+        raise ConnectionLost("the server sent a message that is no reply")
+    if not isinstance(first, driver.RedisError):
         return parsed
     if not isinstance(first, driver.ResponseError):
         raise first
@@ -295,8 +301,8 @@ class Server:
             return RequestConnection(self.connect())
 
     def _put_back(self, connection: RequestConnection) -> None:
-        """Makes a connection available again, or closes it."""
-        if connection.used_once:
+        """Makes a connection available again, or closes it: a reply too many would be taken for that of the next request."""
+        if connection.used_once or connection.has_data():
             connection.disconnect()
         else:
             self._idle.append(connection)
@@ -310,14 +316,16 @@ class Server:
 class RequestConnection:
     """A connection that the driver has opened, for requests."""
 
-    __slots__ = ("_driver", "_reader", "_receive", "_send", "used_once")
+    __slots__ = ("_driver", "_reader", "_receive", "_send", "_socket", "has_data", "used_once")
 
     def __init__(self, connection: Any, *, used_once: bool = False) -> None:
         self._driver = connection
         self.used_once = used_once
         self._reader = reply_reader(connection)
-        self._send = connection._sock.sendall
-        self._receive = connection._sock.recv
+        self.has_data = self._reader.has_data
+        self._socket = connection._sock
+        self._send = self._socket.sendall
+        self._receive = self._socket.recv
 
     def send(self, commands: Sequence[Outgoing]) -> None:
         """Sends commands. Raises one of ``CONNECTION_ERRORS``."""
@@ -336,8 +344,19 @@ class RequestConnection:
         return reply_of(reply)
 
     def can_read(self, seconds: float) -> bool:
-        """Whether something comes within a time."""
-        return self._reader.has_data() or self._driver.can_read(seconds)
+        """Whether something comes within a time. The driver's ``can_read`` would keep it, before redis-py 8."""
+        if self.has_data():
+            return True
+        timeout = self._socket.gettimeout()
+        self._socket.settimeout(seconds)
+        try:
+            received = self._receive(READ_SIZE)
+        except TimeoutError:
+            return False
+        finally:
+            self._socket.settimeout(timeout)
+        self._reader.feed(received)
+        return True
 
     def disconnect(self) -> None:
         self._driver.disconnect()

@@ -23,21 +23,20 @@ from tarry.connections.blocking import (
     reply_of,
     reply_reader,
 )
-from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, fault_of
+from tarry.connections.faults import ConnectionLost, Fault, fault_of
 
 OnReplies = Callable[[Replies], object]
 """Called once with a value or a ``Fault`` for each command. It does not raise."""
 
 
 class PipelinedConnection(asyncio.Protocol):
-    """A connection that the driver has opened, for requests. ``on_lost`` is called once, before the callbacks of what is unanswered."""
+    """A connection that the driver has opened, for requests."""
 
-    def __init__(self, driver: Any, answer_timeout_s: float, on_lost: Callable[[PipelinedConnection], object]) -> None:
+    def __init__(self, driver: Any, answer_timeout_s: float) -> None:
         self.driver = driver
         self._transport = driver._writer.transport
         self._reader = reply_reader(driver)
         self._answer_timeout_s = answer_timeout_s
-        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._unanswered: deque[tuple[int, Replies, OnReplies]] = deque()
         self._deadline = 0.0
@@ -68,26 +67,31 @@ class PipelinedConnection(asyncio.Protocol):
                 raise self._silence() from None
 
     def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> None:
-        """Sends commands, at least one."""
-        self._transport.write(pack_all(commands))
-        if not self._unanswered:
-            self._restart_timeout()
-        self._unanswered.append((len(commands), [], on_replies))
+        """Sends commands, at least one. Raises if they cannot be packed; nothing was sent then."""
+        packed = pack_all(commands)
+        try:
+            self._transport.write(packed)
+            if not self._unanswered:
+                self._restart_timeout()
+            self._unanswered.append((len(commands), [], on_replies))
+        except BaseException:  # of a signal handler: perhaps it was sent, and its reply would be the next request's
+            self.lose(_interruption())
+            raise
 
-    def lose(self, fault: Fault) -> None:
-        """Closes the connection: the oldest unanswered request gets the fault, the others that the connection broke."""
+    def lose(self, fault: Fault, *, for_all: bool = False) -> None:
+        """Closes the connection: the oldest unanswered request gets the fault, the others that the connection broke, or the fault
+        ``for_all``."""
         if self._lost:
             return
         self._lost = True
         if self._timer is not None:
             self._timer.cancel()
         self._wake_senders()
-        self._transport.abort()
-        self._on_lost(self)
+        abort_connection(self.driver)
         while self._unanswered:
             expected, replies, on_replies = self._unanswered.popleft()
             on_replies(replies + [fault] * (expected - len(replies)))
-            if not isinstance(fault, ServerRefused):
+            if not for_all:
                 fault = ConnectionLost("the connection broke before the reply to an earlier request")
 
     # ── called by the transport ──────────────────────────────────────────────────────────────────────────────────────
@@ -106,8 +110,16 @@ class PipelinedConnection(asyncio.Protocol):
                         self._restart_timeout()
                     on_replies(replies)
                 parsed = reader.gets()
-        except Exception as error:  # noqa: BLE001  # a reply that ends the connection, or one that nobody asked for
-            self.lose(fault_of(error))
+        except (
+            BaseException
+        ) as error:  # a reply that ends the connection, one that nobody asked for, or a signal handler's
+            self.lose(fault_of(error) if isinstance(error, Exception) else _interruption())
+            if not isinstance(error, Exception):
+                raise
+
+    def eof_received(self) -> None:
+        """The transport would first wait until all is sent, which may be never."""
+        self.lose(ConnectionLost("Connection closed by server."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lose(ConnectionLost("Connection closed by server.") if exc is None else fault_of(exc))
@@ -146,3 +158,15 @@ class PipelinedConnection(asyncio.Protocol):
 
     def _silence(self) -> ConnectionLost:
         return ConnectionLost(f"no answer for {self._answer_timeout_s:g} s")
+
+
+def _interruption() -> ConnectionLost:
+    return ConnectionLost("a signal handler raised an error while the connection was used")
+
+
+def abort_connection(connection: Any) -> None:
+    """Closes a driver's connection at once: ``disconnect()`` has to be awaited, and one with TLS would wait for the peer's
+    close_notify, even when its event loop is closed."""
+    writer, connection._reader, connection._writer = connection._writer, None, None
+    if writer is not None:
+        writer.transport.abort()

@@ -13,7 +13,7 @@ from tarry.clients.awaited.interfaces import P, Pair, Popped, SharedPartHost
 from tarry.clients.awaited.runner import Runner
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Operation, ScriptCall, WrongType
-from tarry.errors import Unavailable
+from tarry.errors import TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
@@ -53,11 +53,16 @@ class Engine:
         await self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
     async def _close(self) -> None:
+        await self._close_parts()
+        await self.runner.close()
+        with suppress(TarryError):
+            await self._close_parts()  # those of verbs that began meanwhile; no verb begins any more
+
+    async def _close_parts(self) -> None:
         for waiter in self._waiters.take_all():
             await waiter.close()
         for part in self._parts.take_all():
             await part.close()
-        await self.runner.close()
 
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P:
         """The one part of a kind in this event loop: made when it is first needed, closed with the engine."""

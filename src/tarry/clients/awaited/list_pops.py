@@ -14,9 +14,11 @@ from contextlib import suppress
 from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
+from tarry.clients.config import UNANSWERED
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
-from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.awaited import Server, send
+from tarry.connections.pipelined import abort_connection
 from tarry.connections.blocking import DRAIN_TIMEOUT_S
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.core.patience import RetryDelay
@@ -35,6 +37,7 @@ class PopConnection:
         self._connection: Any = None
         self._id = b""
         self._reply: asyncio.Task[Any] | None = None
+        self._ended = False
 
     async def pop(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
         """The first payload that comes within the time. Raises a ``Fault``. After a cancellation call
@@ -45,6 +48,8 @@ class PopConnection:
                 await self._send((b"CLIENT", b"ID"))
                 async with asyncio.timeout(self.server.answer_timeout_s):
                     self._id = b"%d" % await read_reply(self._connection)
+            if self._ended:
+                raise ConnectionLost("the client was closed")
             await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
             self._reply = asyncio.ensure_future(read_reply(self._connection))
             await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_timeout_s)
@@ -59,6 +64,15 @@ class PopConnection:
 
     async def _send(self, command: tuple[bytes, ...]) -> None:
         await send(self._connection, [command])
+
+    async def end(self) -> None:
+        """Ends the wait of another task, which gets the element that has come, if there is one."""
+        self._ended = True
+        reply = self._reply
+        if reply is not None and not reply.done():
+            with suppress(Fault):
+                await self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+                await asyncio.wait({reply}, timeout=DRAIN_TIMEOUT_S)
 
     async def put_back(self) -> None:
         """After a cancellation: ends the wait, and puts back an element that came."""
@@ -76,13 +90,13 @@ class PopConnection:
 
     async def close(self) -> None:
         task, self._reply, connection, self._connection = self._reply, None, self._connection, None
+        if connection is not None:
+            abort_connection(connection)
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
             if not task.cancelled():
                 task.exception()  # retrieved, so that asyncio does not log it
-        if connection is not None:
-            await abort_connection(connection)
 
 
 class ListPops:
@@ -91,6 +105,8 @@ class ListPops:
     def __init__(self, engine: SharedPartHost) -> None:
         self._runner = engine.runner
         self._idle: deque[PopConnection] = deque()
+        self._borrowed: set[PopConnection] = set()
+        self._closed = False
 
     async def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
@@ -121,7 +137,10 @@ class ListPops:
 
     async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
         server = await self._runner.server_of(keys[0])
+        if self._closed:
+            raise ServerRefused(Unavailable(UNANSWERED))
         connection = self._borrow(server)
+        self._borrowed.add(connection)
         try:
             pair = await connection.pop(keys, seconds)
         except Fault:
@@ -129,6 +148,8 @@ class ListPops:
         except BaseException:
             await _finish_uncancelled(connection.put_back())
             raise
+        finally:
+            self._borrowed.discard(connection)
         self._idle.append(connection)
         return pair
 
@@ -171,6 +192,10 @@ class ListPops:
         return PopConnection(server)
 
     async def close(self) -> None:
+        """Ends the waits: an element that has come is its caller's, and the others get an error."""
+        self._closed = True
+        for connection in list(self._borrowed):
+            await connection.end()
         while self._idle:
             await self._idle.pop().close()
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import redis.exceptions as driver
 
 from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
-from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.awaited import Server, send
+from tarry.connections.pipelined import abort_connection
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
 from tarry.core.patience import RetryDelay
@@ -58,15 +59,15 @@ class PubSubConnection:
                 try:
                     self._connection = await self.server.connect()
                     await self._serve()
-                    await self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
+                    self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
                 except CONNECTION_ERRORS as fault:
-                    await self._disconnect()
+                    self._disconnect()
                     self.channels.connection_lost(fault_of(fault))
                     logger.info("The line that events come by broke, calling again: %s", fault)
                     await asyncio.sleep(self._back_off.next_delay())
                     await self._pubsub.reassign(self)
         finally:
-            await self._disconnect()
+            self._disconnect()
 
     async def _serve(self) -> None:
         """Sends and receives on a new connection, until it breaks or there are no subscribers."""
@@ -124,7 +125,7 @@ class PubSubConnection:
     def _wanted(self, channel: bytes) -> bool:
         return any(channel in subscriber.channels for subscriber in self.channels.subscribers)
 
-    async def _disconnect(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await abort_connection(connection)
+            abort_connection(connection)

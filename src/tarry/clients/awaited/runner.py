@@ -67,11 +67,12 @@ class Runner(ServerPool):
         self._all_answered: asyncio.Future[None] | None = None
 
     def _unanswered(self) -> list[asyncio.Future[None]]:
+        unanswered = super()._unanswered()
         if not self._outbox and not self._sent:
-            return []
+            return unanswered
         if self._all_answered is None:
             self._all_answered = asyncio.get_running_loop().create_future()
-        return [self._all_answered]
+        return [*unanswered, self._all_answered]
 
     def _note_answered(self) -> None:
         if self._all_answered is not None and not self._outbox and not self._sent:
@@ -233,7 +234,10 @@ class Runner(ServerPool):
         unknown: list[MergedRequest] = []
         for merged_request, reply in zip(merged_requests, replies, strict=True):
             if not isinstance(reply, Fault):
-                self._answered(merged_request, reply, check)
+                try:
+                    self._answered(merged_request, reply, check)
+                except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
+                    _fail_all([merged_request], fault)
             elif isinstance(reply, NoScript) and not merged_request.with_source:
                 merged_request.with_source = True
                 unknown.append(merged_request)

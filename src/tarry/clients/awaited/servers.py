@@ -41,6 +41,8 @@ class ServerPool:
         self._refreshing: asyncio.Task[None] | None = None
         self._ensuring_master: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._in_callers_tasks: set[asyncio.Future[None]] = set()
+        """The calls of ``_with_retries``."""
         self.closed = False
         """Whether it was closed for good: every later request is refused."""
 
@@ -48,8 +50,8 @@ class ServerPool:
         """Forgets the state of the last loop or process, when another one uses the client."""
 
     def _unanswered(self) -> list[asyncio.Future[None]]:
-        """Done when the requests that no task performs are answered; empty if there are none."""
-        return []
+        """Done when the requests that no task of its own performs are answered; empty if there are none."""
+        return list(self._in_callers_tasks)
 
     def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.ensure_future(work)
@@ -68,6 +70,7 @@ class ServerPool:
                 raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
             self._owner, self._opening, self._refreshing, self._ensuring_master = home, None, None, None
             self._servers, self._waiting_servers, self._connecting, self._tasks = {}, {}, {}, set()
+            self._in_callers_tasks = set()
             self._reset_loop_state()
         if not self._opened:
             if self._opening is None or self._opening.done():
@@ -111,6 +114,7 @@ class ServerPool:
         return server
 
     async def _connect(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
+        self._refuse_if_left()
         server = Server(url, self._patience.max_answer_s, master_check=self._topology.master_check)
         cluster = self._topology.address.kind == "cluster"
         try:
@@ -120,20 +124,25 @@ class ServerPool:
             server.forbidden = fitness.check_fitness(
                 replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
             )
-            if not self._opened:  # closed meanwhile: nobody would close this one
-                raise ServerRefused(Unavailable(UNANSWERED))
+            self._refuse_if_left()
         except BaseException as fault:
-            await server.close()
+            server.close()
             if isinstance(fault, ConnectionLost) and not self._servers:
                 raise with_tls_hint(fault, url) from fault
             raise
         met = self._servers.setdefault(url if scripts else COMMANDS_ONLY + url, server)
         if met is not server:  # another task was first
-            await server.close()
+            server.close()
         return met
+
+    def _refuse_if_left(self) -> None:
+        """Raises a ``Fault`` if it was closed meanwhile, or another loop uses it: a new server would never be closed."""
+        if not self.is_own:
+            raise ServerRefused(Unavailable(UNANSWERED))
 
     def _waiting_server(self, url: str) -> Server:
         """A second connection, for confirmations, which wait for replicas or disks."""
+        self._refuse_if_left()
         if url not in self._waiting_servers:
             self._waiting_servers[url] = Server(url, master_check=self._topology.master_check)
         return self._waiting_servers[url]
@@ -206,8 +215,17 @@ class ServerPool:
 
     async def _with_retries(self, once: Callable[[RetryBudget], Awaitable[R]]) -> R:
         """Repeats ``once`` until it succeeds, or patience ends. Raises a ``TarryError``."""
-        budget = self._patience.start(asyncio.get_running_loop().time)
+        loop = asyncio.get_running_loop()
+        budget = self._patience.start(loop.time)
         await self.ensure_open(budget)
+        self._in_callers_tasks.add(ended := loop.create_future())
+        try:
+            return await self._repeat(once, budget)
+        finally:
+            self._in_callers_tasks.discard(ended)
+            ended.set_result(None)
+
+    async def _repeat(self, once: Callable[[RetryBudget], Awaitable[R]], budget: RetryBudget) -> R:
         while True:
             try:
                 await self.ensure_master_known()
@@ -234,11 +252,11 @@ class ServerPool:
             try:
                 await self._await_tasks(loop, loop.time() + CLOSING_S)
             finally:
-                self._opened = False
                 for task in self._tasks:
                     task.cancel()
                 for server in (*self._servers.values(), *self._waiting_servers.values()):
-                    await server.close(ServerRefused(Unavailable(UNANSWERED)))
+                    server.close(ServerRefused(Unavailable(UNANSWERED)))
+                self._owner = (None, 0)  # at once: a request of this moment does not connect again
         self._servers, self._waiting_servers, self._connecting, self._opened, self._owner = {}, {}, {}, False, (None, 0)
         self._topology.close()
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
-from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
+from tarry.connections.awaited import BlpopConnection, Server, read_push_or_reply, send
+from tarry.connections.pipelined import abort_connection
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
 
@@ -134,16 +135,14 @@ class TrackingConnection:
         while self._inbox:
             self._commands_for(self._inbox.popleft())
         self._state.connection_lost(fault)
-        try:
-            if reading is not None:
-                reading.cancel()
-                await asyncio.wait({reading})
-                if not reading.cancelled():
-                    reading.exception()  # retrieved, so that asyncio does not log it
-        finally:
-            if connection is not None:
-                await abort_connection(connection)
-                logger.debug("A tracking connection was closed: %s", fault)
+        if connection is not None:
+            abort_connection(connection)
+            logger.debug("A tracking connection was closed: %s", fault)
+        if reading is not None:
+            reading.cancel()
+            await asyncio.wait({reading})
+            if not reading.cancelled():
+                reading.exception()  # retrieved, so that asyncio does not log it
 
 
 class TrackedWait:

@@ -14,7 +14,7 @@ from tarry.clients.blocking.interfaces import P, Pair, Popped, SharedPartHost
 from tarry.clients.blocking.runner import Runner
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Operation, ScriptCall, WrongType
-from tarry.errors import Unavailable
+from tarry.errors import TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
@@ -51,11 +51,16 @@ class Engine:
         self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
     def _close(self) -> None:
+        self._close_parts()
+        self.runner.close()
+        with suppress(TarryError):
+            self._close_parts()  # those of verbs that began meanwhile; no verb begins any more
+
+    def _close_parts(self) -> None:
         for waiter in self._waiters.take_all():
             waiter.close()
         for part in self._parts.take_all():
             part.close()
-        self.runner.close()
 
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P:
         """The one part of a kind in this process: made when it is first needed, closed with the engine."""

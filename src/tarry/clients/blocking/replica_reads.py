@@ -14,7 +14,7 @@ from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Replies, Server
-from tarry.connections.faults import Fault, NoScript
+from tarry.connections.faults import ConnectionLost, Fault, NoScript
 from tarry.connections.replicas import STATE_COMMAND, Replicas
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 
@@ -30,6 +30,7 @@ class ReplicaReader:
         self._patience_s = engine.config.patience.max_answer_s
         self._replicas = Replicas(engine.config.address)
         self._servers: dict[str, Server] = {}
+        self._closed = False
         self._discovery = Mutex()
         self._calls = SharedCalls()
 
@@ -106,6 +107,9 @@ class ReplicaReader:
     def _exchange(self, url: str, calls: Sequence[Request]) -> Replies:
         server = self._servers.get(url)
         if server is None:
+            self._runner.ensure_open()
+            if self._closed:
+                raise ConnectionLost("the client was closed")
             server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))
         first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
         answers = server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
@@ -122,6 +126,7 @@ class ReplicaReader:
         return replies
 
     def close(self) -> None:
+        self._closed = True
         self._calls.close()
         for server in self._servers.values():
             server.close()
