@@ -34,6 +34,8 @@ from tarry.errors import BadInput, ServerUnfit
 
 ANSWER_TIMEOUT_S = 5.0
 """Seconds to wait for one answer before the connection counts as lost; ``?socket_timeout=`` in the URL sets another number."""
+ASK_TIMEOUT_S = 2.0
+"""The timeout of a request to one Sentinel, or to one node of a Cluster, for the servers."""
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 _UNREADABLE_URL = "it cannot be parsed; a port is a number, and # @ / ? in a password are written %23 %40 %2F %3F."

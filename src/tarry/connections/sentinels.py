@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from tarry.connections.address import ASK_TIMEOUT_S
 from tarry.connections.blocking import Server, pack, read_push_or_reply
 from tarry.connections.clock import now
 from tarry.connections.faults import (
@@ -38,8 +39,6 @@ TRUSTED_S = 1.0
 """How long a report counts, from the moment of the request."""
 SILENT_S = 5.0
 """How long verbs may go on after all Sentinels failed to answer; they are asked again meanwhile."""
-ASK_TIMEOUT_S = 2.0
-"""The timeout of a request to one Sentinel, or to one node of a Cluster, for the servers."""
 RETRY_S = 1.0
 NEWEST_S = 30.0
 """How long reports of an older epoch are ignored after the last report of the newest one."""
@@ -112,6 +111,11 @@ class Sentinels:
         """Until when verbs may be sent without asking first."""
         self.switching = False
         """Whether a fail-over is in progress: writes to the old master may be lost."""
+
+    @property
+    def master_known(self) -> bool:
+        """Whether verbs may be sent without asking first."""
+        return now() < self.master_known_until
 
     @property
     def wanted(self) -> bool:

@@ -20,9 +20,8 @@ from weakref import WeakValueDictionary
 
 from redis.crc import key_slot
 
-from tarry.connections.address import SENTINEL_PORT, SENTINEL_PREFIX, Address
+from tarry.connections.address import ASK_TIMEOUT_S, SENTINEL_PORT, SENTINEL_PREFIX, Address
 from tarry.connections.blocking import DroppableServer, LiveObjects, Server, raise_faults
-from tarry.connections.clock import now
 from tarry.connections.faults import (
     ONE_DATABASE,
     WRONG_LOGIN,
@@ -36,12 +35,12 @@ from tarry.connections.faults import (
     WrongServerKind,
     with_tls_hint,
 )
-from tarry.connections.sentinels import ASK_TIMEOUT_S, MasterReport, Sentinels
 from tarry.core.patience import FIRST_DELAY_S
 from tarry.errors import BadInput, ServerUnfit, TarryError
 
 if TYPE_CHECKING:
     from tarry.connections.embedded.shared_server import SharedServer
+    from tarry.connections.sentinels import MasterReport, Sentinels
 
 T = TypeVar("T")
 DEFAULT_PORT = 6379
@@ -139,8 +138,7 @@ class Topology:
     @property
     def master_known(self) -> bool:
         """Whether verbs may use existing connections: the Sentinels confirmed the master a moment ago."""
-        sentinels = self._sentinels
-        return sentinels is None or now() < sentinels.master_known_until
+        return self._sentinels is None or self._sentinels.master_known
 
     def ensure_master_known(self, within_s: float) -> None:
         """Asks the Sentinels for the master, if that is not sure; blocks for a time at most. Raises a ``Fault`` during a
@@ -189,6 +187,8 @@ _sentinels_lock = threading.Lock()
 
 def _sentinels_of(url: str) -> Sentinels:
     """The Sentinels of a URL, once in a process."""
+    from tarry.connections.sentinels import Sentinels  # most servers have none
+
     with _sentinels_lock:
         sentinels = _sentinels_by_url.get(url)
         if sentinels is None:
@@ -275,6 +275,8 @@ def read_replicas(url: str, within_s: float) -> list[str]:
 
 def _parse_master(rows: Any, name: str, url_of: Callable[[Place], str]) -> MasterReport:
     """The report of the master with this name, from the reply to SENTINEL MASTERS."""
+    from tarry.connections.sentinels import MasterReport
+
     masters = {row["name"]: row for row in _parse_rows(rows)}
     if masters and name not in masters:
         raise UnknownMaster(name, masters)

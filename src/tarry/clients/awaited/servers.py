@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_server
 from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
-from tarry.connections.address import Address
+from tarry.connections.address import ASK_TIMEOUT_S, Address
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import raise_faults
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, TryLater, with_tls_hint
-from tarry.connections.sentinels import ASK_TIMEOUT_S
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Reply
