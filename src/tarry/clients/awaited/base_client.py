@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from tarry.clients.awaited.interfaces import HandleConfig, HandleEngine
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
-from tarry.clients.handle_verbs import (
-    BlockingQueueHandleVerbs,
-    DelayedQueueHandleVerbs,
-    ScheduleHandleVerbs,
-    TopicHandleVerbs,
-)
-from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import TOPIC, OtherWord
@@ -24,35 +16,13 @@ from tarry.verbs.codecs import Codec
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
     from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
     from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
+    from tarry.clients.awaited.interfaces import OriginEngine
     from tarry.clients.awaited.schedules import AsyncSchedules
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 H = TypeVar("H")
 T = TypeVar("T")
-
-
-class OriginConfig(HandleConfig, Protocol):
-    """The settings of a client. They make the verbs of its handles: those of a server, or those of a service."""
-
-    def verbs(self, topic: str, kind: Any, partitions: int | None) -> TopicHandleVerbs[Any]: ...
-    def schedules(self) -> ScheduleHandleVerbs: ...
-    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueHandleVerbs[Any]: ...
-    def blocking(self, name: str, codec: Any) -> BlockingQueueHandleVerbs[Any]: ...
-    def list_topics(self) -> Operation[list[str]]: ...
-    def list_workers(self) -> Operation[list[WorkerInfo]]: ...
-    def set_worker_mode(self, worker: str, mode: WorkerMode) -> Operation[bool]: ...
-    def refuse_others(self, what: str, *handles: Any) -> None: ...
-
-
-class OriginEngine(HandleEngine, Protocol):
-    """The engine of a client."""
-
-    @property
-    def config(self) -> OriginConfig: ...
-    async def close(self) -> None: ...
-
-
-E = TypeVar("E", bound=OriginEngine)
+E = TypeVar("E", bound="OriginEngine")
 
 
 class AsyncBaseClient(Generic[E]):

@@ -10,7 +10,6 @@ from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.engine import Engine
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
-from tarry.clients.handle_verbs import server_verbs
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
@@ -129,6 +128,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
+        from tarry.clients.handle_verbs import server_verbs
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
 
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
@@ -160,6 +160,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         that topic is gone for good.
         """
         from tarry.clients.awaited.flow_runner import run_flow
+        from tarry.clients.handle_verbs import server_verbs
         from tarry.verbs.jobs import migration
 
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)

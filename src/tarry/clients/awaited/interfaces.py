@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tarry.clients.awaited.runner import Runner
 from tarry.clients.config import ClientConfig
@@ -13,6 +13,15 @@ from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.pop import RawJob
+
+if TYPE_CHECKING:
+    from tarry.clients.handle_verbs import (
+        BlockingQueueHandleVerbs,
+        DelayedQueueHandleVerbs,
+        ScheduleHandleVerbs,
+        TopicHandleVerbs,
+    )
+    from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
 Popped = tuple[int, PoppedAt, Sequence[RawJob]]
@@ -73,3 +82,24 @@ class HandleEngine(Protocol):
     async def wait_until_ended(self, topic: Any, id: str, seconds: float) -> JobInfo[Any] | None: ...
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...
+
+
+class OriginConfig(HandleConfig, Protocol):
+    """The settings of a client. They make the verbs of its handles: those of a server, or those of a service."""
+
+    def verbs(self, topic: str, kind: Any, partitions: int | None) -> TopicHandleVerbs[Any]: ...
+    def schedules(self) -> ScheduleHandleVerbs: ...
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueHandleVerbs[Any]: ...
+    def blocking(self, name: str, codec: Any) -> BlockingQueueHandleVerbs[Any]: ...
+    def list_topics(self) -> Operation[list[str]]: ...
+    def list_workers(self) -> Operation[list[WorkerInfo]]: ...
+    def set_worker_mode(self, worker: str, mode: WorkerMode) -> Operation[bool]: ...
+    def refuse_others(self, what: str, *handles: Any) -> None: ...
+
+
+class OriginEngine(HandleEngine, Protocol):
+    """The engine of a client."""
+
+    @property
+    def config(self) -> OriginConfig: ...
+    async def close(self) -> None: ...

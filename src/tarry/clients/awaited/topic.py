@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.config import wait_seconds
-from tarry.clients.handle_verbs import TopicHandleVerbs
-from tarry.core.watch import PoppedAt
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
@@ -35,6 +33,8 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
+    from tarry.clients.handle_verbs import TopicHandleVerbs
+    from tarry.core.watch import PoppedAt
     from tarry.verbs.jobs.dead_groups import DeadGroups
 
 T = TypeVar("T")

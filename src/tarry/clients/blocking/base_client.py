@@ -5,18 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from tarry.clients.blocking.interfaces import HandleConfig, HandleEngine
 from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.topic import Topic, pop_first
-from tarry.clients.handle_verbs import (
-    BlockingQueueHandleVerbs,
-    DelayedQueueHandleVerbs,
-    ScheduleHandleVerbs,
-    TopicHandleVerbs,
-)
-from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import TOPIC, OtherWord
@@ -25,35 +17,13 @@ from tarry.verbs.codecs import Codec
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
     from tarry.clients.blocking.blocking_queue import BlockingQueue
     from tarry.clients.blocking.delayed_queue import DelayedQueue
+    from tarry.clients.blocking.interfaces import OriginEngine
     from tarry.clients.blocking.schedules import Schedules
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 H = TypeVar("H")
 T = TypeVar("T")
-
-
-class OriginConfig(HandleConfig, Protocol):
-    """The settings of a client. They make the verbs of its handles: those of a server, or those of a service."""
-
-    def verbs(self, topic: str, kind: Any, partitions: int | None) -> TopicHandleVerbs[Any]: ...
-    def schedules(self) -> ScheduleHandleVerbs: ...
-    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueHandleVerbs[Any]: ...
-    def blocking(self, name: str, codec: Any) -> BlockingQueueHandleVerbs[Any]: ...
-    def list_topics(self) -> Operation[list[str]]: ...
-    def list_workers(self) -> Operation[list[WorkerInfo]]: ...
-    def set_worker_mode(self, worker: str, mode: WorkerMode) -> Operation[bool]: ...
-    def refuse_others(self, what: str, *handles: Any) -> None: ...
-
-
-class OriginEngine(HandleEngine, Protocol):
-    """The engine of a client."""
-
-    @property
-    def config(self) -> OriginConfig: ...
-    def close(self) -> None: ...
-
-
-E = TypeVar("E", bound=OriginEngine)
+E = TypeVar("E", bound="OriginEngine")
 
 
 class BaseClient(Generic[E]):

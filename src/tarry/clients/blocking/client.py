@@ -11,7 +11,6 @@ from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
-from tarry.clients.handle_verbs import server_verbs
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
@@ -126,6 +125,7 @@ class Client(BaseClient[Engine]):
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         from tarry.clients.blocking.delayed_queue import DelayedQueue
+        from tarry.clients.handle_verbs import server_verbs
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
 
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
@@ -155,6 +155,7 @@ class Client(BaseClient[Engine]):
         that topic is gone for good.
         """
         from tarry.clients.blocking.flow_runner import run_flow
+        from tarry.clients.handle_verbs import server_verbs
         from tarry.verbs.jobs import migration
 
         mine: Any = handle_of("topic", Topic, topic, self.topic)

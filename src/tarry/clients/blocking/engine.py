@@ -10,7 +10,6 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, SharedCalls
-from tarry.clients.blocking.interfaces import P, Pair, Popped, SharedPartHost
 from tarry.clients.blocking.runner import Runner
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Operation, ScriptCall, WrongType
@@ -24,6 +23,7 @@ from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed
+    from tarry.clients.blocking.interfaces import P, Pair, Popped, SharedPartHost
     from tarry.clients.blocking.replica_reads import ReplicaReader
     from tarry.clients.blocking.waiter import Waiter
     from tarry.core.watch import Caller

@@ -10,9 +10,7 @@ from itertools import zip_longest
 from typing import Any, TypeVar
 
 from tarry.clients.blocking.flow_runner import run_flow
-from tarry.clients.blocking.pipelines import Pipelines, probe_confirmation
 from tarry.clients.blocking.servers import ServerPool
-from tarry.clients.chunks import chunked, is_silent
 from tarry.clients.config import COMMANDS_ONLY
 from tarry.clients.replies import (
     check_confirmation,
@@ -56,6 +54,8 @@ class Runner(ServerPool):
                 commands = (command,) if confirmation is None else (command, confirmation.command)
                 rescue = self._undo_on_interrupt(request) if _hands_out(request) else None
                 if confirmation is not None:
+                    from tarry.clients.blocking.pipelines import probe_confirmation  # only durable jobs are confirmed
+
                     probe_confirmation(confirmation, server)
                     reply, *confirmation_reply = server.without_timeout.exchange(commands, rescue)
                 else:
@@ -101,6 +101,8 @@ class Runner(ServerPool):
         return self._perform_many(requests, retries=True)
 
     def _perform_many(self, requests: Sequence[Request], *, retries: bool) -> list[Any]:
+        from tarry.clients.chunks import chunked, is_silent  # only batches need it
+
         answers: dict[int, Any] = {}
         budget = self._patience.start(time.monotonic)
         by_url = chunked(requests, self._urls_of(requests, budget))
@@ -121,8 +123,13 @@ class Runner(ServerPool):
         except (Fault, TarryError):  # no server is known at the moment
             return [""] * len(requests)
 
+    def _exchange(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
+        from tarry.clients.blocking.pipelines import Pipelines  # only batches need it
+
+        return Pipelines(self, requests, budget).exchange()
+
     def _send_once(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
-        answers = Pipelines(self, requests, budget).exchange()
+        answers = self._exchange(requests, budget)
         faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
         if any(isinstance(fault, (ConnectionLost, WrongNode)) for fault in faults.values()):
             with suppress(Unavailable, Fault):  # no server yet: the next try raises that
@@ -134,7 +141,7 @@ class Runner(ServerPool):
         answers: dict[int, Any] = {}
         added: set[int] = set()
         while requests:
-            answers |= Pipelines(self, requests, budget).exchange()
+            answers |= self._exchange(requests, budget)
             faults = {at: answers[at] for at in requests if isinstance(answers[at], Fault)}
             added |= {at for at, fault in faults.items() if isinstance(fault, ConfirmationLost)}
             retryable = {at: fault for at, fault in faults.items() if isinstance(fault, (ConnectionLost, TryLater))}
