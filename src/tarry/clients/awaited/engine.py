@@ -15,8 +15,8 @@ from tarry.core.requests import Command, Operation, ScriptCall, WrongType
 from tarry.errors import TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
+from tarry.verbs import jobs as lazy
 from tarry.verbs import topic_names
-from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is f
     from tarry.clients.awaited.replica_reads import ReplicaReader
     from tarry.clients.awaited.waiter import Waiter
     from tarry.core.watch import Caller
+    from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.wait import WaitQueueKey
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class Engine:
         self, topics: Sequence[TopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
     ) -> list[Popped]:
         """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
-        max_jobs, seconds = pop.checked_count(n), wait_seconds(wait)
+        max_jobs, seconds = lazy.pop.checked_count(n), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
             by_topic = [await self._partitions(topic) for topic in topics]
@@ -163,7 +164,7 @@ class Engine:
         self, index: int, partitions: Sequence[PartitionVerbs[Any]], max_jobs: int, ttr: Duration | None
     ) -> list[Popped]:
         """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
-        found: list[tuple[PartitionVerbs[Any], pop.PopReply]] = []
+        found: list[tuple[PartitionVerbs[Any], PopReply]] = []
         try:
             for verbs in partitions:
                 if max_jobs:
@@ -174,7 +175,7 @@ class Engine:
                 raise
         except BaseException:
             for verbs, taken in found:
-                self.runner.perform_in_background(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
+                self.runner.perform_in_background(lazy.pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [(index, taken, taken.jobs) for _, taken in found if taken.jobs]
 

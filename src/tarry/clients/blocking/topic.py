@@ -12,8 +12,7 @@ from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
-from tarry.values.rates import RateLike
-from tarry.verbs.jobs import by_id, settle
+from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs.models import (
     Added,
     BaseJob,
@@ -25,18 +24,17 @@ from tarry.verbs.jobs.models import (
     result_of,
     unknown_result,
 )
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
-from tarry.verbs.jobs.pop import RawJob
-from tarry.verbs.jobs.results import encode_result
-from tarry.verbs.jobs.settings import UNCHANGED, TopicSettings
-from tarry.verbs.jobs.settle import SettleVerb
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, UNCHANGED, Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
     from tarry.clients.handle_verbs import TopicHandleVerbs
     from tarry.core.watch import PoppedAt
+    from tarry.values.rates import RateLike
     from tarry.verbs.jobs.dead_groups import DeadGroups
+    from tarry.verbs.jobs.pop import RawJob
+    from tarry.verbs.jobs.settle import SettleVerb
+    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -177,20 +175,20 @@ class Topic(Generic[T]):
         ``result`` is kept with the job if the topic has ``keep_finished``: JSON of up to 64 KB. A result that is larger or cannot be
         encoded is not kept, and the job is finished all the same.
         """
-        results = None if result is None else [encode_result(result)]
-        self._settle(settle.FINISH, [job], results=results)
+        results = None if result is None else [lazy.results.encode_result(result)]
+        self._settle(lazy.settle.FINISH, [job], results=results)
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
-        self._settle(settle.FINISH, jobs)
+        self._settle(lazy.settle.FINISH, jobs)
 
     def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
-        self.engine.run(self.verbs.settle(settle.TOUCH, [job], ttr=ttr))
+        self.engine.run(self.verbs.settle(lazy.settle.TOUCH, [job], ttr=ttr))
 
     def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
-        self.engine.run(self.verbs.settle(settle.TOUCH, jobs, ttr=ttr))
+        self.engine.run(self.verbs.settle(lazy.settle.TOUCH, jobs, ttr=ttr))
 
     def release(self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
@@ -198,21 +196,21 @@ class Topic(Generic[T]):
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        self._settle(settle.RELEASE, [job], delay=delay, count=count, reason=reason)
+        self._settle(lazy.settle.RELEASE, [job], delay=delay, count=count, reason=reason)
 
     def release_many(
         self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
-        self._settle(settle.RELEASE, jobs, delay=delay, count=count, reason=reason)
+        self._settle(lazy.settle.RELEASE, jobs, delay=delay, count=count, reason=reason)
 
     def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
-        self._settle(settle.BURY, [job], reason=reason)
+        self._settle(lazy.settle.BURY, [job], reason=reason)
 
     def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
-        self._settle(settle.BURY, jobs, reason=reason)
+        self._settle(lazy.settle.BURY, jobs, reason=reason)
 
     def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
@@ -231,11 +229,11 @@ class Topic(Generic[T]):
     def kick(self, id: str) -> State | None:
         """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
         unknown."""
-        return (self.engine.run(self.verbs.by_id(by_id.KICK, [id])))[0]
+        return (self.engine.run(self.verbs.by_id(lazy.by_id.KICK, [id])))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
         """Kicks many."""
-        return self.engine.run(self.verbs.by_id(by_id.KICK, ids))
+        return self.engine.run(self.verbs.by_id(lazy.by_id.KICK, ids))
 
     def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
         """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
@@ -252,18 +250,18 @@ class Topic(Generic[T]):
         if running and state is not None:
             raise BadInput("running, state: only reserved jobs run; give one of them.")
         if running:
-            return self.engine.run(self.verbs.by_id(by_id.CANCEL, ids, running=True))
-        return self.engine.run(self.verbs.by_id(by_id.DELETE, ids, state=state))
+            return self.engine.run(self.verbs.by_id(lazy.by_id.CANCEL, ids, running=True))
+        return self.engine.run(self.verbs.by_id(lazy.by_id.DELETE, ids, state=state))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time for a delayed or ready job. Returns the state it was in; reserved and dead jobs stay."""
-        return (self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
+        return (self.engine.run(self.verbs.by_id(lazy.by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
 
     def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
     ) -> list[State | None]:
         """Reschedules many."""
-        return self.engine.run(self.verbs.by_id(by_id.RESCHEDULE, ids, delay=delay, at=at))
+        return self.engine.run(self.verbs.by_id(lazy.by_id.RESCHEDULE, ids, delay=delay, at=at))
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -391,7 +389,7 @@ class Topic(Generic[T]):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
-        given = TopicSettings(
+        given = lazy.settings.TopicSettings(
             ttr=ttr,
             max_attempts=max_attempts,
             keep=keep,

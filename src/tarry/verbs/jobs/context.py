@@ -13,6 +13,9 @@ from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import BodyCodec
 
 T = TypeVar("T")
+Share = tuple[int, int]
+"""The index of a partition, and the number of partitions."""
+WHOLE_TOPIC: Share = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -24,6 +24,8 @@ IfExists = Literal["error", "keep", "replace"]
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 TOPIC_DEFAULT = -1
 """``max_attempts`` of the topic; ``None`` means no limit."""
+UNCHANGED: Final = -1
+"""The value of an option that ``configure`` does not change."""
 
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
 NEW_MARK = b"n"

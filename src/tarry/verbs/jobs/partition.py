@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.verbs.jobs import by_id, options, pop, settings, settle, views
-from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs import jobs as lazy
+from tarry.verbs.jobs import options
+from tarry.verbs.jobs.context import WHOLE_TOPIC, Share, TopicContext
 from tarry.verbs.jobs.models import HasReceipt, JobInfo, State, StateFilter
-from tarry.verbs.jobs.pop import PopReply
-from tarry.verbs.jobs.settings import TopicSettings
-from tarry.verbs.jobs.settle import Item, SettleVerb
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.pop import PopReply
+    from tarry.verbs.jobs.settings import TopicSettings
+    from tarry.verbs.jobs.settle import Item, Outcome, SettleVerb
+    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 TOPIC_DEFAULT = options.TOPIC_DEFAULT
@@ -28,21 +31,21 @@ MOST_RESULT_BYTES = 1_000_000
 class PartitionVerbs(Generic[T]):
     """The verbs of one partition. ``share`` says which partition of how many it is."""
 
-    def __init__(self, context: TopicContext[T], holder: bytes, share: settings.Share = settings.WHOLE_TOPIC) -> None:
+    def __init__(self, context: TopicContext[T], holder: bytes, share: Share = WHOLE_TOPIC) -> None:
         self.context = context
         self.share = share
         self.keys = context.keys
         self.holder = holder
 
-    def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
-        return pop.pop_now(self.keys, pop.checked_count(n), ttr=pop.ttr_of(ttr), holder=self.holder)
+    def pop(self, n: int, ttr: Duration | None) -> Flow[PopReply]:
+        return lazy.pop.pop_now(self.keys, lazy.pop.checked_count(n), ttr=lazy.pop.ttr_of(ttr), holder=self.holder)
 
     def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
         """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
-        outcomes: list[settle.Outcome] = []
+        outcomes: list[Outcome] = []
         for part in _chunks(items):
             outcomes += yield verb.call(self.keys, part)
-        settle.raise_first_fault(outcomes)
+        lazy.settle.raise_first_fault(outcomes)
 
     def fail(
         self,
@@ -53,31 +56,31 @@ class PartitionVerbs(Generic[T]):
         max_attempts: int | None = None,
         refund: bool = False,
     ) -> ScriptCall[bool]:
-        return settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund)
+        return lazy.settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund)
 
     def pop_by_id(self, id: str, states: Sequence[State]) -> ScriptCall[PopReply | None]:
-        return pop.pop_by_id(self.keys, id, states, ttr=pop.ttr_of(None), holder=self.holder)
+        return lazy.pop.pop_by_id(self.keys, id, states, ttr=lazy.pop.ttr_of(None), holder=self.holder)
 
     def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> ScriptCall[bool]:
-        return settle.set_headers(self.keys, job, headers, priority)
+        return lazy.settle.set_headers(self.keys, job, headers, priority)
 
     def cancelled(self, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
-        return by_id.cancelled(self.keys, jobs)
+        return lazy.by_id.cancelled(self.keys, jobs)
 
     def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
-        return by_id.delete_exactly(self.keys, id, nonce)
+        return lazy.by_id.delete_exactly(self.keys, id, nonce)
 
     def get(self, ids: Sequence[str], history: bool = False) -> ScriptCall[list[JobInfo[T] | None]]:
         require_several(ids, "ids")
-        return views.get_jobs(self.context, ids, history=history)
+        return lazy.views.get_jobs(self.context, ids, history=history)
 
     def stats(self) -> ScriptCall[Stats]:
-        return views.topic_stats(self.context)
+        return lazy.views.topic_stats(self.context)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> ScriptCall[Histogram]:
-        return views.due_histogram(self.context, start=start, span=span, buckets=buckets, past=past)
+        return lazy.views.due_histogram(self.context, start=start, span=span, buckets=buckets, past=past)
 
     def throughput(self, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
         from tarry.verbs.jobs.throughput import throughput  # no start imports it
@@ -85,36 +88,36 @@ class PartitionVerbs(Generic[T]):
         return throughput(self.keys, span)
 
     def pause(self, for_: Duration | None) -> ScriptCall[datetime | None]:
-        return settings.pause(self.keys, for_)
+        return lazy.settings.pause(self.keys, for_)
 
     def resume(self) -> ScriptCall[None]:
-        return settings.resume(self.keys)
+        return lazy.settings.resume(self.keys)
 
     def configure(self, given: TopicSettings) -> ScriptCall[Defaults]:
-        return settings.configure(self.keys, given, self.share)
+        return lazy.settings.configure(self.keys, given, self.share)
 
     def purge(self, state: StateFilter | None) -> Flow[int]:
-        return settings.purge(self.keys, state)
+        return lazy.settings.purge(self.keys, state)
 
     def check(self) -> Flow[Check]:
-        return views.check_topic(self.keys)
+        return lazy.views.check_topic(self.keys)
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""
-        return self.keys, pop.ttr_of(ttr), self.holder
+        return self.keys, lazy.pop.ttr_of(ttr), self.holder
 
 
 def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
     """Splits items into parts that one script takes: at most a thousand, and a megabyte of results. Of none it makes none."""
-    if 0 < len(items) <= pop.MOST_JOBS and sum(map(len, map(_last_of, items))) <= MOST_RESULT_BYTES:
+    if 0 < len(items) <= lazy.pop.MOST_JOBS and sum(map(len, map(_last_of, items))) <= MOST_RESULT_BYTES:
         return [items]
     parts: list[Sequence[Item]] = []
     begin = size = 0
     for at, item in enumerate(items):
         added = len(item[-1])
-        if at > begin and (at - begin == pop.MOST_JOBS or size + added > MOST_RESULT_BYTES):
+        if at > begin and (at - begin == lazy.pop.MOST_JOBS or size + added > MOST_RESULT_BYTES):
             parts.append(items[begin:at])
             begin, size = at, 0
         size += added
@@ -125,11 +128,11 @@ def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
     """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt."""
     settling: Flow[None]
     if fault is None:
-        settling = verbs.settle(settle.FINISH, [job])
+        settling = verbs.settle(lazy.settle.FINISH, [job])
     elif isinstance(fault, Exception):
-        settling = verbs.settle(settle.RELEASE, [job], delay=None, reason=one_line(fault))
+        settling = verbs.settle(lazy.settle.RELEASE, [job], delay=None, reason=one_line(fault))
     else:
-        settling = verbs.settle(settle.RELEASE, [job], delay=0, count=False)
+        settling = verbs.settle(lazy.settle.RELEASE, [job], delay=0, count=False)
     return settling
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
 from tarry.core.flows import gather
@@ -23,10 +23,12 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs import merge
+from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
-from tarry.verbs.jobs.settle import Item, SettleVerb
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.settle import Item, SettleVerb
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -213,10 +215,11 @@ class Partitions(Generic[T]):
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = group_by_partition((item[0] for item in items), len(parts))
             return gather(
-                merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own])) for index, own in groups
+                lazy.merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own]))
+                for index, own in groups
             )
 
-        merge.raise_first((yield from self.over_partitions(settle)))
+        lazy.merge.raise_first((yield from self.over_partitions(settle)))
 
     def _on_each(
         self, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -27,8 +27,9 @@ from tarry.values.durations import (
 from tarry.values.keys import PURGING_PARTS, TopicKeys, purging_keys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
+from tarry.verbs.jobs.context import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.models import StateFilter, ranges_of
-from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
+from tarry.verbs.jobs.options import UNCHANGED, max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.stats import Defaults
 
 T = TypeVar("T")
@@ -39,11 +40,6 @@ TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """The defaults; lua/topic/pop.lua has the same."""
 _STEP = 500
 _BURST_US = 100 * MILLISECOND
-UNCHANGED: Final = -1
-"""The value of an option that ``configure`` does not change."""
-Share = tuple[int, int]
-"""The index of a partition, and the number of partitions."""
-WHOLE_TOPIC: Share = (0, 1)
 LONGEST_SPAN_US = 1 << 52
 """Integers up to twice this are exact in Lua."""
 

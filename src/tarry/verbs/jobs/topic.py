@@ -16,19 +16,20 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import with_departing
-from tarry.verbs.jobs import add, holders, merge, pop, settings, settle, views
-from tarry.verbs.jobs.by_id import ByIdVerb
-from tarry.verbs.jobs.durability import with_durability
+from tarry.verbs import jobs as lazy
+from tarry.verbs.jobs import add
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
 from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
-from tarry.verbs.jobs.settings import TopicSettings
-from tarry.verbs.jobs.settle import SettleVerb
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 if TYPE_CHECKING:
+    from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
+    from tarry.verbs.jobs.pop import PopReply
+    from tarry.verbs.jobs.settings import StoredSettings, TopicSettings
+    from tarry.verbs.jobs.settle import SettleVerb
+    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,7 +51,7 @@ class TopicVerbs(Partitions[T]):
 
     def add(self, body: T, options: JobOptions, id: str | None) -> Operation[Added]:
         added = self.add_with(body, options.encode(), id)
-        return added if options.durability is None else with_durability(added, options.durability)
+        return added if options.durability is None else lazy.durability.with_durability(added, options.durability)
 
     def add_with(self, body: T, options: EncodedOptions, id: str | None) -> Operation[Added]:
         """Adds a job with encoded options."""
@@ -70,7 +71,8 @@ class TopicVerbs(Partitions[T]):
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:
         require_several(bodies, "bodies")
-        return with_durability(self.add_many_with(bodies, options.encode(), atomic=atomic), options.durability)
+        added = self.add_many_with(bodies, options.encode(), atomic=atomic)
+        return added if options.durability is None else lazy.durability.with_durability(added, options.durability)
 
     def add_many_with(
         self, bodies: Iterable[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
@@ -98,7 +100,7 @@ class TopicVerbs(Partitions[T]):
         for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
             some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
             flows.append((own, done, add.add_jobs(parts[index].context, some, options, new_ids=ids, done=done)))
-        return merge.merge_added(len(bodies), flows)
+        return lazy.merge.merge_added(len(bodies), flows)
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -119,7 +121,7 @@ class TopicVerbs(Partitions[T]):
             job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund)
         )
 
-    def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[pop.PopReply | None]:
+    def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[PopReply | None]:
         """Pops one job by its id, past the topic's pause and limits."""
         return self._on_partition_of(id, lambda verbs: verbs.pop_by_id(id, states))
 
@@ -130,38 +132,38 @@ class TopicVerbs(Partitions[T]):
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
         if self.single is not None:
-            return settle.give_back(self.single.keys, jobs, due)
+            return lazy.settle.give_back(self.single.keys, jobs, due)
 
         def give(verbs: PartitionVerbs[T], own: list[int]) -> ScriptCall[Any]:
-            return settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
+            return lazy.settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
 
         return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
-            return self._on_each(lambda verbs: holders.release_holder(verbs.keys, holder, count=count), sum)
+            return self._on_each(lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=count), sum)
         return self._dispatch(
-            lambda only: holders.release_holder(only.keys, holder, count=count, limit=limit),
+            lambda only: lazy.holders.release_holder(only.keys, holder, count=count, limit=limit),
             lambda parts: self._release_up_to(parts, holder, count, limit),
         )
 
     def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
         """Makes the jobs of a holder that has been missed for ``missed_us`` ready again; the attempt counts."""
         return self._on_each(
-            lambda verbs: holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
+            lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
         )
 
     def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
         """Releases jobs of one partition after the other, until there are enough."""
         released = 0
         for verbs in parts:
-            released += yield from holders.release_holder(verbs.keys, holder, count=count, limit=limit - released)
+            released += yield from lazy.holders.release_holder(verbs.keys, holder, count=count, limit=limit - released)
             if released == limit:
                 break
         return released
 
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
-        return self._on_each(lambda verbs: holders.touch_holder(verbs.keys, holder, ttr), sum)
+        return self._on_each(lambda verbs: lazy.holders.touch_holder(verbs.keys, holder, ttr), sum)
 
     # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,7 +194,7 @@ class TopicVerbs(Partitions[T]):
         search: JobSearch | None = None,
     ) -> Flow[Page[T]]:
         return self.over_partitions(
-            lambda parts: views.list_jobs(
+            lambda parts: lazy.views.list_jobs(
                 [verbs.context for verbs in parts],
                 state,
                 due_after=due_after,
@@ -212,12 +214,12 @@ class TopicVerbs(Partitions[T]):
         from tarry.verbs.jobs.dead_groups import group_jobs  # no start imports it
 
         contexts = [verbs.context for verbs in parts]
-        page = yield from views.list_jobs(contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit)
-        counts = yield from gather([ask(views.count_dead(verbs.keys)) for verbs in parts])
+        page = yield from lazy.views.list_jobs(contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit)
+        counts = yield from gather([ask(lazy.views.count_dead(verbs.keys)) for verbs in parts])
         return group_jobs(page, sum(counts), page.scanned, page.cursor)
 
     def stats(self) -> Operation[Stats]:
-        return self._on_each(lambda verbs: verbs.stats(), merge.merge_stats)
+        return self._on_each(lambda verbs: verbs.stats(), lazy.merge.merge_stats)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
@@ -240,10 +242,10 @@ class TopicVerbs(Partitions[T]):
         others = yield from gather(  # all from the same moment, although their servers' clocks differ
             [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
         )
-        return merge.merge_histograms([found, *others])
+        return lazy.merge.merge_histograms([found, *others])
 
     def throughput(self, span: Duration) -> Operation[tuple[Minute, ...]]:
-        return self._on_each(lambda verbs: verbs.throughput(span), merge.merge_minutes)
+        return self._on_each(lambda verbs: verbs.throughput(span), lazy.merge.merge_minutes)
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
         return self._on_each(lambda verbs: verbs.pause(for_), lambda ends: ends[0])
@@ -263,22 +265,22 @@ class TopicVerbs(Partitions[T]):
         it."""
         first, *rest = partitions
         items = given.encode(len(partitions))
-        stored = yield from ask(settings.configure_first(first.keys, first.share, items))
+        stored = yield from ask(lazy.settings.configure_first(first.keys, first.share, items))
         for _ in range(MOST_CONFIGURE_TRIES):
             later = (yield from self._copy_settings(rest, stored)) if rest and stored.number else 0
             if not later:
                 break
-            stored = yield from ask(settings.configure_first(first.keys, first.share, (), later))
+            stored = yield from ask(lazy.settings.configure_first(first.keys, first.share, (), later))
         return stored.defaults(len(partitions))
 
-    def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: settings.StoredSettings) -> Flow[int]:
-        return on_each(others, lambda verbs: settings.copy_first(verbs.keys, verbs.share, stored), max)
+    def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: StoredSettings) -> Flow[int]:
+        return on_each(others, lambda verbs: lazy.settings.copy_first(verbs.keys, verbs.share, stored), max)
 
     def purge(self, state: StateFilter | None) -> Operation[int]:
         return self._on_each(lambda verbs: verbs.purge(state), sum)
 
     def check(self) -> Operation[Check]:
-        return self._on_each(lambda verbs: verbs.check(), merge.merge_checks)
+        return self._on_each(lambda verbs: verbs.check(), lazy.merge.merge_checks)
 
 
 def _id_of(body: Any, new_id: bytes) -> bytes:
