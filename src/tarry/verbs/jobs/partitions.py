@@ -17,7 +17,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
-from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
@@ -225,6 +224,13 @@ class Partitions(Generic[T]):
         self, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]
     ) -> Operation[R]:
         return self._dispatch(verb, lambda parts: on_each(parts, verb, merge))
+
+
+def gather(flows: Iterable[Flow[R]]) -> Flow[list[R]]:
+    """Performs the flows of several partitions in step. Few topics have partitions, so no start imports it."""
+    from tarry.core import flows as combined
+
+    return combined.gather(flows)
 
 
 def on_each(

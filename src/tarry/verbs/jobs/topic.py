@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tarry.core.flows import gather
 from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
@@ -21,7 +20,7 @@ from tarry.verbs.jobs import add
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import PartitionVerbs, require_several
-from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
+from tarry.verbs.jobs.partitions import Operation, Partitions, gather, group_by_partition, on_each, partition_of_id
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
