@@ -117,6 +117,11 @@ def test_axis_marks_are_whole_steps_within_the_range() -> None:
         "08:50:00",
         "09:00:00",
     ]
+    assert axes.marks(found[0], found[-1], 7)[-1] == found[-1]
+    assert [axes.label_of(found[0] + timedelta(milliseconds=7), span_s) for span_s in (5, 3600)] == [
+        "08:10:00.007",
+        "08:10",
+    ]
 
 
 def test_a_bar_is_one_segment_of_an_svg_path() -> None:

@@ -62,6 +62,22 @@ def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, sec
         assert (kind, "<h1" in html) == ("view", True), html
 
 
+def test_a_view_is_sent_again_only_after_its_interval(site: Site) -> None:
+    [section] = [section for section in LIVE if section.path == "/workers"]
+    usual = section.every_s
+    object.__setattr__(section, "every_s", 3600.0)
+    try:
+        with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=20) as stream:
+            stream_of = events(stream.iter_lines())
+            assert [kind for kind, _ in islice(stream_of, 2)] == ["hello", "view"]
+            assert httpx.get(site.at + "/workers").status_code == 200  # it had time to send more
+            site.stop()
+            assert list(stream_of) == []
+    finally:
+        object.__setattr__(section, "every_s", usual)
+        site.start()
+
+
 def test_a_view_that_fails_is_told_and_logged_and_the_stream_goes_on(
     site: Site, page: Any, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import tarry
 from faults.blocked_clients import HANG_S, blocked, waiting
+from tarry.clients.blocking.waiter import Waiter
 from tarry.connections import connection_limit
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.embedded.resp import backoff_delays
@@ -80,6 +81,26 @@ def test_when_the_leader_is_interrupted_followers_take_over(
     job = topic.pop(wait=5)  # the client works as before
     assert job is not None
     assert job.body == "tea"
+
+
+def test_a_leader_interrupted_just_after_it_was_served_gives_its_job_back(
+    client: tarry.Client, at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead = Waiter._lead
+
+    def interrupted(waiter: Waiter, caller: Any, **options: Any) -> float:
+        until = lead(waiter, caller, **options)
+        if caller.done:
+            monkeypatch.undo()
+            raise Interrupted
+        return until
+
+    monkeypatch.setattr(Waiter, "_lead", interrupted)
+    at.add("tea", delay=0.05)
+    with pytest.raises(Interrupted):
+        client.topic(at.name).pop(wait=HANG_S)
+    [job] = at.list()
+    assert (job.state, job.attempts) == ("ready", 0)
 
 
 @pytest.mark.slow

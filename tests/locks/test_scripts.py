@@ -16,6 +16,7 @@ from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.locks import lock_scripts
+from tarry.verbs.locks.lock_steps import Sleep, Steps, clean_up
 
 BOUND = {
     value.name: value
@@ -75,6 +76,21 @@ def test_a_key_of_another_type_is_left_alone(valkey_url: str, server: Any, name:
             with pytest.raises(tarry.BadInput, match="something else has this name"):
                 getattr(client.lock(name), verb)()
     assert server.get(name) == b"precious"
+
+
+@pytest.mark.parametrize(("fault", "certain"), [(Unavailable("gone"), False), (ServerUnfit("no"), True)])
+def test_a_clean_up_is_repeated_until_a_server_has_answered(fault: tarry.TarryError, certain: bool) -> None:
+    class Answering:
+        def remove(self, _: Any) -> Steps[None]:
+            yield Sleep(0)
+            raise fault
+
+    backend: Any = Answering()
+    steps = clean_up(backend, backend)
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        steps.send(None)
+    assert end.value.value is certain
 
 
 def test_an_invalid_guarded_queue_name_is_refused(valkey_url: str) -> None:

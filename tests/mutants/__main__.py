@@ -104,7 +104,9 @@ class Tree:
         if found is None:
             return f"tarry cannot be imported: {ended.text.strip().splitlines()[-1][:200]}"
         name = found[1]
-        if (name.startswith(WAITING) or not ended.in_time) and self.pytest("-x", name).code == 0:  # a busy machine did it
+        if (name.startswith(WAITING) or not ended.in_time) and self.pytest(
+            "-x", name
+        ).code == 0:  # a busy machine did it
             return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
         return name
 

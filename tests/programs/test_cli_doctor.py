@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -66,6 +68,15 @@ def test_doctor_checks_every_topic_and_finds_unlisted_ones(
     assert done.returncode == 1
     assert "1 dead job; tarry list orders --state dead" in done.stdout
     assert "5: due, but there is no job" in done.stdout
+
+
+def test_doctor_tells_of_jobs_that_nobody_waits_for(client: tarry.Client, answers: Answers) -> None:
+    orders = client.topic("orders")
+    orders.add_many(["tea", "milk"], at=orders.stats().now - timedelta(hours=1))
+    [notes] = [topic["notes"] for topic in answers("doctor", code=LOSES)[1:]]
+    assert [re.sub(r"\d{4} s", "an hour", note) for note in notes] == [
+        "2 jobs are ready, the first for an hour, and nobody waits for them"
+    ]
 
 
 def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:

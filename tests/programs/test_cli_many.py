@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
@@ -113,9 +114,11 @@ def test_long_work_shows_a_progress_line_and_clears_it(monkeypatch: pytest.Monke
         more(1)
         assert screen.getvalue() == "", "what is soon over shows nothing"
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    stdout = sys.stdout
     with progress.progress("orders: deleting", 50_000) as more:
         more(20_000)
         more(20_000)
+        assert sys.stdout is stdout, "answers go past it"
     assert "orders: deleting" in screen.getvalue()
     assert "40000/50000" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K"), "the line is wiped"

@@ -169,6 +169,7 @@ def test_a_custom_back_off_is_used(play: Play) -> None:
         play.run(lambda job: ValueError(), retry=mine)
         assert play.wait() == timedelta(seconds=seconds)
         play.clock.advance(seconds)
+    assert [tarry.BackOff("10s", longest="1m").after(9, drawn) for drawn in (0.0, 1.0)] == [48_000_000, 60_000_000]
 
 
 def test_a_back_off_may_depend_on_the_exception_type(play: Play) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from service.job_calls import JOBS, MANY, add, pop
-from service.running_service import Api
+from service.running_service import Api, RunningService
+from tarry import AsyncClient, BadInput
 from tarry.clients.testing import Clock
 
 
@@ -199,6 +200,18 @@ def test_bad_requests_are_refused_and_write_nothing(api: Api, text: bytes) -> No
     refused = api.refused("POST", JOBS, content=text, headers={"content-type": "application/json"})
     assert refused == (400, "bad_input")
     assert api.get("/v1/topics") == {"topics": []}
+
+
+def test_the_client_of_a_namespace_that_is_dropped_is_closed(running_service: RunningService, valkey_url: str) -> None:
+    async def scenario() -> None:
+        client, clients = AsyncClient(valkey_url, namespace="dropped"), running_service.app.clients
+        clients.put("dropped", client)
+        await client.topic("orders").stats()
+        await clients.drop("dropped")
+        with pytest.raises(BadInput, match="closed"):
+            await client.topic("orders").stats()
+
+    running_service.run(scenario())
 
 
 def test_a_form_is_refused_as_a_job(api: Api) -> None:

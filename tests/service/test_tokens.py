@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
 from tarry.programs.service import authorization
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
 from tarry.verbs import tokens
 from until import until
 from warm import WarmTarry
@@ -77,6 +78,22 @@ def calls(guarded: RunningService, make: Make) -> Iterator[Callable[..., Api]]:
     yield calling
     for api in opened:
         api.http.close()
+
+
+def test_a_dialects_namespace_takes_its_own_tokens_only(valkey_url: str, make: Make) -> None:
+    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True, dialects=Dialects("other", None, None))
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
+        for namespace, status in (("other", 200), ("guarded", 403)):
+            headers = {"authorization": f"Bearer {make('consume', namespace=namespace)}"}
+            answered = partial(httpx.get, f"{running.url}/delay/pop?topic=tea", headers=headers)
+            until(lambda answered=answered: answered().status_code != 401, "the token is known")
+            assert answered().status_code == status
+
+
+def test_a_note_has_200_characters_at_most() -> None:
+    tokens.create_token(os.urandom, ["view"], note="x" * 200)
+    with pytest.raises(tarry.BadInput, match="201 characters; at most 200"):
+        tokens.create_token(os.urandom, ["view"], note="x" * 201)
 
 
 @pytest.mark.slow
