@@ -8,6 +8,7 @@ import pytest
 
 import servers
 from tarry.connections.blocking import Server
+from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.embedded.process import ServerProcess
 
 PING = ((b"PING",),)
@@ -27,6 +28,21 @@ def test_close_closes_the_connections_without_a_timeout_too(running: ServerProce
     clients = running.ask("CLIENT", "LIST")
     assert isinstance(clients, bytes)
     assert b"name=tarry " not in clients
+
+
+def test_a_wait_moves_to_another_server_with_its_connection(running: ServerProcess) -> None:
+    former, wait = Server(running.url), BlpopConnection()
+    with servers.server(servers.valkey_binary()) as other:
+        now = Server(other.url)
+        wait.connect_to(former)
+        wait.begin((b"wake",))
+        wait.connect_to(now)
+        wait.begin((b"wake",))
+        other.ask("RPUSH", "wake", "1")
+        assert wait.wait(5) == (True, b"wake")
+        wait.drop()
+        former.close()
+        now.close()
 
 
 def test_a_forked_child_uses_no_connection_of_its_parent(running: ServerProcess) -> None:

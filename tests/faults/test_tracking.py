@@ -12,6 +12,7 @@ import tarry
 from faults.blocked_clients import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
 from faults.tracking import is_tracking, tracking_connections, until_tracking
+from tarry.clients.blocking.wait_connections import TrackingConnection
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
@@ -49,6 +50,24 @@ def test_client_tracking_reports_tokens_on_every_server(
 
     async_story(url, story)
     assert {keys.wake, keys.relay} & set(woken)
+
+
+def test_an_unused_tracking_connection_sleeps_until_it_is_closed(
+    running: ServerProcess, at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[bool] = []
+    wait_for_work = TrackingConnection._wait_for_work
+
+    def counted(tracking: TrackingConnection) -> None:
+        rounds.append(tracking._state.idle)
+        wait_for_work(tracking)
+
+    monkeypatch.setattr(TrackingConnection, "_wait_for_work", counted)
+    monkeypatch.setattr(TrackingConnection, "linger_s", 0.3)
+    with tarry.Client(running.url) as client:
+        assert client.topic(at.name).pop(wait=0.1) is None
+        until(lambda: rounds and not tracking_connections(running))
+    assert sum(rounds) < 10
 
 
 def test_a_thousand_waiting_pops_share_one_tracking_connection(running: ServerProcess, at: Any) -> None:

@@ -13,6 +13,7 @@ import pytest
 import tarry
 from tarry.core.requests import Command, Flow, ask
 from tarry.programs.cli import progress
+from tarry.programs.cli.selection import list_jobs
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -122,6 +123,16 @@ def test_long_work_shows_a_progress_line_and_clears_it(monkeypatch: pytest.Monke
     assert "orders: deleting" in screen.getvalue()
     assert "40000/50000" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K"), "the line is wiped"
+
+
+def test_looking_for_jobs_shows_its_progress(client: tarry.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, orders = Screen(), made(client)
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    assert len(list(list_jobs(orders, "ready", 10))) == 10
+    assert "orders: looking" in screen.getvalue()
+    assert "10/10" in screen.getvalue()
 
 
 def test_a_flow_with_progress_behaves_the_same() -> None:

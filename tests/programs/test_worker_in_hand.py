@@ -148,6 +148,28 @@ def test_a_given_concurrency_limits_what_is_in_hand(
     assert handled.most_reserved <= 2 * given  # some are done, and finished with the next pop
 
 
+def test_a_job_that_ends_makes_room_for_one_and_no_more(valkey_url: str, namespace: str) -> None:
+    async def story() -> int:
+        first, others, started = asyncio.Event(), asyncio.Event(), asyncio.Queue[int]()
+        worker = Worker(valkey_url, namespace=namespace)
+
+        @worker.on("n", concurrency=4)
+        async def wait(number: int) -> None:
+            started.put_nowait(number)
+            await (others if number else first).wait()
+
+        async with topic_with(valkey_url, namespace, 10) as topic, worker:
+            async with asyncio.timeout(60):
+                assert [await started.get() for _ in range(4)] == [0, 1, 2, 3]
+                first.set()
+                assert await started.get() == 4
+            reserved = (await topic.stats()).reserved
+            others.set()
+            return reserved
+
+    assert asyncio.run(story()) == 4
+
+
 @pytest.mark.parametrize("given", [None, 40])
 def test_tasks_take_ahead_unless_one_has_a_concurrency(
     fast: None, valkey_url: str, namespace: str, given: int | None

@@ -14,7 +14,9 @@ import tarry
 from faults.proxy import Proxy
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import TarryError
+from tarry.programs.worker import task_schedules
 from tarry.programs.worker.outage import Outage, ServerHealth
+from tarry.programs.worker.task_schedules import ScheduleDeclarer
 
 
 @pytest.fixture
@@ -43,6 +45,34 @@ class LogCapture(logging.Handler):
             self._more.clear()
             async with asyncio.timeout(60):
                 await self._more.wait()
+
+
+@pytest.mark.parametrize("first", ["declares", "meets an outage"])
+def test_schedules_are_declared_at_the_start_or_soon_after_an_outage(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    monkeypatch.setattr(task_schedules, "REDECLARE_S", 3600.0)
+    monkeypatch.setattr(task_schedules, "RETRY_S", 3600.0 if first == "declares" else 0.01)
+
+    async def story() -> None:
+        async with tarry.AsyncClient(proxy.url(), patience="100ms") as client:
+            worker = tarry.Worker(client)
+            worker.every("1h")(tidy)
+            schedules = list(worker.all_schedules().values())
+            declarer = ScheduleDeclarer(client, [client.topic("tasks")], schedules, outage := Outage())
+            proxy.refusing = first != "declares"
+            declaring = asyncio.ensure_future(declarer.run(declared=False))
+            async with asyncio.timeout(60):
+                while proxy.refusing:
+                    await asyncio.sleep(0.01)
+                    proxy.refusing = not outage.ongoing
+                while not await client.schedules.list("tasks"):  # noqa: ASYNC110  # only the server knows
+                    await asyncio.sleep(0.01)
+            declaring.cancel()
+
+    async def tidy() -> None: ...
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("plain", [False, True])
