@@ -13,8 +13,10 @@ first which test reaches what (.mutants, a quarter of an hour; `rm -r .mutants` 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -92,10 +94,10 @@ class Tree:
             compiled.unlink()
 
     def fails(self, tests: list[str]) -> str:
-        """The first test that fails, twice; nothing when none does."""
+        """The first test that fails, or does not end; nothing when none does."""
         listed = self.folder / "chosen.txt"
         listed.write_text("\n".join(tests), encoding="utf-8")
-        ended = self.pytest("-x", "-rfE", f"@{listed}")
+        ended = self.pytest("-x", "-vv", "-rfE", f"@{listed}")
         if ended.code in (0, 5):
             return ""
         found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", ended.text, re.M)
@@ -104,9 +106,8 @@ class Tree:
         if found is None:
             return f"tarry cannot be imported: {ended.text.strip().splitlines()[-1][:200]}"
         name = found[1]
-        if (name.startswith(WAITING) or not ended.in_time) and self.pytest(
-            "-x", name
-        ).code == 0:  # a busy machine did it
+        doubted = name.startswith(WAITING) or not ended.in_time  # a busy machine may have done it
+        if doubted and self.pytest("-x", name).code == 0:
             return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
         return name
 
@@ -122,19 +123,24 @@ class Tree:
         try:
             ran, by = 0, ""
             for part in [asked or known, *(tests[begin:end] for begin, end in ROUNDS)]:
-                ran += sum(test.startswith(tuple(part)) for test in self.collected) if part is asked else len(part)
+                ran += self.count_of(part)
                 if part and (by := self.fails(part)):
                     break
             else:
-                where = max((at for at in BESIDE if fault["file"].startswith(at)), key=len, default="")
-                beside = [
-                    f"tests/{at}" for at in BESIDE.get(where, "").split() if (self.folder / "tests" / at).exists()
-                ]
+                beside = [] if asked else self.beside(fault["file"])
                 by = self.fails(beside) if beside else ""
-                ran += sum(test.startswith(tuple(beside)) for test in self.collected) if beside else 0
+                ran += self.count_of(beside)
         finally:
             self.write(fault["file"], raw)
         return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
+
+    def beside(self, file: str) -> list[str]:
+        where = max((at for at in BESIDE if file.startswith(at)), key=len, default="")
+        return [f"tests/{at}" for at in BESIDE.get(where, "").split() if (self.folder / "tests" / at).exists()]
+
+    def count_of(self, places: list[str]) -> int:
+        """How many tests lie there, in folders, files, or are named."""
+        return sum(test.startswith(tuple(places)) for test in self.collected) if places else 0
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
         """Those that reach it: those whose names have words of the fault; some of the files that do most, spread over their
@@ -201,21 +207,40 @@ def main() -> None:
     asked.add_argument("--column", default="new")
     asked.add_argument("--tree", default="", help="the revision whose code and tests are taken; the working tree else")
     asked.add_argument("--again", action="store_true", help="those, too, that have a result")
+    asked.add_argument("--ask", action="append", default=[], help="a folder, a file or a test: no others are asked")
     given = asked.parse_args()
     faults = {name: fault for file in LISTS for name, fault in tomllib.loads((HERE / file).read_text("utf-8")).items()}
-    record()
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    wanted = [name for name in given.names or faults if given.again or given.column not in results.get(name, {})]
+    if not given.ask:
+        record()
+    wanted = [name for name in given.names or faults if given.again or given.column not in results().get(name, {})]
     with tempfile.TemporaryDirectory(prefix="tarry-mutants-", dir="/tmp", ignore_cleanup_errors=True) as made:
         tree = Tree(Path(made), given.tree)
         with suppress(KeyboardInterrupt):
-            for name in wanted:
-                verdict = tree.judge(faults[name])
-                results.setdefault(name, {})[given.column] = verdict
-                lines = [f" {json.dumps(key)}: {json.dumps(results[key])}" for key in sorted(results)]
-                RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+            for name in random.sample(wanted, len(wanted)):  # another run beside this one has another order
+                row = results().get(name, {})
+                if given.column in row and not given.again:
+                    continue
+                known = [verdict["by"] for verdict in row.values() if verdict["by"]]
+                verdict = tree.judge(faults[name], known, given.ask)
+                store(name, given.column, verdict)
                 print(f"{'noticed ' if verdict['by'] else 'SURVIVED'} {name}: {verdict}", flush=True)
-    report(results, faults)
+    report(results(), faults)
+
+
+def results() -> dict[str, Any]:
+    """The verdicts so far: of each fault one in each column."""
+    return json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+
+
+def store(name: str, column: str, verdict: dict[str, Any]) -> None:
+    with Path(__file__).open() as this:
+        fcntl.flock(this, fcntl.LOCK_EX)  # another run may be writing
+        found = results()
+        found.setdefault(name, {})[column] = verdict
+        lines = [f" {json.dumps(key)}: {json.dumps(found[key])}" for key in sorted(found)]
+        part = RESULTS.with_suffix(".part")
+        part.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        part.replace(RESULTS)
 
 
 def report(results: dict[str, Any], faults: dict[str, Any]) -> None:

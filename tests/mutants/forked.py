@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -25,10 +26,11 @@ _context.set_forkserver_preload(IMPORTED)
 class Ended(NamedTuple):
     code: int
     text: str
+    in_time: bool = True
 
 
 def pytest(folder: Path, words: list[str], longest_s: float) -> Ended:
-    """Runs it in a tree of tarry; all that it starts ends with it."""
+    """Runs it in a tree of tarry; all that it starts ends with it. Without an end in time the last test has failed."""
     said = folder / "said.txt"
     run = _context.Process(target=_run, args=(folder, words, said))
     run.start()
@@ -38,7 +40,10 @@ def pytest(folder: Path, words: list[str], longest_s: float) -> Ended:
         os.killpg(run.pid or 0, signal.SIGKILL)
     run.join()
     text = said.read_text("utf-8", "replace")
-    return Ended(run.exitcode or 0, text) if in_time else Ended(1, f"FAILED no end within {longest_s} s")
+    if in_time:
+        return Ended(run.exitcode or 0, text)
+    names = re.findall(r"^(tests/.+?::.+?) *(?:[A-Z]+ *\[.*)?$", text, re.M)
+    return Ended(1, f"FAILED {names[-1] if names else 'the collection'} - no end within {longest_s} s", in_time=False)
 
 
 def _run(folder: Path, words: list[str], said: Path) -> None:

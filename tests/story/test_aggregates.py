@@ -15,10 +15,11 @@ from tarry.verbs.jobs import aggregates
 async def test_a_filter_counts_the_jobs_that_it_lists(adapter: Adapter, topic: Any, clock: Clock) -> None:
     began = now(clock)
     await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n)) for n in range(10)])
+    await topic.add("now", at=began + timedelta(milliseconds=4500))
     clock.advance("4500ms")
     for state in (None, "delayed", "ready"):
         for after in (None, began, began + timedelta(seconds=3), began + timedelta(seconds=7)):
-            for before in (None, began + timedelta(seconds=4), began + timedelta(seconds=8)):
+            for before in (None, began + timedelta(seconds=4), now(clock), began + timedelta(seconds=8)):
                 counted = await adapter.run(aggregates.due_between(topic.verbs, now(clock), state, after, before))
                 listed = await topic.list(state, due_after=after, due_before=before)
                 assert counted == len(listed), (state, after, before)
