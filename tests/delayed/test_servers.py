@@ -17,6 +17,7 @@ import redis
 from redis.crc import key_slot
 
 import tarry
+from tarry.core.duties import DutyList
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 from until import until
@@ -62,6 +63,28 @@ def test_offered_elements_are_delivered_to_an_async_client(url: str, name: str) 
                 await client.delayed_queue(each, codec="string").offer(each, "20ms")
             taken = [client.blocking_queue(each, codec="string").poll(wait=PATIENCE_S) for each in names]
             assert await asyncio.gather(*taken) == names
+
+    asyncio.run(story())
+
+
+def test_an_async_mover_hears_of_an_earlier_element(
+    valkey_url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_message = DutyList.on_message
+
+    async def story() -> None:
+        subscribed, told = asyncio.Event(), asyncio.Event()
+
+        def note(duties: DutyList, channel: bytes, message: bytes) -> None:
+            (told if message else subscribed).set()
+            on_message(duties, channel, message)
+
+        monkeypatch.setattr(DutyList, "on_message", note)
+        async with tarry.AsyncClient(valkey_url) as client, asyncio.timeout(PATIENCE_S):
+            await client.keep_moving(name)
+            await subscribed.wait()
+            await client.delayed_queue(name, codec="string").offer("tea", "1h")
+            await told.wait()
 
     asyncio.run(story())
 

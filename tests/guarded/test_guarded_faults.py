@@ -121,6 +121,30 @@ def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, clien
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("client_kind", ["async"])
+def test_tasks_that_connect_at_the_same_time_share_one_connection(
+    own_server: Callable[..., ServerProcess], name: str, client_kind: str, guard: Any
+) -> None:
+    import asyncio
+
+    import tarry
+
+    server = own_server()
+
+    def lines() -> int:
+        listed = server.ask("CLIENT", "LIST")
+        assert isinstance(listed, bytes)
+        return listed.count(b"name=tarry ")
+
+    async def story() -> None:
+        async with tarry.AsyncClient(server.url) as client:
+            queue = client.guarded_queue(name, guard=guard)
+            await asyncio.gather(*(queue.push([(n, 0)]) for n in range(5)))
+            until(lambda: lines() == 1)
+
+    asyncio.run(story())
+
+
 def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
     valkey_url: str, server: Any, name: str
 ) -> None:

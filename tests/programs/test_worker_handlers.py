@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import tarry
+from tarry.programs.worker.threads import ThreadPool
 
 
 class Order(msgspec.Struct):
@@ -33,6 +34,25 @@ def worked(url: str, namespace: str, handler: Any, body: Any, **options: Any) ->
         client.topic("n").add(body, id="7")
         asyncio.run(worker.run_until_idle())
         return client.topic("n").get("7")
+
+
+def test_jobs_that_no_thread_has_begun_are_given_back() -> None:
+    async def story() -> None:
+        may_end, begun = threading.Event(), threading.Event()
+
+        def call(job: str) -> None:
+            begun.set()
+            may_end.wait(60)
+
+        pool = ThreadPool[str]("orders", 1, lambda job, fault: None)
+        for busy, job in enumerate(("first", "second", "third"), 1):
+            pool.run(job, call, busy)
+            await asyncio.to_thread(begun.wait, 60)
+        assert pool.cancel_queued() == ["second", "third"]
+        may_end.set()
+        pool.end()
+
+    asyncio.run(story())
 
 
 def test_each_handler_gets_what_its_annotation_names(valkey_url: str, namespace: str) -> None:
