@@ -74,6 +74,79 @@ def test_one_waiter_never_claims_two_tokens() -> None:
     assert tracking.idle
 
 
+def test_several_waits_for_one_list_look_once_and_claim_in_order() -> None:
+    tracking, (one, _), (two, _) = budget(), token_wait(WAKE), token_wait(WAKE, RELAY)
+    assert tracking.add(one) == looks(WAKE)
+    assert tracking.on_message(0) == []
+    assert tracking.add(two) == looks(RELAY)  # the other is tracked
+    assert tracking.on_message(0) == []
+    assert tracking.on_message([b"invalidate", [WAKE]]) == looks(WAKE)
+    assert tracking.on_message(1) == claims(WAKE)
+    assert tracking.on_message(b"1") == looks(WAKE)  # for the second: nobody says that the first has taken it
+    assert (one.token, two.ended) == (WAKE, False)
+    assert tracking.on_message(1) == claims(WAKE)
+    assert tracking.on_message(b"1") == []
+    assert two.token == WAKE
+    assert tracking.idle
+
+
+def test_the_next_wait_claims_what_came_during_the_claim_of_the_first() -> None:
+    tracking, (one, _), (two, _) = budget(), token_wait(WAKE, RELAY), token_wait(RELAY)
+    tracking.add(one)
+    tracking.add(two)
+    assert tracking.on_message(1) == claims(WAKE)
+    assert tracking.on_message(1) == claims(RELAY)  # the first may get one already
+    assert tracking.on_message(1) == []  # both may
+    assert tracking.on_message(b"1") == looks(RELAY)
+    assert (one.token, two.ended) == (WAKE, False)
+    assert tracking.on_message(None) == []
+    assert tracking.on_message(1) == claims(RELAY)
+    tracking.on_message(b"1")
+    assert two.token == RELAY
+
+
+def test_a_wait_that_is_removed_leaves_the_others() -> None:
+    tracking, (one, gone), (two, notified) = budget(), token_wait(WAKE), token_wait(WAKE)
+    tracking.add(one)
+    tracking.on_message(0)
+    assert tracking.add(two) == []
+    tracking.remove(one)
+    assert (gone, notified) == (["ring"], [])
+    assert tracking.on_message([b"invalidate", [WAKE]]) == looks(WAKE)
+    tracking.on_message(1)
+    tracking.on_message(b"1")
+    assert two.token == WAKE
+
+
+def test_a_wait_that_is_removed_during_its_claim_passes_the_list_on() -> None:
+    tracking, (one, _), (two, _) = budget(), token_wait(WAKE), token_wait(WAKE)
+    tracking.add(one)
+    tracking.on_message(0)
+    tracking.add(two)
+    tracking.on_message([b"invalidate", [WAKE]])
+    assert tracking.on_message(1) == claims(WAKE)
+    tracking.remove(one)
+    assert tracking.on_message(b"1") == looks(WAKE)
+    assert one.token == WAKE, "its waiter gives it back"
+    assert not two.ended
+
+
+def test_a_refusal_or_a_lost_connection_fails_all_waits_for_a_list() -> None:
+    for refuse in (True, False):
+        tracking, (one, _), (two, _) = budget(), token_wait(WAKE), token_wait(WAKE)
+        tracking.add(one)
+        tracking.add(two)
+        if refuse:
+            tracking.on_message(1)
+            tracking.on_message(WrongNode("MOVED"))
+        else:
+            tracking.connection_lost(ConnectionLost("gone"))
+        assert one.ended
+        assert two.ended
+        assert one.fault is not None
+        assert two.fault is not None
+
+
 def test_the_second_list_is_claimed_when_the_first_was_empty() -> None:
     tracking, (one, _) = budget(), token_wait(WAKE, RELAY)
     tracking.add(one)

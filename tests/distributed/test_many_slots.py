@@ -26,6 +26,7 @@ from distributed.waiters import (
     tracked_topic,
     waiting,
 )
+from faults.tracking import until_tracking
 from server_groups import BigCluster, big_cluster, until
 from tarry.clients.awaited import wait_connections as awaiting
 from tarry.clients.blocking import wait_connections as blocking
@@ -196,6 +197,48 @@ def test_redis_reports_tokens_and_moved_slots_too(
     test_a_lost_tracking_connection_is_reopened(kind, made, wake_ups)
     wake_ups.clear()
     test_tracking_follows_a_slot_that_moves(kind, made, wake_ups)
+
+
+def test_the_clients_of_a_loop_share_a_tracking_connection_and_follow_their_slot(
+    cluster: BigCluster, wake_ups: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another node, to that node's replica, and when the client that opened the connection is closed."""
+    monkeypatch.setattr(connection_limit.BLOCKED_LIMIT, "maximum", 0)
+    slot, due = slot_of("shared"), topic_keys("default", "shared").due
+
+    def move() -> None:
+        masters = [node for node in cluster.nodes if cluster.role(node) == "master"]
+        source = cluster.owner_of(due)
+        move_slot(masters, source, next(node for node in masters if node is not source), slot)
+
+    def fail_over() -> None:
+        master = cluster.owner_of(due)
+        next(node for node in cluster.nodes if cluster.follows(node, master)).ask("CLUSTER", "FAILOVER")
+        until("another master", lambda: cluster.owner_of(due) is not master)
+
+    async def story() -> None:
+        clients = [tarry.AsyncClient(cluster.url, patience="60s") for _ in range(5)]
+        pops = [asyncio.ensure_future(client.pop("shared", wait=None)) for client in clients]
+        for change in (lambda: None, move, fail_over, lambda: None):
+            for client in clients:
+                await until_tracking(client)
+            assert max(map(len, connections(cluster, "t"))) == 1
+            await asyncio.to_thread(change)
+            await clients[-1].topic("shared").add("tea")
+            [done], pending = await asyncio.wait(pops, return_when=asyncio.FIRST_COMPLETED, timeout=HANG_S)
+            job = done.result()
+            assert job is not None
+            await job.finish()
+            await clients.pop(pops.index(done)).close()
+            pops = [pop for pop in pops if pop in pending]
+        await clients[0].close()
+        with pytest.raises(tarry.Unavailable, match="closed"):
+            await pops[0]
+
+    asyncio.run(asyncio.wait_for(story(), 4 * HANG_S))
+    until("nobody is left", lambda: not any(connections(cluster, "t")))
+    assert {"lost", *tokens("shared")} & set(wake_ups)
+    cluster.until_whole()
 
 
 @pytest.mark.parametrize("kind", KINDS)

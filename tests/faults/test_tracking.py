@@ -84,6 +84,34 @@ def test_a_thousand_waiting_pops_share_one_tracking_connection(running: ServerPr
     assert at.stats().watching == 0
 
 
+def test_the_clients_of_a_loop_share_a_tracking_connection_and_outlive_each_other(
+    running: ServerProcess, at: Any
+) -> None:
+    async def story() -> None:
+        clients = [tarry.AsyncClient(running.url) for _ in range(20)]
+        pops = [asyncio.ensure_future(client.topic(at.name).pop(wait=None)) for client in clients]
+        for client in clients:
+            await until_tracking(client)
+        assert (len(tracking_connections(running)), blocked(running)) == (1, [])
+        for n in range(5):
+            await clients[-1].topic(at.name).add(n)
+            [done], pending = await asyncio.wait(pops, return_when=asyncio.FIRST_COMPLETED)
+            assert done.result().body == n
+            closed = pops.index(done)
+            await clients.pop(closed).close()
+            pops = [pop for pop in pops if pop in pending]
+            assert len(tracking_connections(running)) == 1
+        assert not any(pop.done() for pop in pops)
+        for client in clients:
+            await client.close()
+        for answer in await asyncio.gather(*pops, return_exceptions=True):
+            assert isinstance(answer, tarry.Unavailable)
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    until(lambda: not tracking_connections(running))
+    assert at.stats().watching == 0
+
+
 def test_threads_on_a_tracking_connection_are_served_in_order(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(8) as pool:
         pops = []

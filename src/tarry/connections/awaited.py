@@ -71,6 +71,11 @@ class Server:
         if master_check is not None:
             master_check.register(self)
 
+    @property
+    def checks_master(self) -> bool:
+        """Whether its connections are dropped when another server becomes the master."""
+        return self._master_check is not None
+
     def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> bool:
         """Sends commands at once; ``on_replies`` gets a value or a ``Fault`` for each. Returns whether the connection took them."""
         connection = self._connection

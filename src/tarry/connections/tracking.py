@@ -5,6 +5,8 @@
               ──▶ LLEN token            0: another client was quicker, or the list was deleted; it is tracked again
                                         1: LPOP token: the wait has its token, or the list changes again
 
+Several waits may be for one list: it is looked at once, and the first of them claims.
+
 The server sends one invalidation for a list, and again one after the next LLEN. Superfluous ones (a deleted list, a full
 tracking table, a flush) cost one LLEN. There is none when a slot moves to another node while its lists are empty: so on a Cluster the
 connection subscribes to one sharded channel in each slot. Nobody publishes there; the server ends the subscription when the
@@ -52,7 +54,7 @@ class TrackingState:
 
     def __init__(self, *, cluster: bool) -> None:
         self._cluster = cluster
-        self._waits: dict[bytes, TokenWait] = {}
+        self._waits: dict[bytes, list[TokenWait]] = {}
         self._tracked: set[bytes] = set()
         self._slot_subscriptions: dict[int, bytes] = {}
         self._awaited_replies: deque[tuple[bytes, bytes, TokenWait | None]] = deque()
@@ -77,7 +79,7 @@ class TrackingState:
         """Adds a wait. Returns the commands to send."""
         commands: list[Args] = []
         for key in token_wait.keys:
-            self._waits[key] = token_wait
+            self._waits.setdefault(key, []).append(token_wait)
         slot = key_slot(token_wait.keys[0])
         if self._cluster and slot not in self._slot_subscriptions:
             self._slot_subscriptions[slot] = token_wait.keys[0]
@@ -123,7 +125,7 @@ class TrackingState:
     def connection_lost(self, fault: Fault) -> None:
         """Ends all waits with a fault."""
         token_waits = [
-            *self._waits.values(),
+            *[token_wait for waits in self._waits.values() for token_wait in waits],
             *[token_wait for _, _, token_wait in self._awaited_replies if token_wait is not None],
         ]
         self._tracked.clear()
@@ -149,11 +151,12 @@ class TrackingState:
         return []
 
     def _claim(self, key: bytes) -> list[Args]:
-        token_wait = self._waits.get(key)
-        if token_wait is None:
+        waits = self._waits.get(key)
+        if not waits:
             return []
-        if token_wait.claiming:
-            token_wait.next_keys.append(key)
+        token_wait = next((one for one in waits if not one.claiming), None)
+        if token_wait is None:
+            waits[0].next_keys.append(key)
             return []
         token_wait.claiming = True
         return [self._command(_CLAIM, key, token_wait)]
@@ -165,7 +168,9 @@ class TrackingState:
             token_wait.token = key
         if has_token or not token_wait.wanted:
             self._end(token_wait)
-        elif token_wait.next_keys:
+            left = dict.fromkeys([key, *token_wait.next_keys] if has_token else token_wait.next_keys)
+            return [self._command(_LENGTH, other) for other in left if other in self._waits]  # for other waits
+        if token_wait.next_keys:
             return self._claim(token_wait.next_keys.pop())
         return []
 
@@ -177,10 +182,11 @@ class TrackingState:
             if isinstance(fault, ServerRefused):  # an old server, or an ACL: the recheck has to do
                 self._cluster = False
                 return []
-        token_wait = token_wait or self._waits.get(key)
         if token_wait is not None:
             token_wait.claiming = False
             self._fail(token_wait, fault)
+        for other in list(self._waits.get(key, ())):
+            self._fail(other, fault)
         return []
 
     def _slot_moved(self, slot: int, fault: Fault) -> None:
@@ -189,7 +195,7 @@ class TrackingState:
                 self._fail(token_wait, fault)
 
     def _waits_in_slot(self, slot: int) -> Iterator[TokenWait]:
-        return iter([token_wait for key, token_wait in self._waits.items() if key_slot(key) == slot])
+        return iter([one for key, waits in self._waits.items() if key_slot(key) == slot for one in waits])
 
     def _fail(self, token_wait: TokenWait, fault: Fault) -> None:
         if not token_wait.ended:
@@ -198,8 +204,11 @@ class TrackingState:
 
     def _end(self, token_wait: TokenWait) -> None:
         for key in token_wait.keys:
-            if self._waits.get(key) is token_wait:
-                del self._waits[key]
+            waits = self._waits.get(key, [])
+            if token_wait in waits:
+                waits.remove(token_wait)
+                if not waits:
+                    del self._waits[key]
         if not token_wait.ended:
             token_wait.ended = True
             token_wait.on_end()

@@ -3,6 +3,8 @@
     waiter ─▶ BlpopConnection ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
     waiter ─▶ TrackedWait ── TokenWait ──▶ inbox of the TrackingConnection ── one connection, one task ──▶ node
 
+The clients of one event loop share the tracking connection to a node: the server notifies it once, and one waiter looks. Behind
+Sentinels each client has its own, which is dropped with the client's other connections when the master changes.
 Only the task of a TrackingConnection uses its connection. All others put a TokenWait into its inbox, and wake the task. The
 protocol is in tarry.connections.tracking.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections import deque
 from typing import Any
 
@@ -22,6 +25,12 @@ from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, f
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
 
 logger = logging.getLogger("tarry")
+ServerKey = tuple[str, float, bool]
+"""A server's URL, with the user, how long its answers may take, and whether it belongs to a Cluster."""
+_shared: weakref.WeakKeyDictionary[
+    asyncio.AbstractEventLoop, weakref.WeakValueDictionary[ServerKey, TrackingConnection]
+] = weakref.WeakKeyDictionary()
+"""Those of each event loop; the clients that use them keep them alive."""
 
 
 class TrackingConnection:
@@ -31,6 +40,8 @@ class TrackingConnection:
 
     def __init__(self, server: Server, *, cluster: bool) -> None:
         self.server = server
+        self.users: weakref.WeakSet[WaitConnections] = weakref.WeakSet()
+        """Those of the clients that share it."""
         self._state = TrackingState(cluster=cluster)
         self._inbox: deque[TokenWait] = deque()
         self._wakeup = asyncio.Event()
@@ -200,7 +211,7 @@ class WaitConnections:
         self._cluster = engine.config.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._idle: list[BlpopConnection] = []
-        self._tracking: dict[int, TrackingConnection] = {}
+        self._tracking: dict[ServerKey, TrackingConnection] = {}
 
     def borrow(self, near: Server | None) -> BlpopConnection | TrackedWait:
         """Returns a connection that blocks, if possible one that is connected to ``near``; without a permit a tracked wait."""
@@ -226,15 +237,38 @@ class WaitConnections:
                 permit.release()
 
     def tracking_connection(self, server: Server) -> TrackingConnection:
-        if id(server) not in self._tracking:
-            self._tracking[id(server)] = TrackingConnection(server, cluster=self._cluster)
-        return self._tracking[id(server)]
+        key = (server.url, server.answer_timeout_s, self._cluster)
+        found = self._tracking.get(key)
+        if found is None:
+            found = self._tracking[key] = self._open_tracking(key, server)
+            found.users.add(self)
+        return found
+
+    def _open_tracking(self, key: ServerKey, server: Server) -> TrackingConnection:
+        if server.checks_master:
+            return TrackingConnection(server, cluster=self._cluster)
+        shared = _shared_connections()
+        found = shared.get(key)
+        if found is None:
+            own = Server(server.url, server.answer_timeout_s)  # the client that came first may be closed first
+            found = shared[key] = TrackingConnection(own, cluster=self._cluster)
+        return found
 
     async def close(self) -> None:
         for connection in self._idle:
             await connection.drop()
-        for tracking in self._tracking.values():
-            await tracking.close()
+        shared = _shared_connections()
+        for key, tracking in self._tracking.items():
+            tracking.users.discard(self)
+            if not tracking.users:
+                if shared.get(key) is tracking:
+                    del shared[key]
+                await tracking.close()
+        self._tracking.clear()
+
+
+def _shared_connections() -> weakref.WeakValueDictionary[ServerKey, TrackingConnection]:
+    return _shared.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
 
 
 def _meaning(error: Exception) -> Fault:
