@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.worker import Worker, in_hand
 from tarry.programs.worker.in_hand import JobsInHand
 from tarry.programs.worker.registry import CONCURRENCY, THREADS
@@ -198,6 +199,58 @@ def test_tasks_take_ahead_unless_one_has_a_concurrency(
     slots = given or CONCURRENCY
     assert handled.most_running <= slots
     assert (handled.most_reserved > 3 * slots) is (given is None)
+
+
+@pytest.mark.parametrize("expected", [True, False])
+def test_a_pop_brings_few_jobs_while_another_topic_expects_one(
+    fast: None, monkeypatch: pytest.MonkeyPatch, valkey_url: str, namespace: str, expected: bool
+) -> None:
+    """With few, no job of the other topic waits for long behind them, on the server or in the loop."""
+    monkeypatch.setattr(in_hand, "EXPECTED_S", LONG_S if expected else 0.0)
+
+    async def story() -> list[int]:
+        async with (
+            topic_with(valkey_url, namespace, 0) as topic,
+            tarry.AsyncClient(valkey_url, namespace=namespace) as client,
+        ):
+            worker = Worker(valkey_url, namespace=namespace)
+            handled = Handled(topic, worker.stop)
+            other_ran = asyncio.Event()
+
+            @worker.on("n")
+            async def handle(number: int) -> None:
+                await handled.one(number)
+
+            @worker.on("other")
+            async def other(_: None) -> None:
+                other_ran.set()
+
+            popped = sizes_of_pops(monkeypatch, "n")
+            await client.topic("other").add(None)
+            async with worker:
+                await other_ran.wait()
+                for at in range(0, COUNT, MOST_JOBS):
+                    await topic.add_many(range(at, at + MOST_JOBS))
+                await until(lambda: is_finished(topic, COUNT))
+            return popped
+
+    popped = asyncio.run(story())
+    assert sum(popped) == COUNT
+    assert max(popped) == (in_hand.FEW_AT_ONCE if expected else in_hand.MOST_AT_ONCE)
+
+
+def sizes_of_pops(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """Notes how many jobs each pop of a topic brings."""
+    sizes, pop_many = list[int](), AsyncTopic.pop_many
+
+    async def noting(topic: tarry.AsyncTopic[Any], n: int, **options: Any) -> list[Any]:
+        jobs = await pop_many(topic, n, **options)
+        if topic.name == name:
+            sizes.append(len(jobs))
+        return jobs
+
+    monkeypatch.setattr(AsyncTopic, "pop_many", noting)
+    return sizes
 
 
 def test_jobs_that_wait_for_too_long_are_put_back_for_other_workers(

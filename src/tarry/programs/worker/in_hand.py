@@ -6,17 +6,23 @@
 
 Fast handlers would wait for the server if a pop brought no more jobs than there are slots. So while there is a backlog the
 consumer takes more, about as many as it handles in 50 ms: no job waits here for long, while another worker could run it. A
-``concurrency`` that the user gave is the limit of both (docs/decisions/0076-fast-handlers-take-ahead.md).
+``concurrency`` that the user gave is the limit of both (docs/decisions/0076-fast-handlers-take-ahead.md). While another topic
+expects a job, a pop brings few: so that job is soon handed out (docs/decisions/0079-small-pops-beside-a-topic-that-waits.md).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 HANDLED_S = 0.05
 """How long the jobs in hand may last."""
 MOST_AT_ONCE = 200
 """One pop takes no more ahead: jobs of other topics wait on the server and in the loop for one that brings many."""
+FEW_AT_ONCE = 50
+"""Nor more than these, ahead or not, while another topic of the worker expects a job."""
+EXPECTED_S = 1.0
+"""A topic without a backlog expects another job for this time after its last one."""
 FINISH_WITHIN_S = 0.05
 """While jobs wait for a slot, those that are done are finished together after this time, or with the next pop."""
 LONGEST_WAIT_S = 1.0
@@ -36,12 +42,15 @@ class JobsInHand:
         self._idle_s = 0.0
         self._idle_since: float | None = None
         self._readings: deque[tuple[float, int]] = deque()
+        self.came_at = -math.inf
+        """When the last jobs came."""
 
     def became_idle(self, now: float) -> None:
         """Nothing is in hand: the time until the next jobs says nothing about the handlers."""
         self._idle_since = now
 
     def jobs_came(self, now: float) -> None:
+        self.came_at = now
         if self._idle_since is not None:
             self._idle_s += now - self._idle_since
             self._idle_since = None

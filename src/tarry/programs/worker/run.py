@@ -59,6 +59,8 @@ class WorkerRun:
         if worker.is_child and worker.max_jobs_per_child is not None:
             self._quota = JobQuota(worker.max_jobs_per_child)
         self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
+        for consumer in self._consumers:
+            consumer.consumers = self._consumers
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
         self._liveness = self._make_liveness(routes)

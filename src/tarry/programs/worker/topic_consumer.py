@@ -82,6 +82,8 @@ class TopicConsumer:
         self._freed: asyncio.Future[None] | None = None
         self._enough = 0
         self._idle: asyncio.Future[None] | None = None
+        self._backlog = False
+        """Whether the last pop was full."""
         self._popping = False
         self._flushing = False
         self._started_at: dict[BaseJob[Any], float] = {}
@@ -91,6 +93,8 @@ class TopicConsumer:
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
+        self.consumers: Sequence[TopicConsumer] = ()
+        """Those of all topics of the worker."""
         self.quota: JobQuota | None = None
         """How many jobs the process may still take; ``None`` is any number."""
         settler.on_answered = self._free
@@ -116,11 +120,11 @@ class TopicConsumer:
     async def run(self) -> None:
         """Pops jobs and starts their handlers, for ever or until nothing is due. Cancelling it leaves the handlers running."""
         loop = asyncio.get_running_loop()
-        backlog = False
+        self._backlog = False
         while True:
-            max_jobs = self._max_jobs(backlog, loop.time())
+            max_jobs = self._max_jobs(loop.time())
             if self._slot_pool is not None and max_jobs > 0:
-                max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=backlog)
+                max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=self._backlog)
             if self.quota is not None:
                 max_jobs = min(max_jobs, self.quota.left)
             if max_jobs <= 0:
@@ -130,13 +134,15 @@ class TopicConsumer:
             self.settler.flush()
             self._slots_requested, self._popping = (
                 max_jobs,
-                backlog,
+                self._backlog,
             )  # then jobs that are done meanwhile are finished together with the next pop
-            at_once = backlog or not self._health.healthy  # with a short pop it learns whether the server is there
+            at_once = (
+                self._backlog or not self._health.healthy
+            )  # with a short pop it learns whether the server is there
             try:
                 jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else self.idle_s, ttr=self.ttr)
             except TarryError as fault:
-                self._slots_requested, self._popping, backlog = 0, False, False
+                self._slots_requested, self._popping, self._backlog = 0, False, False
                 if not self._health.should_retry(fault):
                     raise
                 await self._health.back_off(fault)
@@ -147,7 +153,7 @@ class TopicConsumer:
                 raise
             self._slots_requested, self._popping = 0, False
             self._health.succeeded()
-            backlog = len(jobs) == max_jobs
+            self._backlog = len(jobs) == max_jobs
             if self.quota is not None:
                 self.quota.take(len(jobs))
             if jobs:
@@ -160,22 +166,31 @@ class TopicConsumer:
                 loop.call_soon(
                     loop.call_soon, self._start, taken_jobs
                 )  # two loop turns later: by then the next pop was sent
-            elif self.idle_s is not None and not backlog:
+            elif self.idle_s is not None and not self._backlog:
                 return
 
-    def _max_jobs(self, backlog: bool, now: float) -> int:
+    def _max_jobs(self, now: float) -> int:
         """How many jobs to pop now; 0 when it has enough."""
         limit = self.slots
-        if backlog:
+        if self._backlog:
             limit = self._in_hand.limit(now)
         else:
             self._in_hand.forget()
-        most = min(max(limit // 2, 1), max(self.slots // 2, in_hand.MOST_AT_ONCE))
+        most = min(max(limit // 2, 1), self._most_at_once(now))
         count = len(self.running) + self.settler.unanswered
         self._enough = max(limit - most, self.slots - 1)
         if count >= self.slots and count > self._enough:  # some wait for a slot: no hurry to pop one more
             return 0
         return min(limit - count, most, MOST_JOBS)
+
+    def _most_at_once(self, now: float) -> int:
+        if any(consumer is not self and consumer.expects_job(now) for consumer in self.consumers):
+            return in_hand.FEW_AT_ONCE
+        return max(self.slots // 2, in_hand.MOST_AT_ONCE)
+
+    def expects_job(self, now: float) -> bool:
+        """Whether it has no backlog, and had a job a moment ago: another one may be due at any time."""
+        return not self._backlog and now < self._in_hand.came_at + in_hand.EXPECTED_S
 
     async def _wait_for_slot(self) -> None:
         if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
