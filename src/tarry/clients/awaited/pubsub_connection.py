@@ -11,9 +11,9 @@ import redis.exceptions as driver
 
 from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
 from tarry.connections.awaited import Server, send
-from tarry.connections.pipelined import abort_connection
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
+from tarry.connections.pipelined import abort_connection
 from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Any
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, read_push_or_reply, send
-from tarry.connections.pipelined import abort_connection
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.pipelined import abort_connection
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
 
 logger = logging.getLogger("tarry")
