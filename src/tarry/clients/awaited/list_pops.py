@@ -150,7 +150,10 @@ class ListPops:
             raise
         finally:
             self._borrowed.discard(connection)
-        self._idle.append(connection)
+        if self._closed:
+            await connection.close()
+        else:
+            self._idle.append(connection)
         return pair
 
     async def _race(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:

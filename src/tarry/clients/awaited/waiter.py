@@ -77,7 +77,7 @@ class Waiter:
             connection, self._connection = self._connection, None
             if connection is not None:
                 try:
-                    if connection.keys:  # it was cancelled
+                    if connection.keys or self._closed:  # it was cancelled, or its connection is of no more use
                         await connection.drop()
                 finally:
                     self._connections.give_back(connection)
