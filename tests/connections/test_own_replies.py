@@ -31,8 +31,7 @@ def test_each_caller_gets_its_own_reply(running: ServerProcess) -> None:
         words = [b"%d/%d" % (number, at) + b"x" * drawn.choice((0, 10, 300_000)) for at in range(drawn.randint(1, 3))]
         try:
             replies = await server.exchange([(b"PING", word) for word in words])
-        except Fault as fault:
-            assert isinstance(fault, ConnectionLost)
+        except ConnectionLost:
             return False
         assert len(replies) == len(words)
         assert all(reply == word for reply, word in zip(replies, words, strict=True) if not isinstance(reply, Fault))

@@ -150,10 +150,7 @@ class ListPops:
             raise
         finally:
             self._borrowed.discard(connection)
-        if self._closed:
-            await connection.close()
-        else:
-            self._idle.append(connection)
+        await self._give_back(connection)
         return pair
 
     async def _race(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
@@ -193,6 +190,11 @@ class ListPops:
                 self._idle.remove(connection)
                 return connection
         return PopConnection(server)
+
+    async def _give_back(self, connection: PopConnection) -> None:
+        self._idle.append(connection)
+        if self._closed:  # while it waited
+            await connection.close()
 
     async def close(self) -> None:
         """Ends the waits: an element that has come is its caller's, and the others get an error."""
