@@ -89,8 +89,9 @@ def test_a_connection_that_breaks_before_its_first_request_is_closed(
 def test_a_closed_server_connects_no_more(running: ServerProcess) -> None:
     async def story() -> None:
         server = Server(running.url)
-        connecting = asyncio.ensure_future(server.connect())
         waits = await server.connect()
+        connecting = asyncio.ensure_future(server.connect())
+        await asyncio.sleep(0)
         server.close()
         assert waits._writer is None
         with pytest.raises(ConnectionLost):
