@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+import ssl
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ import tarry
 from tarry.connections import connection_limit
 from tarry.connections.awaited import Server
 from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess
+from tarry.connections.faults import ServerRefused
 
 pytestmark = pytest.mark.otherserver
 PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
@@ -86,6 +90,40 @@ def test_a_closed_tls_connection_is_released_before_its_event_loop_ends(secure: 
             gc.collect()
     finally:
         secure.running.resume()
+    assert not [str(one.message) for one in told if one.category is ResourceWarning]
+
+
+def test_a_refused_tls_connection_is_released_before_its_event_loop_ends(tmp_path: Path) -> None:
+    """Though the server does not answer the farewell that TLS says."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    asked = threading.Event()
+
+    def refuse() -> None:
+        line, _ = door.accept()
+        with context.wrap_socket(line, server_side=True) as secured:
+            secured.recv(1000)
+            secured.sendall(b"-WRONGPASS no\r\n")
+            asked.wait()
+
+    async def story() -> None:
+        port = door.getsockname()[1]
+        server = Server(f"rediss://:word@localhost:{port}/0?ssl_ca_certs={tmp_path / 'authority.pem'}")
+        with pytest.raises(ServerRefused):
+            await server.connect()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        refusing = threading.Thread(target=refuse, daemon=True)
+        refusing.start()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            asyncio.run(story())
+            gc.collect()
+        asked.set()
+        refusing.join()
     assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 

@@ -146,6 +146,13 @@ class Server:
         self._refuse_if_closed()
         connection = self._class(**(self._arguments | {"protocol": 3} if push_messages else self._arguments))
         self._all.add(connection)
+        writers: list[asyncio.StreamWriter] = []
+
+        async def prepare(connection: Any) -> None:
+            writers.append(connection._writer)
+            await connection.on_connect()
+
+        connection.redis_connect_func = prepare
         try:
             if self._master_check is not None:
                 await asyncio.to_thread(self._master_check.confirm_master, self.url, self.answer_timeout_s)
@@ -161,6 +168,8 @@ class Server:
             self._refuse_if_closed()
         except BaseException as error:
             abort_connection(connection)
+            for writer in writers:  # the driver, when it is refused, only begins to close it
+                writer.transport.abort()
             if not isinstance(error, Exception):
                 raise
             raise self._meaning(error) from error
