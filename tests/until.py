@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
 
-from tarry.connections.embedded.resp import backoff_delays
-
 LONGEST_S = 60
 """No test needs so long; it is there so that a hang is told."""
+MOST_S = 0.05
 
 T = TypeVar("T")
 
 
 def until(is_so: Callable[[], T], what: str = "it") -> T:
-    """Asks again until the answer is true, and answers it."""
-    for _ in backoff_delays(LONGEST_S, most_s=0.01):
-        if found := is_so():
-            return found
-    pytest.fail(f"{what}: not within {LONGEST_S} s")
+    """Asks again until the answer is true, and answers it. It asks the less often the longer it has waited already."""
+    began = time.monotonic()
+    while not (found := is_so()):
+        waited_s = time.monotonic() - began
+        if waited_s > LONGEST_S:
+            pytest.fail(f"{what}: not within {LONGEST_S} s")
+        time.sleep(min(0.001 + waited_s / 20, MOST_S))
+    return found

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +27,28 @@ def children_of(running: Process) -> set[int]:
 
 
 def serving(running: Process) -> set[int]:
-    """The children that have the port open for their own connections."""
-    return {pid for pid in children_of(running) if _accepts(pid, int(running.url.rpartition(":")[2]))}
+    """The children whose event loops poll the listener, which is the one socket that they share with their parent."""
+    parents = set(_open_files(running.child.pid).values())
+    return {pid for pid in children_of(running) if _polls(pid, parents)}
 
 
-def _accepts(pid: int, port: int) -> bool:
-    """Whether a process polls its port: its event loop has registered the descriptor."""
-    try:
-        inodes = {
-            fields[9]
-            for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
-            if (fields := line.split())[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port
-        }
-        files = Path(f"/proc/{pid}/fd")
-        mine = {int(file.name) for file in files.iterdir() if str(file.readlink())[8:-1] in inodes}
-        polled = {
-            int(found[1])
-            for file in files.iterdir()
-            if "eventpoll" in str(file.readlink())
-            for found in re.finditer(r"tfd:\s+(\d+)", Path(f"/proc/{pid}/fdinfo/{file.name}").read_text())
-        }
-    except OSError:
-        return False
-    return bool(mine & polled)
+def _open_files(pid: int) -> dict[int, str]:
+    with suppress(OSError):  # it has just ended
+        return {int(file.name): str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
+    return {}
+
+
+def _polls(pid: int, wanted: set[str]) -> bool:
+    files = _open_files(pid)
+    shared = {number for number, name in files.items() if name.startswith("socket:") and name in wanted}
+    with suppress(OSError):
+        return any(
+            int(polled) in shared
+            for number, name in files.items()
+            if "eventpoll" in name
+            for polled in re.findall(r"tfd:\s+(\d+)", Path(f"/proc/{pid}/fdinfo/{number}").read_text())
+        )
+    return False
 
 
 def one_request(url: str, path: str = "/healthz", **options: Any) -> httpx.Response:
