@@ -18,7 +18,7 @@ _lock = pytest.StashKey[IO[bytes]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
-        early_config.stash[_lock] = lock = Path(__file__).open("rb")  # until all is collected
+        early_config.stash[_lock] = lock = Path(__file__).open("rb")  # noqa: SIM115  # until all is collected
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
