@@ -17,6 +17,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever Pyt
 import hashlib
 import importlib.util
 import json
+import re
 import subprocess
 import tempfile
 import tomllib
@@ -27,6 +28,8 @@ import pip_wheel
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+PIP = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+"""Python compiles what it imports; to compile all that is installed takes ten seconds, and most is never imported."""
 EXTRAS = {
     "demo": "cli,embedded",
     "serve": "cli,embedded,http",
@@ -71,32 +74,37 @@ def install(target: str, add: bool) -> None:
     try:
         if not add:
             make_venv()
-        pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
-        # Python compiles what it imports; to compile all that is installed takes ten seconds, and most is never imported.
         tarry = f".[{EXTRAS[target]}]" if EXTRAS[target] else "."
         group = ["--group", target] if target in GROUPS else []
         print("installing into .venv:", tarry, *group, flush=True)
-        if group:
-            subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)  # the first pip that knows --group
-        subprocess.run([*pip, "--prefer-binary", "-e", tarry, *group], check=True, cwd=ROOT)
+        if group and not knows_groups():
+            subprocess.run([*PIP, "--upgrade", "pip>=25.1"], check=True)
+        subprocess.run([*PIP, "--prefer-binary", "-e", tarry, *group], check=True, cwd=ROOT)
     except subprocess.CalledProcessError as failed:
         sys.exit(f"could not make .venv: {' '.join(map(str, failed.cmd))} ended with {failed.returncode}")
 
 
+def knows_groups() -> bool:
+    """Whether the venv's pip is 25.1 or newer."""
+    found = [re.match(r"pip-(\d+)\.(\d+)", one.name) for one in VENV.glob("lib/python*/site-packages/pip-*.dist-info")]
+    return any(one and (int(one[1]), int(one[2])) >= (25, 1) for one in found)
+
+
 def make_venv() -> None:
-    """An empty venv with pip. Debian's Python without python3-venv has no pip to put there, so pip's wheel is fetched."""
+    """An empty venv with the newest pip, from its wheel: Python's own takes twice as long, and Debian's has none without
+    python3-venv."""
     make = [sys.executable, "-m", "venv", *(["--clear"] if VENV.exists() else []), str(VENV)]
-    if importlib.util.find_spec("ensurepip") is not None:
-        subprocess.run(make, check=True)
-        return
     with tempfile.TemporaryDirectory() as folder:
         try:
             wheel = pip_wheel.fetch(folder)
         except pip_wheel.NotFetched as fault:
-            sys.exit(NO_PIP % fault)
+            if importlib.util.find_spec("ensurepip") is None:
+                sys.exit(NO_PIP % fault)
+            subprocess.run(make, check=True)
+            return
         subprocess.run([*make, "--without-pip"], check=True)
-        itself = [str(PYTHON), f"{wheel}/pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
-        subprocess.run([*itself, "--no-deps", str(wheel)], check=True)
+        itself = [str(PYTHON), f"{wheel}/pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+        subprocess.run([*itself, "--no-index", "--no-deps", str(wheel)], check=True)
 
 
 if __name__ == "__main__":
