@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -260,10 +261,12 @@ def test_a_mover_without_channel_permission_still_moves(own_server: Any, name: s
             value: str = await client.blocking_queue(name, codec="string").take()
             return value
 
+    began = time.monotonic()
     if awaited:
         assert asyncio.run(story()) == "tea"
     else:
         with tarry.Client(url) as client:
             client.delayed_queue(name, codec="string").offer("tea", "1500ms")
             assert client.blocking_queue(name, codec="string").take() == "tea"
-    assert connections() < 30  # it tries to listen now and then, not all the time
+    lived_s = time.monotonic() - began  # a busy machine takes longer
+    assert connections() < 15 + 10 * lived_s, "it tries to listen now and then, not all the time"
