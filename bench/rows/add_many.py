@@ -48,7 +48,7 @@ def add_many(bench: Bench) -> list[Result]:
             "add_many, 200-byte bodies",
             "jobs/s",
             rates(ours),
-            Target("≥", 0.3, "ratio"),
+            Target("≥", 0.45, "ratio"),
             rates(theirs),
             costs(ours, "tarry") | costs(theirs, "bare") | seen,
         )
