@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -24,6 +25,14 @@ from tarry.connections.embedded.process import ServerProcess
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
 pytest.register_assert_rewrite("conformance.jobs", "conformance.queues", "conformance.environment")
+
+# pytest parses what it imports, and two threads that parse at the same time get a SystemError of Python 3.11. What threads import
+# late is imported here.
+for late in (
+    "clients.blocking.pipelines clients.blocking.race clients.blocking.wait_connections clients.blocking.waiter "
+    "connections.sentinels verbs.jobs.by_id verbs.jobs.durability verbs.jobs.holders verbs.jobs.views verbs.jobs.wait"
+).split():
+    import_module(f"tarry.{late}")
 
 # What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
