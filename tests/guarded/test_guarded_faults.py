@@ -160,6 +160,8 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
     async def story() -> None:
         before, channel = lines(), name.encode()
         async with tarry.AsyncClient(valkey_url) as client:
+            await client.topics()
+            connected = len(server.client_list())
             pubsub = client.engine.shared_part(PubSub)
             for turn in range(60):
                 ear = await pubsub.subscribe(channel, (channel,), lambda *_: None)
@@ -169,6 +171,7 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
                 again = await pubsub.subscribe(channel, (channel,), lambda *_: None)
                 until(lambda: lines() == before + 1)
                 pubsub.unsubscribe(again)
+            await asyncio.to_thread(until, lambda: len(server.client_list()) == connected, "it is closed")
 
     asyncio.run(story())
 

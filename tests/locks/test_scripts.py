@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from importlib.resources import files
 from typing import Any
 
@@ -17,8 +16,6 @@ from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.locks import lock_scripts
-from tarry.verbs.locks.lock_steps import Acquired, Sleep, Steps, acquire, clean_up
-from tarry.verbs.locks.lock_table import Acquisition, LockTable
 
 BOUND = {
     value.name: value
@@ -78,46 +75,6 @@ def test_a_key_of_another_type_is_left_alone(valkey_url: str, server: Any, name:
             with pytest.raises(tarry.BadInput, match="something else has this name"):
                 getattr(client.lock(name), verb)()
     assert server.get(name) == b"precious"
-
-
-@pytest.mark.parametrize(("fault", "certain"), [(Unavailable("gone"), False), (ServerUnfit("no"), True)])
-def test_a_clean_up_is_repeated_until_a_server_has_answered(fault: tarry.TarryError, certain: bool) -> None:
-    class Answering:
-        def remove(self, _: Any) -> Steps[None]:
-            yield Sleep(0)
-            raise fault
-
-    backend: Any = Answering()
-    steps = clean_up(backend, backend)
-    next(steps)
-    with pytest.raises(StopIteration) as end:
-        steps.send(None)
-    assert end.value.value is certain
-
-
-def test_a_lock_whose_answer_comes_after_its_lease_is_not_held() -> None:
-    class TooLate:
-        left = False
-
-        def prepare(self, _: Any) -> None: ...
-
-        def try_acquire(self, _: Any) -> Steps[Acquired]:
-            yield Sleep(0)
-            return Acquired(1, until=9.0)
-
-        def give_up(self, _: Any) -> Steps[None]:
-            yield Sleep(0)
-            self.left = True
-
-        stop_waiting = prepare
-
-    backend: Any = TooLate()
-    table = LockTable(lambda: 10.0, nullcontext(), lambda: None, lambda holder: True)
-    steps = acquire(table, backend, Acquisition("a", "me", b"1", 1000, lambda: None), 0.0)
-    assert [type(step) for step in (next(steps), next(steps))] == [Sleep, Sleep]
-    with pytest.raises(StopIteration) as end:
-        next(steps)
-    assert (end.value.value, backend.left) == (None, True)
 
 
 def test_an_invalid_guarded_queue_name_is_refused(valkey_url: str) -> None:
