@@ -161,7 +161,7 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
         before, channel = lines(), name.encode()
         async with tarry.AsyncClient(valkey_url) as client:
             await client.topics()
-            connected = len(server.client_list())
+            connections = len(server.client_list())
             pubsub = client.engine.shared_part(PubSub)
             for turn in range(60):
                 ear = await pubsub.subscribe(channel, (channel,), lambda *_: None)
@@ -171,7 +171,11 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
                 again = await pubsub.subscribe(channel, (channel,), lambda *_: None)
                 until(lambda: lines() == before + 1)
                 pubsub.unsubscribe(again)
-            await asyncio.to_thread(until, lambda: len(server.client_list()) == connected, "it is closed")
+            await asyncio.to_thread(until, lambda: len(server.client_list()) == connections, "it is closed")
+            opened = server.info("stats")["total_connections_received"]
+            for _ in range(50):
+                await client.topics()
+            assert server.info("stats")["total_connections_received"] == opened, "nor opened again"
 
     asyncio.run(story())
 

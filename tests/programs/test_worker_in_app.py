@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
+from faults.blocked_clients import blocked
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from until import until
@@ -23,6 +24,23 @@ def connections(client: tarry.Client) -> set[bytes]:
     """The ids of the server's connections."""
     listed = client.engine.run(Command((b"CLIENT", b"LIST"), bytes))
     return {line.split()[0] for line in listed.splitlines()}
+
+
+def test_a_cancelled_run_leaves_no_task_behind(own_server: Callable[..., ServerProcess]) -> None:
+    async def main() -> None:
+        worker = tarry.Worker(server.url)
+        worker.on("orders")(lambda job: None)
+        before = asyncio.all_tasks()
+        run = asyncio.ensure_future(worker.run(signals=False))
+        await becomes(lambda: blocked(server))
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        loop = asyncio.get_running_loop()
+        await becomes(lambda: asyncio.all_tasks(loop) <= before)
+
+    server = own_server()
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("kind", [tarry.Client, tarry.AsyncClient, str])
