@@ -48,7 +48,7 @@ check: venv ## the inner loop: lint, mypy, the library on the embedded server
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m long
 
-mutants: venv ## planted and drawn faults: does the suite notice each? Takes hours; continues where it was interrupted
+mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants
 
 bench: venv ## measure the speed and print the table

@@ -2,12 +2,14 @@
 and the tests that reach it run, those that are most likely to notice first, until one fails.
 
     python -m mutants                        all that have no result yet, for the tests as they are: column `new`
-    python -m mutants --column old --tree REVISION     for a suite of the past
-    python -m mutants --again planted-name …           anew; the test that noticed it before comes first
+    python -m mutants planted-name …         these anew; the test that noticed one before comes first
+    python -m mutants --again                all anew, but for the harmless ones
     python -m mutants --ask tests/locks --ask … name   by these tests only: quick, for who knows which should notice it
+    python -m mutants --column old --tree REVISION     for a suite of the past
 
-Results are written after each, so that a run can be ended and begun again, and two can run side by side. `make mutants` records
-first which test reaches what (.mutants, a quarter of an hour; `rm -r .mutants` for anew).
+Results are written after each, so that a run can be ended and begun again, and two can run side by side. A fault that is still noticed
+by the same test takes a second or two, and a minute or two if the test does not end. Else it is first recorded which test reaches what
+(.mutants, a quarter of an hour; `rm -r .mutants` for anew).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -40,7 +43,8 @@ LIKELY, FILES, EACH = 40, 8, 5
 ROUNDS = ((0, LIKELY + FILES * EACH), (LIKELY + FILES * EACH, 400))
 """Of the tests that reach a fault: those from here to there run together."""
 WORD, STEM = re.compile(r"[a-z]{3,}"), 5
-LONGEST_S = 900
+LONGEST_S, SHORT_S, EACH_S = 900, 60, 5
+"""A run that has not ended then has met the fault: so many seconds, and so many for each test, at most the longest."""
 WAITING = tuple(
     f"tests/{folder}/"
     for folder in "faults distributed programs service locks dashboard conformance connections".split()
@@ -83,9 +87,13 @@ class Tree:
         self.without = ("-m", "not long") if knows else ("-k", NOT_LONG)
         self.collected = set(self.pytest("--collect-only", "tests").text.split("\n"))
 
-    def pytest(self, *words: str) -> forked.Ended:
+    def pytest(self, *words: str, longest_s: float = LONGEST_S) -> forked.Ended:
         fixed = ("-p", "no:cacheprovider", "-p", "no:schemathesis", *self.without, "--tb=line")
-        return forked.pytest(self.folder, [*fixed, *words], LONGEST_S)
+        return forked.pytest(self.folder, [*fixed, *words], longest_s)
+
+    def count_of(self, places: list[str]) -> int:
+        """How many tests there are in these folders and files, or of these names."""
+        return sum(test.startswith(tuple(places)) for test in self.collected)
 
     def write(self, file: str, text: str) -> None:
         path = self.folder / "src" / "tarry" / file
@@ -97,7 +105,8 @@ class Tree:
         """The first test that fails, or does not end; nothing when none does."""
         listed = self.folder / "chosen.txt"
         listed.write_text("\n".join(tests), encoding="utf-8")
-        ended = self.pytest("-x", "-vv", "-rfE", f"@{listed}")
+        longest_s = min(SHORT_S + EACH_S * self.count_of(tests), LONGEST_S)
+        ended = self.pytest("-x", "-vv", "-rfE", f"@{listed}", longest_s=longest_s)
         if ended.code in (0, 5):
             return ""
         found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", ended.text, re.M)
@@ -107,7 +116,7 @@ class Tree:
             return f"tarry cannot be imported: {ended.text.strip().splitlines()[-1][:200]}"
         name = found[1]
         doubted = name.startswith(WAITING) or not ended.in_time  # a busy machine may have done it
-        if doubted and self.pytest("-x", name).code == 0:
+        if doubted and self.pytest("-x", name, longest_s=SHORT_S).code == 0:
             return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
         return name
 
@@ -117,34 +126,30 @@ class Tree:
         raw = path.read_text(encoding="utf-8")
         if raw.count(fault["old"]) != 1:
             return {"by": None, "why": "the text is not there any more; adapt the fault"}
-        tests = [] if asked else self.chosen(fault, raw)
-        known = [test for test in known if test in self.collected]
         self.write(fault["file"], raw.replace(fault["old"], fault["new"]))
         try:
             ran, by = 0, ""
-            for part in [asked or known, *(tests[begin:end] for begin, end in ROUNDS)]:
+            for part in filter(None, self.parts(fault, raw, known, asked)):
                 ran += self.count_of(part)
-                if part and (by := self.fails(part)):
+                if by := self.fails(part):
                     break
-            else:
-                beside = [] if asked else self.beside(fault["file"])
-                by = self.fails(beside) if beside else ""
-                ran += self.count_of(beside)
         finally:
             self.write(fault["file"], raw)
         return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
 
-    def beside(self, file: str) -> list[str]:
-        where = max((at for at in BESIDE if file.startswith(at)), key=len, default="")
-        return [f"tests/{at}" for at in BESIDE.get(where, "").split() if (self.folder / "tests" / at).exists()]
-
-    def count_of(self, places: list[str]) -> int:
-        """How many tests lie there, in folders, files, or are named."""
-        return sum(test.startswith(tuple(places)) for test in self.collected) if places else 0
+    def parts(self, fault: dict[str, str], raw: str, known: list[str], asked: list[str]) -> Iterator[list[str]]:
+        yield asked or [test for test in known if test in self.collected]
+        if not asked:
+            tests = self.chosen(fault, raw)
+            yield from (tests[begin:end] for begin, end in ROUNDS)
+            where = max((at for at in BESIDE if fault["file"].startswith(at)), key=len, default="")
+            places = [f"tests/{at}" for at in BESIDE.get(where, "").split()]
+            yield [place for place in places if (self.folder / place).exists()]
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
         """Those that reach it: those whose names have words of the fault; some of the files that do most, spread over their
         seconds; then the fastest of each file, the next of each, and so on."""
+        record()
         file, first = fault["file"], raw[: raw.index(fault["old"])].count("\n") + 1
         if file.endswith(".lua"):
             found = reach.tests_of_scripts(self._including(file))
@@ -206,19 +211,19 @@ def main() -> None:
     asked.add_argument("names", nargs="*")
     asked.add_argument("--column", default="new")
     asked.add_argument("--tree", default="", help="the revision whose code and tests are taken; the working tree else")
-    asked.add_argument("--again", action="store_true", help="those, too, that have a result")
+    asked.add_argument("--again", action="store_true", help="those, too, that have a result; not the harmless ones")
     asked.add_argument("--ask", action="append", default=[], help="a folder, a file or a test: no others are asked")
     given = asked.parse_args()
     faults = {name: fault for file in LISTS for name, fault in tomllib.loads((HERE / file).read_text("utf-8")).items()}
-    if not given.ask:
-        record()
-    wanted = [name for name in given.names or faults if given.again or given.column not in results().get(name, {})]
+    new = [name for name in faults if given.column not in results().get(name, {})]
+    noticeable = [name for name, fault in faults.items() if "harmless" not in fault]
+    wanted = given.names or (noticeable if given.again else new)
     with tempfile.TemporaryDirectory(prefix="tarry-mutants-", dir="/tmp", ignore_cleanup_errors=True) as made:
         tree = Tree(Path(made), given.tree)
         with suppress(KeyboardInterrupt):
             for name in random.sample(wanted, len(wanted)):  # another run beside this one has another order
                 row = results().get(name, {})
-                if given.column in row and not given.again:
+                if given.column in row and not given.again and not given.names:
                     continue
                 known = [verdict["by"] for verdict in row.values() if verdict["by"]]
                 verdict = tree.judge(faults[name], known, given.ask)

@@ -15,13 +15,27 @@ def occurrences(fault: dict[str, str]) -> int:
     return path.read_text("utf-8").count(fault["old"]) if path.exists() else 0
 
 
-def test_the_text_of_every_fault_occurs_exactly_once() -> None:
+def listed() -> dict[str, dict[str, str]]:
     faults: dict[str, dict[str, str]] = {}
     for file in mutants.LISTS:
         faults |= tomllib.loads((mutants.HERE / file).read_text("utf-8"))
+    return faults
+
+
+def test_the_text_of_every_fault_occurs_exactly_once() -> None:
+    faults = listed()
     assert len(faults) >= 160
     assert {name: fault["old"] for name, fault in faults.items() if occurrences(fault) != 1} == {}
     assert [name for name, fault in faults.items() if fault["old"] == fault["new"]] == []
+
+
+def test_every_fault_is_noticed_or_harmless() -> None:
+    """After a change of a list: ``make mutants``."""
+    results = mutants.results()
+    for name, fault in listed().items():
+        assert "new" in results.get(name, {}), f"{name} has not been tried"
+        assert bool(results[name]["new"]["by"]) != ("harmless" in fault), name
+    assert results.keys() == listed().keys()
 
 
 def test_the_named_files_and_tests_exist() -> None:
