@@ -9,7 +9,9 @@ import pytest
 
 from locks.lock_nodes import nodes
 from locks.lock_users import LockUsers
+from tarry.connections.zookeeper import ZooKeeperSession
 from tarry.errors import BadInput
+from tarry.verbs.locks.zookeeper_requests import CreateNode, DeleteNode, ListChildren, ReadNode
 from until import until
 from zookeepers import ZooKeeper
 
@@ -41,6 +43,29 @@ def test_waiters_are_served_in_order_and_watch_only_their_predecessor(
         assert not any(later.done() for later in waiting[i + 1 :])
         hands[i].call(done.result().release)
     assert served == sorted(served)
+
+
+def test_the_next_holder_of_a_lock_only_lists_the_nodes(
+    zookeeper_users: LockUsers, kazoo: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not read its own: no other session can have made a node of that name."""
+    first, second = zookeeper_users.user(), zookeeper_users.user()
+    grant = first.call(zookeeper_users.client().lock(name).acquire)
+    asked, watched, start_request = list[Any](), list[Any](), ZooKeeperSession.start_request
+
+    def noting(session: ZooKeeperSession, op: Any) -> Any:
+        watches = isinstance(op, ReadNode) and op.on_change is not None
+        (watched if watches else asked).append(type(op))
+        return start_request(session, op)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ZooKeeperSession, "start_request", noting)
+        waiting = second.begin(zookeeper_users.client().lock(name).acquire, wait=30)
+        until(lambda: watched)
+        first.call(grant.release)
+        taken = waiting.result(30)
+    assert set(asked) == {CreateNode, ListChildren, DeleteNode}
+    second.call(taken.release)
 
 
 def _below(lines: list[str], at: int) -> list[str]:

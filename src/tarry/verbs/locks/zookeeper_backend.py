@@ -92,12 +92,10 @@ class ZooKeeperBackend:
         asked = self._table.now()
         if not place.path or place.session != self._session.id:
             children = yield from self._create_node(acquisition, place)
-            own: Any = True  # it was created just now, by this session, before the children were read
         else:
-            children, found = yield ZooKeeperBatch((ListChildren(place.base), ReadNode(place.path)))
-            own = found is not None and found[1].session == self._session.id
+            (children,) = yield ZooKeeperBatch((ListChildren(place.base),))
         line, mine = sort_nodes(children), place.path.rpartition("/")[2]
-        if not own or mine not in line:
+        if mine not in line:
             place.session = -1  # the session has ended, or the node was deleted: start again
             return Busy(self._table.now())
         index = line.index(mine)
