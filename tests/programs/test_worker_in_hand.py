@@ -239,6 +239,32 @@ def test_a_pop_brings_few_jobs_while_another_topic_expects_one(
     assert max(popped) == (in_hand.FEW_AT_ONCE if expected else in_hand.MOST_AT_ONCE)
 
 
+def test_topics_that_all_have_a_backlog_take_many_jobs_at_a_time(
+    fast: None, monkeypatch: pytest.MonkeyPatch, valkey_url: str, namespace: str
+) -> None:
+    monkeypatch.setattr(in_hand, "EXPECTED_S", LONG_S)
+
+    async def story() -> list[int]:
+        async with (
+            topic_with(valkey_url, namespace, COUNT) as topic,
+            tarry.AsyncClient(valkey_url, namespace=namespace) as client,
+        ):
+            worker = Worker(valkey_url, namespace=namespace)
+            for name in ("n", "other"):
+
+                @worker.on(name)
+                async def handle(number: int) -> None: ...
+
+            for at in range(0, COUNT, MOST_JOBS):
+                await client.topic("other").add_many(range(at, at + MOST_JOBS))
+            popped = sizes_of_pops(monkeypatch, "n")
+            async with worker:
+                await until(lambda: is_finished(topic, COUNT))
+            return popped
+
+    assert max(asyncio.run(story())) == in_hand.MOST_AT_ONCE
+
+
 def sizes_of_pops(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     """Notes how many jobs each pop of a topic brings."""
     sizes, pop_many = list[int](), AsyncTopic.pop_many
