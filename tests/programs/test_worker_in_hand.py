@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ import tarry
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.worker import Worker, in_hand
 from tarry.programs.worker.in_hand import JobsInHand
+from tarry.programs.worker.process import run_in_loop
 from tarry.programs.worker.registry import CONCURRENCY, THREADS
 from tarry.verbs.jobs.pop import MOST_JOBS
 
@@ -406,3 +408,16 @@ async def is_finished(topic: tarry.AsyncTopic[int], jobs: int) -> bool:
 async def is_done(topic: tarry.AsyncTopic[int]) -> bool:
     stats = await topic.stats()
     return stats.ready == stats.reserved == 0
+
+
+def test_what_a_worker_has_imported_is_left_out_of_garbage_collections() -> None:
+    """A collection of all of it would stop the loop in each burst, for as long as some thousand handlers."""
+
+    async def counts() -> tuple[int, int]:
+        return gc.get_freeze_count(), len(gc.get_objects())
+
+    try:
+        frozen, left = run_in_loop(counts())
+    finally:
+        gc.unfreeze()
+    assert frozen > 10 * left
