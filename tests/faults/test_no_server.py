@@ -11,6 +11,7 @@ import pytest
 
 import servers
 import tarry
+from tarry.core.patience import RetryDelay
 
 URLS = ["redis://127.0.0.1:{}", "redis+cluster://127.0.0.1:{}", "redis+sentinel://127.0.0.1:{}/master"]
 
@@ -54,3 +55,10 @@ def test_a_client_that_starts_before_the_server_is_served(caplog: pytest.LogCapt
                 return (await early).id
 
     assert asyncio.run(story()) == "tea"
+
+
+def test_the_pause_after_each_failure_is_twice_as_long() -> None:
+    delay = RetryDelay(1.0, 5.0)
+    assert [delay.next_delay() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    delay.reset()
+    assert delay.next_delay() == 1.0
