@@ -66,7 +66,7 @@ local function put(id, at, value)
 end
 
 local function handle_existing(id, mark_and_due, value, index)
--- include place migrated_job priorities
+-- include place migrated_job priorities capacity
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_of(stamp .. value) then
     local _, since = struct.unpack('<Bd', old)
@@ -75,7 +75,7 @@ local function handle_existing(id, mark_and_due, value, index)
   end
   if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)
-    redis.call('ZREM', reserved, id)
+    note_capacity(redis.call('ZREM', reserved, id))
     redis.call('ZREM', dead, id)
     if redis.call('HDEL', runs, id) == 1 then  -- it may have failed
       redis.call('ZREM', retrying, id)

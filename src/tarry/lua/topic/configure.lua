@@ -47,7 +47,7 @@ end
 
 if place > 0 and version and version <= own then return answer(read_fields()) end
 
-local before = redis.call('HGET', meta, 'rate')
+local before, places = unpack(redis.call('HMGET', meta, 'rate', 'concurrency'))
 for i = FIRST, #ARGV, 2 do
   local field, value = unpack(ARGV, i, i + 1)
   if parts > 1 and WHOLE[field] then
@@ -69,6 +69,9 @@ if rate or concurrency or max_lateness then
   burst = burst or text(rate and share(math.max(parts, math.floor(n * BURST * parts / span))) or 0)
   local packed = table.concat({n, span, burst, concurrency or '0', max_lateness or '0'}, ' ')
   redis.call('HSET', meta, 'limited', packed)
+  if places and tonumber(concurrency or math.huge) > tonumber(places) and redis.call('ZCARD', reserved) >= tonumber(places) then
+    redis.call('HSET', meta, 'opened', text(now))
+  end
   if rate and rate ~= before then
     local since = now - math.floor((parts - 1 - place) * span / (n * parts))
     redis.call('HSET', meta, 'spent', text(since) .. ' ' .. burst, 'paced', text(now))
