@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import redis
 import trustme
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
 import server_groups
@@ -40,6 +41,9 @@ os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
 # How fast examples are drawn says how busy the machine is.
 settings.register_profile("tarry", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tarry")
+
+# A busy machine takes longer than the five seconds of httpx.
+DEFAULT_TIMEOUT_CONFIG.read = 60.0
 
 # A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
