@@ -88,16 +88,18 @@ def test_a_connection_that_breaks_before_its_first_request_is_closed(
 
 def test_a_closed_server_connects_no_more(running: ServerProcess) -> None:
     async def story() -> None:
-        server = Server(running.url)
-        waits = await server.connect()
-        connecting = asyncio.ensure_future(server.connect())
-        await asyncio.sleep(0)
-        server.close()
-        assert waits._writer is None
-        with pytest.raises(ConnectionLost):
-            await connecting
-        with pytest.raises(ConnectionLost, match="was closed"):
-            await server.connect()
+        for turns in range(1, 10):
+            server = Server(running.url)
+            waits = await server.connect()
+            connecting = asyncio.ensure_future(server.connect())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            server.close()
+            assert waits._writer is None
+            with pytest.raises(ConnectionLost):
+                await connecting
+            with pytest.raises(ConnectionLost, match="was closed"):
+                await server.connect()
 
     asyncio.run(story())
     gc.collect()

@@ -149,6 +149,7 @@ class Server:
         writers: list[asyncio.StreamWriter] = []
 
         async def prepare(connection: Any) -> None:
+            self._refuse_if_closed()
             writers.append(connection._writer)
             await connection.on_connect()
 
@@ -172,6 +173,7 @@ class Server:
                 writer.transport.abort()
             if not isinstance(error, Exception):
                 raise
+            self._refuse_if_closed()  # the driver whose connection was taken from it may raise anything
             raise self._meaning(error) from error
         return connection
 
