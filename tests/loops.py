@@ -22,5 +22,5 @@ def run(loop: str, work: Coroutine[Any, Any, T]) -> T:
         found = runner.run(work)
         gc.collect()
         runner.run(asyncio.sleep(0))
-    assert not unseen
+    assert not unseen, unseen
     return found

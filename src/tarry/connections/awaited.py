@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -228,6 +228,13 @@ async def read_push_or_reply(connection: Any) -> Any:
         return fault_of(error)
 
 
+def read_in_background(reading: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task whose error need not be looked at: asyncio would log it when who waits for it is cancelled first."""
+    task = asyncio.ensure_future(reading)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
 async def _read(connection: Any) -> Any:
     try:
         return await connection.read_response(timeout=math.inf, disconnect_on_error=False)
@@ -277,7 +284,7 @@ class BlpopConnection:
             if not isinstance(error, Exception):
                 raise
             raise fault_of(error) from error
-        self._reply = asyncio.ensure_future(_read(self._connection))
+        self._reply = read_in_background(_read(self._connection))
         self._ends_by = _now() + self.wait_s + self.server.answer_timeout_s
         self.keys = keys
 
@@ -332,8 +339,6 @@ class BlpopConnection:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # retrieved, or asyncio would log it
 
 
 def _now() -> float:

@@ -17,7 +17,7 @@ from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.config import UNANSWERED
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
-from tarry.connections.awaited import Server, send
+from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.blocking import DRAIN_TIMEOUT_S
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.connections.pipelined import abort_connection
@@ -51,7 +51,7 @@ class PopConnection:
             if self._ended:
                 raise ConnectionLost("the client was closed")
             await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
-            self._reply = asyncio.ensure_future(read_reply(self._connection))
+            self._reply = read_in_background(read_reply(self._connection))
             await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_timeout_s)
             if not self._reply.done():
                 raise ConnectionLost("the waiting connection has been silent for too long")
@@ -95,8 +95,6 @@ class PopConnection:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # retrieved, so that asyncio does not log it
 
 
 class ListPops:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import redis.exceptions as driver
 
 from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
-from tarry.connections.awaited import Server, send
+from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
 from tarry.connections.pipelined import abort_connection
@@ -72,7 +72,7 @@ class PubSubConnection:
     async def _serve(self) -> None:
         """Sends and receives on a new connection, until it breaks or there are no subscribers."""
         self._unsent = self.channels.resubscribe()
-        reading = asyncio.ensure_future(self._read())
+        reading = read_in_background(self._read())
         asked = False
         try:
             while self.channels.subscribers:
@@ -97,7 +97,7 @@ class PubSubConnection:
                             raise
                         self.channels.sharded = False  # a Cluster that is older than sharded channels
                         self._unsent = self.channels.resubscribe()
-                    reading = asyncio.ensure_future(self._read())
+                    reading = read_in_background(self._read())
                 elif not done:
                     if asked:
                         raise fault_of(TimeoutError("the line has been silent for too long"))
@@ -106,8 +106,6 @@ class PubSubConnection:
         finally:
             reading.cancel()
             await asyncio.wait({reading})
-            if not reading.cancelled():
-                reading.exception()  # retrieved, so that asyncio does not log it
 
     async def _read(self) -> Any:
         return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)

@@ -19,7 +19,7 @@ from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
-from tarry.connections.awaited import BlpopConnection, Server, read_push_or_reply, send
+from tarry.connections.awaited import BlpopConnection, Server, read_in_background, read_push_or_reply, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
@@ -90,7 +90,7 @@ class TrackingConnection:
             return
         if self._connection is None:
             self._connection = await self.server.connect(push_messages=True)
-            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
+            self._reading = read_in_background(read_push_or_reply(self._connection))
             self._rechecked_at = _now()
             await self._send(self._state.start())
         commands: list[Args] = []
@@ -126,7 +126,7 @@ class TrackingConnection:
     async def _read_messages(self) -> None:
         while self._reading is not None and self._reading.done():
             reply = self._reading.result()
-            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
+            self._reading = read_in_background(read_push_or_reply(self._connection))
             self._awaiting_since = _now()
             await self._send(self._state.on_message(reply))
         if not self._state.awaits_reply:
@@ -152,8 +152,6 @@ class TrackingConnection:
         if reading is not None:
             reading.cancel()
             await asyncio.wait({reading})
-            if not reading.cancelled():
-                reading.exception()  # retrieved, so that asyncio does not log it
 
 
 class TrackedWait:
