@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -206,6 +207,7 @@ def _take_over(line: socket.socket) -> bool:
     os.environ.clear()
     os.environ.update(given["environment"])
     time.tzset()
+    tempfile.tempdir = None
     os.chdir(given["folder"])
     sys.path[1:1] = filter(None, given["environment"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["tarry", *given["words"]]

@@ -119,6 +119,27 @@ def test_the_processes_end_with_their_parent(start: Start) -> None:
         one_request(running.url)
 
 
+def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    def start_two(namespace: str) -> Process:
+        running = start("--processes", "2", "--namespace", namespace)
+        until(lambda: len(serving(running)) == 2)
+        return running
+
+    killed = start_two("killed")
+    (left,) = tmp_path.glob("tarry-metrics-*")
+    children = children_of(killed)
+    killed.child.kill()
+    until(lambda: not any(_lives(pid) for pid in children))
+    start_two("next")
+    assert not left.exists()
+    start_two("beside")
+    assert len(list(tmp_path.glob("tarry-metrics-*"))) == 2, "that of a living one stays"
+
+
 def _lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

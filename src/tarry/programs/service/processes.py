@@ -11,6 +11,7 @@ The processes write what they count into files of one folder; a scrape of any of
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from tarry.core.patience import RetryDelay
 from tarry.programs.service.http_server import GRACE_S, write_line
@@ -29,6 +31,8 @@ PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"
 """Environment variables that a parent sets for its children: file descriptors of the port, and of a socket to the parent."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S, STABLE_AFTER_S = 0.1, 30.0, 10.0
 """Pauses between a death and the next start. After a child that lived for ``STABLE_AFTER_S`` the pause is the shortest again."""
+FOLDER = "tarry-metrics-"
+"""How the names of the folders begin where the processes count."""
 KILL_MARGIN_S = 5.0
 """How long beyond its drain and its last requests a child may take to exit before it is killed."""
 
@@ -57,9 +61,9 @@ class ServiceProcesses:
         restore_signals = handle_signals(self._stop, self._stopping.is_set)
         killing = asyncio.ensure_future(self._kill_late_children())
         try:
-            with _metrics_folder() as folder:
+            with _metrics_folder() as (folder, lock):
                 numbers = range(1, self._count + 1)
-                await asyncio.gather(*[self._keep_child_running(number, folder) for number in numbers])
+                await asyncio.gather(*[self._keep_child_running(number, folder, lock) for number in numbers])
         finally:
             killing.cancel()
             restore_signals()
@@ -73,13 +77,13 @@ class ServiceProcesses:
         for child in self._children.values():
             _send(child, signal.SIGINT if again else signal.SIGTERM)  # two signals of one number may be merged
 
-    async def _keep_child_running(self, number: int, folder: str) -> None:
+    async def _keep_child_running(self, number: int, folder: str, lock: int) -> None:
         """Starts child ``number``, and another one when it dies."""
         restart_delay = RetryDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                end = await self._run_child(number, folder)
+                end = await self._run_child(number, folder, lock)
             except OSError as fault:  # no memory, no files
                 end = f"process {number} cannot be started: {fault.strerror}"
             if self._stopping.is_set():
@@ -91,7 +95,7 @@ class ServiceProcesses:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
-    async def _run_child(self, number: int, folder: str) -> str:
+    async def _run_child(self, number: int, folder: str, lock: int) -> str:
         """Runs a child to its end, and returns what that was."""
         mine, its = socket.socketpair()
         with mine, its:
@@ -103,7 +107,7 @@ class ServiceProcesses:
                     PARENT: str(its.fileno()),
                     SHARED_FOLDER: folder,
                 },
-                pass_fds=[self._listener.fileno(), its.fileno()],
+                pass_fds=[self._listener.fileno(), its.fileno(), lock],
                 start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
             )
             its.close()
@@ -128,12 +132,39 @@ def _send(child: asyncio.subprocess.Process, number: int) -> None:
 
 
 @contextmanager
-def _metrics_folder() -> Generator[str]:
-    folder = tempfile.mkdtemp(prefix="tarry-metrics-")
+def _metrics_folder() -> Generator[tuple[str, int]]:
+    """A folder, and the file descriptor that locks it until this process and its children have exited. A parent that is killed
+    leaves its folder behind: the next one removes it."""
+    _remove_abandoned()
+    folder = tempfile.mkdtemp(prefix=FOLDER)
+    while (lock := _lock(folder)) < 0:  # another process that starts now took it for abandoned
+        folder = tempfile.mkdtemp(prefix=FOLDER)
     try:
-        yield folder
+        yield folder, lock
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_abandoned() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        if (lock := _lock(str(folder))) >= 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(folder: str) -> int:
+    """Locks a folder. Returns the file descriptor, or -1: it is locked, gone, or somebody else's."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return -1
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:
+            return lock
+    os.close(lock)
+    return -1
 
 
 def _forget_gauges(pid: int, folder: str) -> None:
