@@ -228,10 +228,16 @@ async def read_push_or_reply(connection: Any) -> Any:
         return fault_of(error)
 
 
+def ignore_error(done: asyncio.Future[Any]) -> None:
+    """A callback of a future whose error nobody need look at: asyncio would log it when who waits for it is cancelled first."""
+    if not done.cancelled():
+        done.exception()
+
+
 def read_in_background(reading: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task whose error need not be looked at: asyncio would log it when who waits for it is cancelled first."""
+    """A task whose error nobody need look at."""
     task = asyncio.ensure_future(reading)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.add_done_callback(ignore_error)
     return task
 
 

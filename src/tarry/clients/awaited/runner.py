@@ -34,6 +34,7 @@ from tarry.clients.replies import (
     with_key,
 )
 from tarry.connections.address import Address
+from tarry.connections.awaited import ignore_error
 from tarry.connections.blocking import Replies
 from tarry.connections.faults import (
     ConfirmationLost,
@@ -140,7 +141,7 @@ class Runner(ServerPool):
         """Performs a request without waiting for its answer. Returns a future of that; its error need not be looked at."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(ignore_error)
         self._enqueue(PendingRequest(request, future, self._patience.start(loop.time)))
         return future
 

@@ -13,7 +13,7 @@ from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_
 from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import ASK_TIMEOUT_S, Address
-from tarry.connections.awaited import Server
+from tarry.connections.awaited import Server, ignore_error
 from tarry.connections.blocking import raise_faults
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, TryLater, with_tls_hint
 from tarry.connections.topology import Topology
@@ -175,13 +175,13 @@ class ServerPool:
         if self._ensuring_master is None or self._ensuring_master.done():
             within_s = min(self._patience.max_answer_s, ASK_TIMEOUT_S)
             self._ensuring_master = self._spawn(asyncio.to_thread(self._topology.ensure_master_known, within_s))
-            self._ensuring_master.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._ensuring_master.add_done_callback(ignore_error)
         await asyncio.shield(self._ensuring_master)
 
     def _refresh_in_background(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.max_answer_s))
-            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._refreshing.add_done_callback(ignore_error)
         return self._refreshing
 
     async def ask_server(self, index: int, args: tuple[bytes, ...]) -> tuple[int, Reply]:
