@@ -13,6 +13,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,19 +75,31 @@ def page(path: Path) -> str:
     return re.sub(r"^#.*", "", text, flags=re.M)
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """What a module consists of; it is parsed once."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def tokens(path: Path) -> list[tokenize.TokenInfo]:
+    """What a module is written with, comments too."""
+    with path.open("rb") as file:
+        return list(tokenize.tokenize(file.readline))
+
+
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Docstrings, those of attributes too, comments, help texts, and the texts of what is raised, with the line of each."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, CODE.sub(blank, node.value.value)
         elif isinstance(node, ast.Raise) and node.exc is not None:
             yield node.lineno, CODE.sub(blank, said(node.exc))
         elif isinstance(node, ast.keyword) and node.arg in HELP:
             yield node.lineno, CODE.sub(blank, said(node.value))
-    with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], CODE.sub(blank, "# " + token.string.lstrip("# "))
+    for token in tokens(path):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], CODE.sub(blank, "# " + token.string.lstrip("# "))
 
 
 def script_comments(path: Path) -> Iterator[tuple[int, str]]:
@@ -102,16 +115,15 @@ def known_words() -> set[str]:
         word for script in SRC.rglob("*.lua") for word in re.findall(r"\w+", script.read_text(encoding="utf-8"))
     }
     for path in SRC.rglob("*.py"):
-        with path.open("rb") as file:
-            for token in tokenize.tokenize(file.readline):
-                if token.type == tokenize.NAME or (token.type == tokenize.STRING and "``" not in token.string):
-                    words.update(re.findall(r"\w+", token.string))
+        for token in tokens(path):
+            if token.type == tokenize.NAME or (token.type == tokenize.STRING and "``" not in token.string):
+                words.update(re.findall(r"\w+", token.string))
     return words
 
 
 def unknown_names(path: Path, known: set[str]) -> Iterator[tuple[int, str, str]]:
     """Line, name and advice for every constant or function that a docstring names and src does not have."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = node.value.value
             for hit in OURS.finditer(text):

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -95,15 +96,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     item.add_marker(pytest.mark.long)
         elif "async" in adapters:
             item.add_marker(pytest.mark.twin)
-    items.sort(key=_position)
+    items.sort(key=lambda item: _position(item.nodeid.partition("::")[0].removeprefix("tests/")))
 
 
 def _is_one_of(item: pytest.Item, places: list[str]) -> bool:
     return item.nodeid.removeprefix("tests/").startswith(tuple(places))
 
 
-def _position(item: pytest.Item) -> int:
-    return next((at for at, place in enumerate(LONGEST_FILES) if _is_one_of(item, [place])), len(LONGEST_FILES))
+@cache
+def _position(file: str) -> int:
+    return next((at for at, place in enumerate(LONGEST_FILES) if file.startswith(place)), len(LONGEST_FILES))
 
 
 @pytest.fixture(scope="session", autouse=True)

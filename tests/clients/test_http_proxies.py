@@ -103,6 +103,7 @@ def test_a_proxy_that_requires_a_password_is_reported_at_once(
     assert "wants a user and password" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_proxy_that_refuses_and_then_hangs_is_reported_as_refusing(
     environment: pytest.MonkeyPatch, kind: Any

@@ -16,6 +16,7 @@ def made() -> dict[Path, str]:
     return blocking.made()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", blocking.MADE, ids=str)
 def test_generated_modules_are_up_to_date(made: dict[Path, str], path: Path) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == made[path], f"{path} is stale: run `make blocking`"

@@ -64,6 +64,7 @@ def test_reprs_name_the_embedded_server_and_zookeeper() -> None:
     assert repr(locks.lock("stock")) == "<Lock 'stock' at zk1:2181,zk2:2181>"
 
 
+@pytest.mark.slow
 def test_reprs_of_listeners_name_their_source(valkey_url: str) -> None:
     with tarry.Client(valkey_url) as client:
         with client.map_cache("m", policy=None).listen(print) as listener:

@@ -78,6 +78,7 @@ def version_of(place: str) -> tuple[int, ...]:
     return (6, 2) if place == "redis6" else ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", TABLE)
 @pytest.mark.parametrize("place", TOLD)
 def test_the_user_for_all_of_tarry_can_use_every_feature(

@@ -188,6 +188,7 @@ def test_a_missing_database_is_named(own_server: Callable[..., ServerProcess], o
         asked(open_client(f"{url.removesuffix('/0')}/99"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
 def test_a_plain_url_of_a_replica_is_explained(own_server: Callable[..., ServerProcess], open_client: Any) -> None:
     """It is waited for, as a fail-over may make it a master; then the words tell."""

@@ -24,6 +24,7 @@ def running() -> Iterator[ServerProcess]:
         yield server
 
 
+@pytest.mark.slow
 def test_each_caller_gets_its_own_reply(running: ServerProcess) -> None:
     drawn = random.Random(7)
 

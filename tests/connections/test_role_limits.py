@@ -161,6 +161,7 @@ def test_no_role_can_create_an_api_token(guarded: tuple[str, Any], role: str) ->
     assert root.hgetall(table) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", acl.ROLES)
 def test_each_role_can_still_do_its_own_work(guarded: tuple[str, Any], role: str) -> None:
     """Else nothing above would say anything."""

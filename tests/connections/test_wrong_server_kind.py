@@ -70,6 +70,7 @@ def test_a_plain_server_is_refused_as_a_cluster_and_as_a_sentinel(
         assert_raises(tarry.ServerUnfit, r"not a Sentinel; use redis://", make_client(kind, url, imaginary=False))
 
 
+@pytest.mark.slow
 def test_a_plain_server_among_cluster_nodes_is_ignored(plain: str, newborn: str, kind: str, make_client: Any) -> None:
     for hosts in (f"{plain},{newborn}", f"{newborn},{plain}"):
         assert_raises(

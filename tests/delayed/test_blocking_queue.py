@@ -111,6 +111,7 @@ async def test_a_transfer_is_bounded_and_reports_that_more_is_left(
     assert counts == [1000, 1000, 500]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["as offered", "backwards", "mixed"])
 async def test_the_list_is_consistent_after_every_transfer(
     delayed: Any, queues: Any, server: Any, name: str, clock: Any, order: str

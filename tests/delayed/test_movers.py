@@ -99,6 +99,7 @@ def test_a_process_without_a_seat_costs_almost_nothing(world: QueueSimulation) -
     assert world.with_seat(MOVER).scripts - before[world.with_seat(MOVER)] <= 60 / 0.7 + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumers", [1, 5, 20])
 def test_a_message_costs_little_more_than_one_transfer(world: QueueSimulation, consumers: int) -> None:
     processes = [world.come() for _ in range(consumers)]

@@ -75,6 +75,7 @@ def test_other_clients_may_poll_during_a_move(client: TestClient, mixed: list[in
     assert not server.exists(KEYS.order, KEYS.timeouts)
 
 
+@pytest.mark.slow
 def test_other_clients_may_offer_during_a_move(client: TestClient, mixed: list[int], server: Any) -> None:
     client_two = client.delayed_queue("places", codec="string")
     offered: list[str] = []
@@ -113,6 +114,7 @@ def test_other_clients_may_remove_and_offer_during_a_move(
     assert set(left) == set(server.zrange(KEYS.timeouts, 0, -1))
 
 
+@pytest.mark.slow
 def test_other_clients_may_offer_overdue_elements_during_a_move(
     client: TestClient, mixed: list[int], server: Any, clock: Clock
 ) -> None:

@@ -126,6 +126,7 @@ def mover(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:
     keys = keys_of(name)
 

@@ -134,6 +134,7 @@ def test_a_cancelled_poll_puts_elements_back_in_order(
     asyncio.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "pubsub"])
 def test_a_cut_connection_is_reopened(queue: Any, server: Any, name: str, kind: str) -> None:
     assert queue.poll(wait="50ms") is None
@@ -146,6 +147,7 @@ def test_a_cut_connection_is_reopened(queue: Any, server: Any, name: str, kind: 
     assert got == ["tea"]
 
 
+@pytest.mark.slow
 def test_a_failing_handler_does_not_end_the_subscription(client: tarry.Client, queue: Any, name: str) -> None:
     got: list[str] = []
     end = threading.Event()

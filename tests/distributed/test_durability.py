@@ -34,6 +34,7 @@ def url_of(running: ServerProcess) -> str:
     return f"redis://127.0.0.1:{port_of(running)}/0"
 
 
+@pytest.mark.slow
 def test_a_replicated_add_is_on_the_replica_when_it_returns(pair: Any) -> None:
     master, replica = pair
     with tarry.Client(url_of(master), namespace="one") as client:

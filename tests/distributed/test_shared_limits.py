@@ -66,6 +66,7 @@ def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> b
     return all((j - i + 1 - burst) * span <= (b - a) * count for (i, a), (j, b) in combinations(enumerate(moments), 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "burst"), [("10/s", None), ("100/m", 7), ("1000/s", None)])
 def test_a_partitioned_rate_is_never_exceeded_and_almost_reached(
     valkey_url: str, clock: Clock, namespace: str, rate: str, burst: int | None

@@ -20,6 +20,7 @@ from tarry.errors import BadInput
 SHORT_S = 0.3
 
 
+@pytest.mark.slow
 def test_ten_processes_at_once_get_one_server(folder: Path) -> None:
     with ExitStack() as stack:
         ten = [stack.enter_context(User(folder, wait=False)) for _ in range(10)]
@@ -106,6 +107,7 @@ def test_the_server_ends_after_its_last_user_and_restarts_with_its_data(folder: 
         assert resp.call_once(users.address(folder), "GET", "k") == b"v"
 
 
+@pytest.mark.slow
 def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path) -> None:
     with ExitStack() as stack:
         two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
@@ -121,6 +123,7 @@ def test_the_server_keeps_running_for_the_next_user(folder: Path) -> None:
         assert users.server_pid(folder) == server
 
 
+@pytest.mark.slow
 def test_a_short_visit_restarts_the_linger_time(folder: Path) -> None:
     linger_s = 0.6
     with join_server(folder, linger_s=linger_s):

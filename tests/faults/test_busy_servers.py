@@ -19,6 +19,7 @@ from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 
 
+@pytest.mark.slow
 def test_a_call_waits_for_a_loading_server(
     own_server: Callable[..., ServerProcess], kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:

@@ -60,6 +60,7 @@ def test_calls_to_a_frozen_server_fail_when_patience_ends(server: ServerProcess,
     assert any_client.call(topic, "check").ok
 
 
+@pytest.mark.slow
 def test_a_waiting_pop_ends_when_the_server_freezes(
     server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:

@@ -186,6 +186,7 @@ def test_closing_the_client_ends_the_pops_of_waiting_threads(
         client.topic(at.name).pop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
 def test_a_forked_process_waits_on_its_own_connections(most: int, running: ServerProcess, at: Any) -> None:
     """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""

@@ -36,6 +36,7 @@ def left(server: Any) -> set[bytes]:
     return set(server.keys("*orders*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", ["9s", "1h"])
 def test_a_purge_removes_the_seats_of_killed_consumers(running: ServerProcess, server: Any, delay: str) -> None:
     with ExitStack() as stack, tarry.Client(running.url) as client:

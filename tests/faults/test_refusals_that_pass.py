@@ -68,6 +68,7 @@ def test_a_full_disk_is_named_and_a_patient_call_succeeds_once_there_is_room(
     assert patient.call(patient.topic("a"), "stats").ready == 2
 
 
+@pytest.mark.slow
 def test_a_loop_around_a_waiting_pop_does_not_spin_on_a_full_disk(disk: Disk, kind: str, make_client: Any) -> None:
     any_client = make_client(kind, disk.server.url, patience=0.3)
     any_client.call(any_client.topic("a"), "stats")

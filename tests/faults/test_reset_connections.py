@@ -23,6 +23,7 @@ def proxy(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     proxy.close()
 
 
+@pytest.mark.slow
 @LOOPS
 def test_calls_are_repeated_after_a_connection_reset(proxy: Proxy, loop: str) -> None:
     async def story() -> None:

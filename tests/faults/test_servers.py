@@ -136,6 +136,7 @@ def test_a_full_memory_raises_unavailable_with_a_reason(which: str) -> None:
         assert topic.check().ok
 
 
+@pytest.mark.slow
 def test_clients_reconnect_after_all_connections_are_killed(
     server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:

@@ -147,6 +147,7 @@ def test_tracking_survives_every_fault(
     assert at.stats().watching == 0
 
 
+@pytest.mark.slow
 def test_a_killed_tracking_connection_is_replaced(
     running: ServerProcess, at: Any, kind: str, make_client: Any, woken: list[bytes | None]
 ) -> None:

@@ -39,6 +39,7 @@ with tarry.Client(sys.argv[1]) as client:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_track_one_token_take_it_once(
     running: ServerProcess, at: Any, woken: list[bytes | None]
 ) -> None:

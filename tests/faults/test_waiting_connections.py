@@ -18,6 +18,7 @@ from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
+@pytest.mark.slow
 def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any, kind: str, make_client: Any) -> None:
     async def awaited(client: Any) -> None:
         topic = client.topic(at.name)
@@ -66,6 +67,7 @@ def test_a_client_unblock_that_races_a_token_loses_no_job(
         meddler.join()
 
 
+@pytest.mark.slow
 def test_a_silent_waiting_connection_is_replaced(
     proxy: Proxy, running: ServerProcess, at: Any, kind: str, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

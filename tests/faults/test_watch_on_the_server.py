@@ -116,12 +116,14 @@ def with_anything(client: TestClient, data: Any) -> None:
     assert world.latest() <= R + EXACT, str(world)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(data=st.data())
 def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient, data: Any) -> None:
     without_faults(world_client, data)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(data=st.data())
 def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient, data: Any) -> None:

@@ -55,6 +55,7 @@ def test_lock_once_locks_and_unlock_releases(locks: list[Any], name: str) -> Non
     assert other.unlock(name)
 
 
+@pytest.mark.slow
 def test_lock_once_waits_one_second_by_default(locks: list[Any], name: str) -> None:
     mine, other = locks
     assert mine.lock_once(name)

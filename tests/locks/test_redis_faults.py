@@ -41,6 +41,7 @@ def test_a_killed_holders_lock_is_free_when_its_lease_ends(
     assert grant.token > holder.token
 
 
+@pytest.mark.slow
 def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
     start_holder: Callable[..., HolderProcess], lock_users: LockUsers, valkey_url: str, name: str
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_connection_cut_while_waiting_is_reopened(proxy: Proxy, lock_users: Lo
     assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
 
 
+@pytest.mark.slow
 def test_a_disconnected_holder_keeps_the_lock_during_its_lease(lock_users: LockUsers, proxy: Proxy, name: str) -> None:
     user = lock_users.user()
     client = lock_users.client(proxy.url(), patience=1)
@@ -194,6 +196,7 @@ def test_a_server_restart_without_data_is_noticed(
         lock_users.close()
 
 
+@pytest.mark.slow
 def test_two_hundred_waiters_each_get_the_lock_once(
     lock_users: LockUsers, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

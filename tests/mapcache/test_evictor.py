@@ -98,6 +98,7 @@ def test_a_handle_without_a_policy_does_not_evict(clients: Any, name: str, serve
     assert server.hlen(name) == 1
 
 
+@pytest.mark.slow
 def test_the_adaptive_policy_takes_redissons_latch(clients: Any, name: str, server: Any) -> None:
     cache = clients().map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, amount=2))
     cache.put_all({str(i): "x" for i in range(5)}, ttl="1ms")

@@ -34,6 +34,11 @@ RETIRED = set(
     "house grave hasten desk desks rhythm lane lanes hearing viewing dictface timekeeper twins neighbour diary diaries".split()
 )
 
+MOST_ARGUMENTS = 8
+"""Nobody counts commas: a call with more of them names them."""
+LOGGERS = {"debug", "info", "warning", "error", "log"}
+"""Their arguments are those of a format."""
+
 
 def client_kind(module: Path) -> str:
     """A class may exist twice: for threads, and for tasks."""
@@ -44,16 +49,20 @@ def client_kind(module: Path) -> str:
 
 
 @cache
-def trees() -> list[tuple[Path, ast.Module]]:
-    return [(module, ast.parse(module.read_text(encoding="utf-8"))) for module in MODULES]
+def modules() -> list[tuple[str, list[ast.AST]]]:
+    """What each module consists of; they are parsed and walked through once."""
+    return [
+        (str(module.relative_to(SRC)), list(ast.walk(ast.parse(module.read_text(encoding="utf-8")))))
+        for module in MODULES
+    ]
 
 
 def test_a_class_name_has_one_meaning() -> None:
     homes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for module, tree in trees():
-        for node in ast.walk(tree):
+    for module, nodes in modules():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
-                homes[node.name][client_kind(module)].append(str(module.relative_to(SRC)))
+                homes[node.name][client_kind(SRC / module)].append(module)
     doubled = {
         name: dict(places)
         for name, places in homes.items()
@@ -65,8 +74,8 @@ def test_a_class_name_has_one_meaning() -> None:
 
 def test_every_permitted_duplicate_still_exists() -> None:
     count: dict[str, int] = defaultdict(int)
-    for _, tree in trees():
-        for node in ast.walk(tree):
+    for _, nodes in modules():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 count[node.name] += 1
     assert [name for name in PRESCRIBED if count[name] < 2] == []
@@ -83,20 +92,31 @@ def test_no_module_name_is_a_gerund() -> None:
 
 def test_no_retired_term_is_used() -> None:
     found = defaultdict(set)
-    for module, tree in trees():
-        place = str(module.relative_to(SRC))
-        for part in module.relative_to(SRC).with_suffix("").parts:
+    for module, nodes in modules():
+        for part in Path(module).with_suffix("").parts:
             if part in RETIRED:
-                found[part].add(place)
-        for node in ast.walk(tree):
+                found[part].add(module)
+        for node in nodes:
             name = getattr(node, "name", None) or getattr(node, "arg", None) or getattr(node, "attr", None)
             name = name or getattr(node, "id", None)
             if isinstance(name, str) and name.lstrip("_") in RETIRED:
-                found[name].add(place)
+                found[name].add(module)
     for script in SRC.rglob("*.lua"):
         if script.stem in RETIRED:
             found[script.stem].add(str(script.relative_to(SRC)))
     assert {name: sorted(places) for name, places in found.items()} == {}
+
+
+def test_no_call_passes_nine_positional_arguments() -> None:
+    found = [
+        f"{module}:{node.lineno} {ast.unparse(node.func)}"
+        for module, nodes in modules()
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and len(node.args) > MOST_ARGUMENTS
+        and not (isinstance(node.func, ast.Attribute) and node.func.attr in LOGGERS)
+    ]
+    assert found == []
 
 
 def inside() -> list[tuple[str, str, str]]:

@@ -76,6 +76,7 @@ def same(one: Any, other: Any) -> bool:
     return not isinstance(one, list) or all(map(same, one, other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALUES)
 @calm
 @given(data=st.data())
@@ -103,6 +104,7 @@ def test_arbitrary_bytes_raise_only_body_errors(name: str, foreign: bytes) -> No
     survives(name, foreign)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CODECS)
 @calm
 @given(data=st.data())

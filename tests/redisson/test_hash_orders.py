@@ -193,6 +193,7 @@ def test_hash_orders_of_the_installed_jdk_hold(java: Any) -> None:
     assert java([asked for asked, _ in recorded()]) == [answered for _, answered in recorded()]
 
 
+@pytest.mark.slow
 def test_a_doubt_is_reported_only_where_the_order_is_uncertain(java: Any) -> None:
     """A dict that was put together one by one is always found, but for trees."""
     lines = [line_of("put", keys) for _, keys in questions(7, 1000)]

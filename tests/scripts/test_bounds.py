@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.values.keys import purging_keys
@@ -33,6 +35,7 @@ def pop_some(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
     return client.engine.run(pop.pop_step(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
 
 
+@pytest.mark.slow
 def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     pile_up(server, topic, "reserved", 100_000, clock.us)
     clock.advance("1h")
@@ -99,6 +102,7 @@ def test_a_page_of_large_bodies_has_few_jobs(client: TestClient, topic: Any) -> 
     assert 1 <= min(sizes) <= max(sizes) <= 5
 
 
+@pytest.mark.slow
 def test_a_page_among_jobs_of_one_due_time_costs_no_more(
     client: TestClient, topic: Any, server: Any, clock: Clock
 ) -> None:

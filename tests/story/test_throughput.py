@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from story.adapters import Adapter
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
@@ -45,6 +47,7 @@ async def test_what_is_added_while_nobody_pops_counts_for_the_last_minute(topic:
     assert await minutes(topic) == [(-70, 1, 1, 0, 0), (-1, 3, 0, 0, 0)]
 
 
+@pytest.mark.slow
 async def test_a_day_is_kept_in_bounded_memory(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea")
     for _ in range(1500):
