@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from locks.lock_users import LockUsers
-from tarry.errors import BadInput, LockLost, NotAcquired
+from tarry.errors import BadInput, LockLost, NotAcquired, Unavailable
 from until import until
 
 SOON = 0.05
@@ -203,6 +203,18 @@ def test_a_closed_client_releases_its_locks(any_lock_users: LockUsers, other: An
     user.call(client.close)
     assert grant.lost.is_set()
     assert user.call(other.lock(name).acquire, wait=5) is not None
+
+
+def test_closing_a_client_ends_the_acquisitions_that_wait(any_lock_users: LockUsers, other: Any, name: str) -> None:
+    holder, users = any_lock_users.user(), [any_lock_users.user() for _ in range(2)]
+    client = any_lock_users.client()
+    assert holder.call(other.lock(name).acquire) is not None
+    waiting = [user.begin(client.lock(name).acquire) for user in users]
+    until(lambda: holder.call(other.lock(name).state).waiting)
+    holder.call(client.close)
+    for acquisition in waiting:
+        with pytest.raises(Unavailable, match="The client was closed"):
+            acquisition.result(60)
 
 
 def test_a_lock_of_an_ended_thread_or_task_is_released(

@@ -111,6 +111,7 @@ def acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, wa
                 table.leave(acquisition)
                 return None
             yield WaitUntil(deadline)
+            table.refuse_if_closed()
             first = table.is_first(acquisition)
         return (yield from _acquire(table, backend, acquisition, deadline))
     except BaseException:
@@ -132,6 +133,7 @@ def _acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, d
                 raise answer.fault
             return None
         yield WaitUntil(min(deadline, answer.until))
+        table.refuse_if_closed()
 
 
 def release(table: LockTable, backend: LockBackend, hold: Hold) -> Steps[None]:

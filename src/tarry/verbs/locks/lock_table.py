@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from tarry.errors import Unavailable
+
 Wake = Callable[[], None]
 
 
@@ -96,6 +98,7 @@ class LockTable:
         self._to_notify: list[Callable[[], object]] = []
         self._to_clean_up: list[tuple[float, Acquisition]] = []
         self._check_at = float("inf")
+        self._closed = False
         self.watchdog_wakes_at = 0.0
         """When the watchdog looks next, unless it is woken."""
 
@@ -127,6 +130,18 @@ class LockTable:
             del self._queues[acquisition.name]
         elif was_first:
             queue[0].wake()
+
+    def close(self) -> None:
+        """Ends the acquisitions that wait; each of them raises ``Unavailable``."""
+        with self._mutex:
+            self._closed = True
+            acquisitions = [acquisition for queue in self._queues.values() for acquisition in queue]
+        for acquisition in acquisitions:
+            acquisition.wake()
+
+    def refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("The client was closed.")
 
     # ── holds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
