@@ -11,10 +11,8 @@ import pytest
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import axes, timeline
-from tarry.programs.dashboard.charts.day import day
-from tarry.programs.dashboard.charts.forecast import forecast
-from tarry.programs.dashboard.charts.heatmap import EDGES_S, heat, row_of
 from tarry.programs.dashboard.charts.timeline import bars_path
+from tarry.programs.dashboard.charts.topic import EDGES_S, day, forecast, heat, row_of
 from tarry.programs.dashboard.visit import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram, Minute
 

@@ -12,10 +12,8 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
-from tarry.programs.dashboard.charts.day import day
-from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
-from tarry.programs.dashboard.charts.heatmap import heat
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
+from tarry.programs.dashboard.charts.topic import MINUTES, day, forecast, heat
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue

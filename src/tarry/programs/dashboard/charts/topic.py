@@ -1,0 +1,153 @@
+"""The charts of a topic beside its time line: the last day, the next hour, and the heat map of lateness.
+
+last day    what was added, finished and died a minute, and how many attempts failed, in columns of 15 minutes
+next hour   jobs that become due in each minute, against the workers' recent rate:
+            waiting(i) = max(0, waiting(i − 1) + due(i) − rate)    a job that is due then waits for about waiting / rate
+heat map    a column is an interval of time, a row a range of lateness, the shade the number of jobs
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
+from tarry.verbs.jobs.stats import Minute
+
+DAY_COLUMNS, COLUMN_WIDTH = 96, timedelta(minutes=15)
+LINES = ("added", "finished", "failed", "died")
+MINUTES = 60
+EDGES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 21600, 86400)
+"""The upper edges of the heat map's rows; one more row lies above the last."""
+LEVELS = 6
+MIN_ROWS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One counter: its path, in columns and percent, and its sum."""
+
+    name: str
+    path: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """``top`` is the highest rate a minute; a counter that did not move has no line."""
+
+    lines: tuple[Line, ...]
+    top: float
+
+
+def day(minutes: Sequence[Minute], now: datetime) -> Day:
+    """The columns of the last 24 h, the oldest first. The last one ends with the present minute."""
+    end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    counts = {name: [0] * DAY_COLUMNS for name in LINES}
+    for minute in minutes:
+        column = DAY_COLUMNS - 1 - (end - minute.start - timedelta(minutes=1)) // COLUMN_WIDTH
+        if 0 <= column < DAY_COLUMNS:
+            for name in LINES:
+                counts[name][column] += getattr(minute, name)
+    highest = max(max(columns) for columns in counts.values())
+    minutes_each = COLUMN_WIDTH // timedelta(minutes=1)
+    lines = [Line(name, _path(columns, highest), sum(columns)) for name, columns in counts.items() if any(columns)]
+    return Day(tuple(lines), highest / minutes_each)
+
+
+def _path(columns: Sequence[int], highest: int) -> str:
+    steps = [f"{'L' if x else 'M'}{x} {HEIGHT * (1 - n / highest):.1f}H{x + 1}" for x, n in enumerate(columns)]
+    return "".join(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """``managed`` is the workers' rate in jobs a minute; ``None`` if they have finished nothing lately."""
+
+    due: str
+    waiting: str
+    line: float | None
+    top: float
+    coming: int
+    ready: int
+    managed: float | None
+    worst_s: float
+    worst_at_s: float
+    clear_s: float | None
+    left: int
+
+
+def forecast(counts: Sequence[int], ready: int, managed: float | None) -> Forecast:
+    """The forecast from the jobs due in each minute, the jobs ready now, and the workers' rate in jobs a minute."""
+    pace = managed or 0.0
+    waiting: list[float] = []
+    left = float(ready)
+    for due in counts:
+        left = max(0.0, left + due - pace)
+        waiting.append(left)
+    top = max([*counts, pace, *waiting, 1])
+
+    def height(n: float) -> float:
+        return min(n / top, 1.0)
+
+    most = max(waiting, default=0.0)
+    clear = next((i for i, n in enumerate(waiting) if n == 0), None)
+    return Forecast(
+        due=bars_path(counts, height),
+        waiting=_area(waiting, top),
+        line=HEIGHT * (1 - pace / top) if managed else None,
+        top=top,
+        coming=sum(counts),
+        ready=ready,
+        managed=managed,
+        worst_s=60 * most / pace if pace else 0.0,
+        worst_at_s=60.0 * (waiting.index(most) + 1) if most else 0.0,
+        clear_s=None if clear is None else 60.0 * (clear + 1),
+        left=round(left),
+    )
+
+
+def _area(values: Sequence[float], top: float) -> str:
+    if not any(values):
+        return ""
+    steps = [f"L{i} {HEIGHT * (1 - n / top):.1f}H{i + 1}" for i, n in enumerate(values)]
+    return f"M0 {HEIGHT}{''.join(steps)}V{HEIGHT}z"
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """``levels`` are paths in units of columns and rows, light to dark; row 0 is at the bottom."""
+
+    columns: int
+    rows: int
+    levels: tuple[str, ...]
+    edges_s: tuple[float, ...]
+    counts: tuple[tuple[int, ...], ...]
+    total: int
+
+
+def row_of(bucket: int) -> int:
+    """The row of a bucket of ``Lateness``, by its upper end."""
+    return bisect_left(EDGES_S, (2 ** ((bucket + 1) / 4) - 2) / 1e6)
+
+
+def heat(columns: Sequence[Mapping[int, int]]) -> Heat:
+    """From counts by bucket, the oldest column first."""
+    table = [[0] * (len(EDGES_S) + 1) for _ in columns]
+    for cells, column in zip(table, columns, strict=True):
+        for bucket, n in column.items():
+            cells[row_of(bucket)] += n
+    used = [row for row in range(len(EDGES_S) + 1) if any(cells[row] for cells in table)]
+    rows = max([MIN_ROWS, *(row + 1 for row in used)])
+    top = max((n for cells in table for n in cells), default=0)
+    paths = [list[str]() for _ in range(LEVELS)]
+    for x, cells in enumerate(table):
+        for row, n in enumerate(cells[:rows]):
+            if n:
+                level = min(int(LEVELS * math.log1p(n) / math.log1p(top)), LEVELS - 1)
+                paths[level].append(f"M{x + 0.06:g} {rows - 1 - row + 0.06:g}h.88v.88h-.88z")
+    shown = tuple(tuple(cells[:rows]) for cells in table)
+    return Heat(len(columns), rows, tuple(map("".join, paths)), EDGES_S[:rows], shown, sum(map(sum, table)))
