@@ -32,8 +32,7 @@ PAGES = (
     "schedules",
     "workers",
     "queues",
-    "maps",
-    "locks",
+    "maps_and_locks",
     "server",
 )
 """In the order of the navigation."""
