@@ -1,27 +1,40 @@
-"""The actions that are allowed on a job in each state: those of the job's life cycle that need no receipt of the caller's."""
+"""The actions on jobs, and in which states they are allowed: those of the job's life cycle that need no receipt of the caller's."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tarry.verbs.jobs.lifecycle import STATES, STEPS
 from tarry.verbs.jobs.models import JobState, State, StateFilter
 
-VERBS_OF_ACTIONS = {
-    "run-now": "reschedule",
-    "reschedule": "reschedule",
-    "bury": "bury",
-    "cancel": "cancel",
-    "kick": "kick",
-    "delete": "delete",
+
+@dataclass(frozen=True, slots=True)
+class JobAction:
+    """An action on jobs: the verb that does it, its word on a button, and the word for jobs that it was done to."""
+
+    verb: str
+    word: str
+    done: str
+    destroys: bool = False
+
+
+JOB_ACTIONS = {
+    "run-now": JobAction("reschedule", "run now", "due now"),
+    "reschedule": JobAction("reschedule", "reschedule", "rescheduled"),
+    "bury": JobAction("bury", "bury", "buried", destroys=True),
+    "cancel": JobAction("cancel", "cancel", "cancelled", destroys=True),
+    "kick": JobAction("kick", "kick", "kicked"),
+    "delete": JobAction("delete", "delete", "deleted", destroys=True),
 }
 
 
 def _changes_anything(action: str, state: State) -> bool:
-    steps = [step for step in STEPS if step.cause == VERBS_OF_ACTIONS[action] and step.before == state]
+    steps = [step for step in STEPS if step.cause == JOB_ACTIONS[action].verb and step.before == state]
     return any(step.after == "ready" != state for step in steps) if action == "run-now" else bool(steps)
 
 
 ACTIONS_BY_STATE: dict[State, tuple[str, ...]] = {
-    state: tuple(action for action in VERBS_OF_ACTIONS if _changes_anything(action, state)) for state in STATES
+    state: tuple(action for action in JOB_ACTIONS if _changes_anything(action, state)) for state in STATES
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.lifecycle import actions_for, is_allowed, states_for
+from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
 from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.verbs.jobs import aggregates
@@ -24,22 +24,6 @@ from tarry.verbs.jobs.models import JobInfo, Reservation, State, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
 ROUND_SIZE, STEP, SEARCH_S = 10_000, 500, 20.0
-VERBS = {
-    "run-now": "run now",
-    "reschedule": "reschedule",
-    "delete": "delete",
-    "bury": "bury",
-    "cancel": "cancel",
-    "kick": "kick",
-}
-DONE = {
-    "run-now": "due now",
-    "reschedule": "rescheduled",
-    "delete": "deleted",
-    "bury": "buried",
-    "cancel": "cancelled",
-    "kick": "kicked",
-}
 REASON = "buried from the dashboard"
 
 
@@ -80,7 +64,7 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and action not in actions_for(state):
-        raise BadInput(f"{VERBS[action]}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
+        raise BadInput(f"{JOB_ACTIONS[action].word}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
     after, before = (parse_moment(form.value(name), stats.now, name) for name in ("after", "before"))
     search = search_of(form.value)
     search.check(state)
@@ -122,7 +106,7 @@ def _due(form: Form) -> dict[str, Any]:
 
 
 def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
-    word = VERBS[action]
+    word = JOB_ACTIONS[action].word
 
     async def plan(visit: Visit, form: Form) -> ActionPlan:
         if action == "reschedule":
@@ -252,7 +236,7 @@ async def _bury(topic: Any, jobs: Mapping[str, int | None], reason: str) -> int:
 
 
 def _result_text(action: str, done: int, left: int = 0) -> str:
-    text = f"{filters.jobs(done)} {DONE[action]}."
+    text = f"{filters.jobs(done)} {JOB_ACTIONS[action].done}."
     if not done:
         text = "Nothing was done: the jobs were in other states by then."
     return text + (f" {left:,} are left: do it again for the next {ROUND_SIZE:,}." if left else "")
@@ -300,8 +284,8 @@ async def _purge(visit: Visit, form: Form) -> str:
 
 ACTIONS = (
     *[
-        Action(name, word.capitalize(), _plans(name), _action(name), destroys=name in ("delete", "bury", "cancel"))
-        for name, word in VERBS.items()
+        Action(name, action.word.capitalize(), _plans(name), _action(name), destroys=action.destroys)
+        for name, action in JOB_ACTIONS.items()
     ],
     Action("pause", "Pause", _plan_pause, _pause),
     Action("resume", "Resume", _plan_resume, _resume),
