@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
-from hashlib import sha256
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -92,8 +91,7 @@ class Dashboard:
         """The dashboards of all namespaces, if there are several."""
         self._notes: dict[str, str] = {}
         self._parts: dict[Any, Any] = {}
-        self._assets = assets.assets()
-        self.version = sha256(b"".join(text for _, text in self._assets.values())).hexdigest()[:12]
+        self.version = assets.version()
         self.templates = assets.templates()
         self._router = Router(
             [
@@ -114,7 +112,7 @@ class Dashboard:
                 ),
                 Route("/sign-in", partial(sign_in, self), methods=["GET", "POST"]),
                 Route("/sign-out", partial(sign_out, self), methods=["POST"]),
-                Route("/assets/{name}", self._asset, methods=["GET"]),
+                Route("/assets/{name}", assets.send_asset, methods=["GET"]),
             ],
             default=_not_found,
         )
@@ -328,16 +326,6 @@ class Dashboard:
         name = secrets.token_urlsafe(9)
         self._notes[name] = text
         return name
-
-    async def _asset(self, request: Request) -> Response:
-        found = self._assets.get(request.path_params["name"])
-        if found is None:
-            raise HTTPException(404)
-        kind, text = found
-        fresh = request.query_params.get("v") == self.version
-        return Response(
-            text, media_type=kind, headers={"cache-control": "max-age=31536000, immutable" if fresh else "no-cache"}
-        )
 
 
 def _with_headers(send: Send) -> Send:

@@ -1,12 +1,16 @@
-"""Templates and assets, read once a process."""
+"""Templates and assets, read once a process; and the response with an asset."""
 
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
@@ -41,3 +45,21 @@ def assets() -> dict[str, tuple[str, bytes]]:
         if kind is not None:
             found[entry.name] = (kind, entry.read_bytes())
     return found
+
+
+@cache
+def version() -> str:
+    """The version of the assets: browsers keep each for a year."""
+    return sha256(b"".join(text for _, text in assets().values())).hexdigest()[:12]
+
+
+async def send_asset(request: Request) -> Response:
+    """The asset of a path, to be kept if the page asked for it by its version."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    kind, text = found
+    fresh = request.query_params.get("v") == version()
+    return Response(
+        text, media_type=kind, headers={"cache-control": "max-age=31536000, immutable" if fresh else "no-cache"}
+    )
