@@ -26,7 +26,6 @@ PAGES = (
     "jobs",
     "dead",
     "job",
-    "search",
     "job_actions",
     "job_form",
     "schedules",

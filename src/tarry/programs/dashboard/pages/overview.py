@@ -1,4 +1,4 @@
-"""The overview of all topics: which are late, and by how much."""
+"""The pages on all topics: which are late, and by how much; and the search for one by its name, or for a job by its id."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
@@ -15,6 +16,7 @@ from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.server import health
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import Visit
+from tarry.values import names
 from tarry.verbs.jobs.stats import Lateness, Stats
 from tarry.verbs.workers import WorkerInfo
 
@@ -22,6 +24,7 @@ SHOWN = 50
 LATE_AFTER = timedelta(seconds=5)
 """A topic is late when a job has been ready for longer."""
 LATELY_S, RATES_S = 600.0, 60.0
+ASKED_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ def is_late(stats: Stats) -> bool:
 
 async def view(visit: Visit) -> dict[str, Any]:
     client = visit.client
-    names, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
-    found = await asyncio.gather(*[client.topic(name).stats() for name in names])
+    known, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
+    found = await asyncio.gather(*[client.topic(name).stats() for name in known])
     ordered = sorted(found, key=_sort_key)
     first = max(min(_number(visit.parameter("from")), len(ordered) - 1), 0)
     shown = ordered[first : first + SHOWN]
@@ -132,4 +135,33 @@ def verdict(found: Sequence[Stats], has_consumer: bool) -> tuple[str, str]:
     return "good", "All is on time."
 
 
-SECTIONS = (Section("/", "overview.html", view, title="Topics"),)
+async def find(visit: Visit) -> dict[str, Any]:
+    """The search: a topic by its name, a job by its id in any topic."""
+    wanted = visit.parameter("q")
+    known = await visit.client.topics()
+    topics = [name for name in known if wanted and wanted.lower() in name.lower()]
+    jobs = []
+    if _may_be_an_id(wanted):
+        for at in range(0, len(known), ASKED_AT_ONCE):
+            requests = [visit.client.topic(name).get(wanted) for name in known[at : at + ASKED_AT_ONCE]]
+            jobs += [job for job in await asyncio.gather(*requests) if job is not None]
+    found: dict[str, Any] = {"wanted": wanted, "topics": topics[:ASKED_AT_ONCE], "jobs": jobs}
+    if len(jobs) == 1 and not topics:
+        found["redirect"] = visit.url("/job", topic=jobs[0].topic, id=jobs[0].id)
+    elif wanted in topics and not jobs:
+        found["redirect"] = visit.url("/topic", topic=wanted)
+    return found
+
+
+def _may_be_an_id(text: str) -> bool:
+    try:
+        names.check_name(text, "id")
+    except BadInput:
+        return False
+    return True
+
+
+SECTIONS = (
+    Section("/", "overview.html", view, title="Topics"),
+    Section("/find", "find.html", find, every_s=10.0),
+)
