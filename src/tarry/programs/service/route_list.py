@@ -6,7 +6,6 @@ from tarry.programs.service.dialects import delay_controller, delay_queue, delay
 from tarry.programs.service.router import Route, RouteTable
 from tarry.programs.service.routes import (
     about,
-    blocking_queues,
     events,
     guarded,
     jobs,
@@ -18,7 +17,7 @@ from tarry.programs.service.routes import (
 )
 from tarry.programs.service.settings import ServiceSettings
 
-_MODULES = (topics, schedules, queues, blocking_queues, guarded, maps, locks, events, about)
+_MODULES = (topics, schedules, queues, guarded, maps, locks, events, about)
 TABLES = (jobs.table, jobs.many, *(module.table for module in _MODULES))
 
 

@@ -1,7 +1,7 @@
-"""Routes of delayed queues that are shared with Java applications on Redisson.
+"""Routes of delayed queues that are shared with Java applications on Redisson, and of the blocking queues that they move into.
 
 As in Redisson, taken elements are out of the queue. A client that disconnects while it waits loses nothing, but elements
-are lost with a response that does not arrive. For work that must survive, use a topic.
+are lost with a response that does not arrive. For work that must survive, use a topic. A take that waits also moves.
 A queue has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
 """
 
@@ -158,3 +158,40 @@ async def poison(request: ServiceRequest) -> list[SetAside]:
 async def aside(request: ServiceRequest) -> None:
     """Sets aside payloads that were taken and could not be decoded or handled, with the reasons."""
     await shared_queues.set_aside(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
+
+
+# ── elements that can be taken: the lists that delayed queues move into ────────────────────────────────────────────────────────
+
+
+@table.handles(endpoints.PUT)
+async def put(request: ServiceRequest) -> None:
+    """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
+    values = shared_queues.values(request.payload.values, request.payload.codec)
+    await shared_queues.put_values(request.client, queue_of(request, request.payload.codec).verbs.context, values)
+
+
+@table.handles(endpoints.TAKE)
+async def take(request: ServiceRequest) -> queue_answers.Elements:
+    """Takes up to `n` elements, also those that have just become due; waits up to 60 s for one.
+
+    They are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
+    takes nothing.
+    """
+    _, values = await shared_queues.take_values(request, [queue_of(request, "bytes").name])
+    return queue_answers.elements(values)
+
+
+@table.handles(endpoints.TAKE_FROM_ANY)
+async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
+    """Takes elements of the first queue, in the order given, that has any; waits up to 60 s for one."""
+    shared_queues.require_first_namespace(request)
+    queue, values = await shared_queues.take_values(request, [name_of(name) for name in request.payload.queues])
+    return queue_answers.TakenElements([queue_answers.plain(value) for value in values], queue)
+
+
+@table.handles(endpoints.PEEK)
+async def peek(request: ServiceRequest) -> queue_answers.Elements:
+    """The first element that can be taken; it stays."""
+    queue = queue_of(request, request.query_model.codec)
+    value = await request.client.blocking_queue(queue.name, codec=request.query_model.codec).peek()
+    return queue_answers.elements([] if value is None else [value])
