@@ -1,7 +1,10 @@
-"""Everything that a request adds is named after its ``Idempotency-Key``, so that a repeated request adds nothing.
+"""Repeated requests. Everything that a request adds is named after its ``Idempotency-Key``, so that a repeated one adds nothing.
 
-key ──▶ ids and nonces of jobs         (add_jobs.py)
+key ──▶ ids and nonces of jobs         (routes/jobs.py)
     ──▶ marks of elements and items    a repeated offer or push finds its own elements
+
+With ``Tarry-Repeated`` a client says that this request may have been carried out before, its answer lost. The scripts of such
+a request run as replays: they recognise what the first one did.
 """
 
 from __future__ import annotations
@@ -10,11 +13,18 @@ import os
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
+from tarry.core.flows import intercept
+from tarry.core.requests import Command, Request, ScriptCall
 from tarry.errors import BadInput
 from tarry.values.names import IdGenerator
 
+if TYPE_CHECKING:
+    from tarry.clients.awaited.interfaces import HandleEngine
+
 HEADER = b"idempotency-key"
+REPEATED = b"tarry-repeated"
 LONGEST_KEY = 255
 
 
@@ -69,3 +79,27 @@ def _key(headers: dict[bytes, bytes]) -> bytes | None:
 
 def _digest(what: bytes, index: int, key: bytes) -> bytes:
     return sha256(b"%s %d %s" % (what, index, key)).digest()
+
+
+class ReplayEngine:
+    """An engine that runs every script as a replay."""
+
+    def __init__(self, engine: HandleEngine) -> None:
+        self._engine = engine
+        self.config = engine.config
+        self.keeps_maps = engine.keeps_maps
+        self.register_topic = engine.register_topic
+        self.run_view = engine.run_view
+        self.shared_part = engine.shared_part
+        self.take = engine.take
+        self.take_payload = engine.take_payload
+        self.wait_until_ended = engine.wait_until_ended
+
+    async def run(self, operation: Any) -> Any:
+        if not isinstance(operation, (ScriptCall, Command)):
+            operation = intercept(operation, _as_replay)
+        return await self._engine.run(_as_replay(operation) if isinstance(operation, ScriptCall) else operation)
+
+
+def _as_replay(request: Request) -> Request:
+    return request.as_replay() if isinstance(request, ScriptCall) else request

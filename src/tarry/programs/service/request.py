@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
-from tarry.programs.service import replays
+from tarry.programs.service import idempotency
 from tarry.programs.service.problems import Draining, NoToken, TooLarge, TooSlow, WrongCoding
 from tarry.values.durations import moment_us
 
@@ -117,14 +117,14 @@ class ServiceRequest:
     def engine(self) -> Any:
         """The engine of its namespace; for a repeated request one that runs scripts as replays."""
         engine = self.client.engine
-        return replays.ReplayEngine(engine) if replays.HEADER in self.headers else engine
+        return idempotency.ReplayEngine(engine) if idempotency.REPEATED in self.headers else engine
 
     @property
     def topic(self) -> AsyncTopic[Body]:
         """The topic that the path names."""
         found = self.app.clients.topic(self.namespace, self.path["topic"])
-        if replays.HEADER in self.headers:
-            return AsyncTopic(replays.ReplayEngine(found.engine), found.verbs)
+        if idempotency.REPEATED in self.headers:
+            return AsyncTopic(idempotency.ReplayEngine(found.engine), found.verbs)
         return found
 
     def topic_named(self, topic: str) -> AsyncTopic[Body]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.endpoints import guarded as endpoints
-from tarry.programs.service import idempotency, replays
+from tarry.programs.service import idempotency
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
@@ -52,7 +52,7 @@ async def push(request: ServiceRequest) -> list[datetime]:
     queue = queue_of(request, request.payload.layout)
     context = replace(queue._context, random=idempotency.mark_source(request.headers))
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
-    engine = replays.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
+    engine = idempotency.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
     return [as_datetime(score * context.unit) for score in scores]
 
