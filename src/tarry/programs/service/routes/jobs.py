@@ -1,17 +1,26 @@
-"""Routes for jobs: add, pop, settle, and verbs by id, of one job or of many (one request, and a script for each thousand)."""
+"""Routes for jobs: add, pop, settle, and verbs by id, of one job or of many (one request, and a script for each thousand).
+
+The nonce of a job that is added is made of the ``Idempotency-Key``, so a repeated request adds nothing while the job exists.
+Once the job was finished or deleted its nonce is gone, and the request adds it again.
+
+key, no id      the id is made of the key: the same key finds the same job
+key and id      the id is the caller's; the nonce distinguishes a repeated request from another caller's job
+many            each job's nonce and id are made of the key and the job's position in the request
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import bodies, models
 from tarry.clients.http.wire.endpoints import by_id, jobs, settle
+from tarry.clients.http.wire.job_options import given_options
 from tarry.errors import BadInput, BodyError
-from tarry.programs.service import add_jobs, idempotency
+from tarry.programs.service import idempotency
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
@@ -19,9 +28,11 @@ from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.options import JobOptions, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
+    from tarry.core.requests import Flow, ScriptCall
     from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo, State
 
@@ -57,10 +68,24 @@ async def add(request: ServiceRequest) -> Response:
         headers = {bodies.MEDIA: request.headers[b"content-type"].decode("latin-1")}
     request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
-    call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
+    call = _add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
     return Response(added, 201 if added.created else 200)
+
+
+def _add_operation(
+    topic: AsyncTopic[bodies.Body],
+    body: bodies.Body,
+    given: models.Add | models.AddQuery,
+    headers: Any,
+    ids: idempotency.KeyedIds | None,
+) -> ScriptCall[Added] | Flow[Added]:
+    """The operation that adds a job. Raises ``BadInput``."""
+    verbs, id = server_verbs(topic), given.id
+    if ids is not None:
+        verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
+    return verbs.add(body, JobOptions(**{**given_options(given), "headers": headers}), id)
 
 
 @many.handles(jobs.ADD_MANY)
@@ -72,9 +97,29 @@ async def add_many(request: ServiceRequest) -> list[Added]:
     in the request.
     """
     topic = request.topic
-    flow = add_jobs.add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
+    flow = _add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     return await topic.engine.run(flow)
+
+
+def _add_many_flow(
+    topic: AsyncTopic[bodies.Body], payload: models.AddMany, ids: idempotency.KeyedIds | None
+) -> ScriptCall[list[Added]] | Flow[list[Added]]:
+    """The flow that adds many. Raises ``BadInput``."""
+    verbs = server_verbs(topic) if ids is None else server_verbs(topic).on_behalf_of(ids=ids)
+    jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
+    return verbs.add_many(jobs, JobOptions(**given_options(payload)), atomic=payload.atomic)
+
+
+def _new_job(job: models.OneOfMany, ids: idempotency.KeyedIds | None, index: int) -> Any:
+    try:
+        body = bodies.body_of(job.body, job.body_base64, job.coded)
+    except BadInput as fault:
+        raise BadInput(f"job {index}: {fault}") from None
+    own, id = given_options(job), job.id
+    if ids is not None and id is None:
+        id = ids.id(index)
+    return body if id is None and not own else NewJob(body, id=id, **own)
 
 
 @table.handles(jobs.POP)
