@@ -8,8 +8,8 @@ import msgspec
 
 from tarry.clients.http.wire.endpoint import NO_TOKEN
 from tarry.programs.service import problems
-from tarry.programs.service.route_list import routes_of
 from tarry.programs.service.router import Route
+from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 
 OPENING = """\

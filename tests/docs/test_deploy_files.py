@@ -19,7 +19,7 @@ import yaml
 import servers
 import tarry
 from doc_pages import ROOT
-from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.worker.parent import KILL_MARGIN_S
 from tarry.values.durations import SECOND, duration_us

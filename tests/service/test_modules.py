@@ -15,7 +15,7 @@ from tarry.clients import http
 from tarry.clients.http.wire import endpoints
 from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.clients.http.wire.endpoints.settle import ENDPOINTS
-from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 
 ROOT = Path(package.__file__).parent

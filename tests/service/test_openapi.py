@@ -16,7 +16,7 @@ from hypothesis.errors import Unsatisfiable
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
-from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import Dialects, ServiceSettings
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@
                │      path     limits
                └─ drains, counts, turns errors into problem details
 
-    router         Route: method, path, scopes, models, handler, example; route_list.py names the modules of routes
+    router         Route: method, path, scopes, models, handler, example; routes has all, by subject
     app            the ASGI application: finds the route, sends the response
     request        one request: query, body, client, and whether that is still connected
     http_server    a process of the service: uvicorn, signals, startup message

@@ -26,8 +26,8 @@ from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
 from tarry.programs.service.responses import NO_CONTENT, RESPOND, Headers, PlainResponse, Response, StreamResponse
-from tarry.programs.service.route_list import routes_of
 from tarry.programs.service.router import PathTree, Route
+from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 
 if TYPE_CHECKING:

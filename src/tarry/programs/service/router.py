@@ -1,4 +1,4 @@
-"""Routes, and how a path is matched. A module of routes has a ``RouteTable`` and is named in ``route_list.py``:
+"""Routes, and how a path is matched. A module of routes has a ``RouteTable`` and is named in ``routes/__init__.py``:
 
     table = RouteTable("locks")
 
@@ -15,8 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
@@ -24,15 +23,13 @@ import msgspec
 from tarry.clients.http.wire.endpoint import Endpoint, Scope
 from tarry.clients.http.wire.schemas import NOTHING, Schema
 from tarry.errors import BadInput
-from tarry.programs.service import integers
+from tarry.programs.service.decoders import Decode, decoder, query_decoder
 
 if TYPE_CHECKING:
     from tarry.programs.service.problems import Problem
 
-FLOAT_FOR_INTEGER = "got `float`"
 Handler = Callable[[Any], Awaitable[Any]]
 """Of a ``ServiceRequest``."""
-Decode = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +94,8 @@ class RouteTable:
         """Decorates a handler whose endpoint no client of the library has. ``options`` are further fields of ``Route``."""
 
         def register(handler: Handler) -> Handler:
-            decode = _decoder(options.get("body_model"))
-            decode_query = _query_decoder(options.get("query_model"))
+            decode = decoder(options.get("body_model"))
+            decode_query = query_decoder(options.get("query_model"))
             route = Route(
                 method,
                 path,
@@ -114,40 +111,6 @@ class RouteTable:
             return handler
 
         return register
-
-
-def _decoder(model: Any) -> Decode:
-    if model is None:
-        return lambda _: None
-    return partial(_decode_json, msgspec.json.Decoder(model).decode, model)
-
-
-def _query_decoder(model: Any) -> Callable[[Mapping[str, str]], Any]:
-    if model is None:
-        return lambda _: None
-    return partial(_decode_query, model, _text_fields(model))
-
-
-def _text_fields(model: Any) -> frozenset[str]:
-    """The fields that may be any text."""
-    hints = get_type_hints(model)  # without Annotated
-    return frozenset(name for name, kind in hints.items() if str in (kind, *get_args(kind)))
-
-
-def _decode_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -> Any:
-    for name, text in query.items():
-        if name not in texts and text.lower() == "null":  # msgspec would take it for None
-            raise BadInput(f"query: {name} is null; leave it out.")
-    return msgspec.convert(query, type=model, strict=False)
-
-
-def _decode_json(decode: Decode, model: Any, raw: bytes) -> Any:
-    try:
-        return decode(raw)
-    except msgspec.ValidationError as fault:
-        if FLOAT_FOR_INTEGER not in str(fault):
-            raise
-        return decode(integers.normalize_integers(raw, model))  # 7.0 is an integer in JSON Schema
 
 
 class PathNode:

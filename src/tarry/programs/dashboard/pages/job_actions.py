@@ -64,7 +64,9 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and action not in actions_for(state):
-        raise BadInput(f"{JOB_ACTIONS[action].word}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
+        raise BadInput(
+            f"{JOB_ACTIONS[action].word}: not possible for {state} jobs; only for {' and '.join(possible)} ones."
+        )
     after, before = (parse_moment(form.value(name), stats.now, name) for name in ("after", "before"))
     search = search_of(form.value)
     search.check(state)
