@@ -1,7 +1,7 @@
 """Make the blocking clients from the awaited ones: the same words without ``await``. `make blocking`.
 
-Only words change, by one table. What differs between tasks and threads is in `concurrency.py` and `operators.py` of both
-packages, by the same names. A docstring that differs has the other one behind it, in comments: `# blocking: …`.
+Only words change, by one table. What differs between tasks and threads is in `concurrency.py` of both packages, by the
+same names. A docstring that differs has the other one behind it, in comments: `# blocking: …`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, Event
-from tarry.clients.awaited.operators import CollectionOperators
+from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
 from tarry.clients.shared_queues import failure_reason

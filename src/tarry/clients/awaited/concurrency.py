@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+V = TypeVar("V")
+Key = TypeVar("Key")
 Holder = asyncio.Task[Any]
 """The type of a lock's owner."""
 LONGEST_WAIT_S = float("inf")
@@ -236,3 +238,18 @@ def cancelled_by(
         raise
     finally:
         open = False
+
+
+# ── Python's operators on queues and maps; an awaited client has none, because they cannot be awaited ─────────────────
+
+
+class SizedOperators:
+    """No ``len(queue)``: ``await queue.size()``."""
+
+
+class CollectionOperators(SizedOperators, Generic[V]):
+    """No ``value in queue``: ``await queue.contains(value)``."""
+
+
+class MappingOperators(CollectionOperators[Key], Generic[Key, V]):
+    """No ``cache[key]``: ``await cache.get(key)``, ``put``, ``remove``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.awaited.operators import MappingOperators
+from tarry.clients.awaited.concurrency import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:

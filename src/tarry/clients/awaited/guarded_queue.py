@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from tarry.clients.awaited.concurrency import Signal, finish_or_undo
+from tarry.clients.awaited.concurrency import Signal, SizedOperators, finish_or_undo
 from tarry.clients.awaited.engine import Engine
-from tarry.clients.awaited.operators import SizedOperators
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import PollerNames, call_on_late, lock_domain, with_late_policy

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, Event
-from tarry.clients.blocking.operators import CollectionOperators
+from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
 from tarry.clients.shared_queues import failure_reason

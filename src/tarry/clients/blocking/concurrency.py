@@ -14,10 +14,12 @@ import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager, suppress
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+V = TypeVar("V")
+Key = TypeVar("Key")
 Holder = threading.Thread
 """The type of a lock's owner."""
 LONGEST_WAIT_S = 1.0
@@ -194,3 +196,51 @@ def cancelled_by(
 ) -> Generator[None]:
     """A block that nothing cancels."""
     yield
+
+
+# ── Python's operators on queues and maps ─────────────────────────────────────────────────────────────────────────────
+
+
+class SizedOperators:
+    """``len(queue)``."""
+
+    if TYPE_CHECKING:  # the verbs of the whole
+
+        def size(self) -> int: ...
+
+    def __len__(self) -> int:
+        return self.size()
+
+
+class CollectionOperators(SizedOperators, Generic[V]):
+    """``value in queue``."""
+
+    if TYPE_CHECKING:
+
+        def contains(self, value: V, /) -> bool: ...
+
+    def __contains__(self, value: V) -> bool:
+        return self.contains(value)
+
+
+class MappingOperators(CollectionOperators[Key], Generic[Key, V]):
+    """``cache[key]``."""
+
+    if TYPE_CHECKING:
+
+        def get(self, key: Key) -> Any: ...
+        def fast_put(self, key: Key, value: V) -> bool: ...
+        def fast_remove(self, *keys: Key) -> int: ...
+
+    def __getitem__(self, key: Key) -> V:
+        found: V | None = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: Key, value: V) -> None:
+        self.fast_put(key, value)
+
+    def __delitem__(self, key: Key) -> None:
+        if not self.fast_remove(key):
+            raise KeyError(key)

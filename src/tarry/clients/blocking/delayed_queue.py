@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from tarry.clients.blocking.operators import CollectionOperators
+from tarry.clients.blocking.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.stats import QueueStats

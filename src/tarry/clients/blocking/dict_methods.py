@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.blocking.operators import MappingOperators
+from tarry.clients.blocking.concurrency import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:

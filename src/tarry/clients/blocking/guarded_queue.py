@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from tarry.clients.blocking.concurrency import Signal, finish_or_undo
+from tarry.clients.blocking.concurrency import Signal, SizedOperators, finish_or_undo
 from tarry.clients.blocking.engine import Engine
-from tarry.clients.blocking.operators import SizedOperators
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import PollerNames, call_on_late, lock_domain, with_late_policy
