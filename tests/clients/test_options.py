@@ -16,7 +16,7 @@ import tarry
 from doc_pages import ROOT
 from tarry.clients.http.wire import models
 from tarry.clients.http.wire.endpoints import schedules
-from tarry.clients.http.wire.job_options import given_options, option_fields
+from tarry.clients.http.wire.models import given_options, option_fields
 from tarry.programs.cli import batch
 from tarry.programs.cli.app import app
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, JobOptions

@@ -9,7 +9,7 @@ from tarry.clients.http.requests import HTTPRequest, request_to
 from tarry.clients.http.verbs.fields import body_fields, optional_span
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.wire.endpoints import schedules
-from tarry.clients.http.wire.job_options import option_fields
+from tarry.clients.http.wire.models import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
 from tarry.errors import BadInput
 from tarry.verbs.codecs import BodyCodec

@@ -27,7 +27,6 @@ from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.clients.http.wire.endpoints import by_id as by_id_endpoints
 from tarry.clients.http.wire.endpoints import jobs, topics
 from tarry.clients.http.wire.endpoints import settle as settle_endpoints
-from tarry.clients.http.wire.job_options import option_fields
 from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
@@ -97,7 +96,7 @@ class HTTPTopicVerbs(Generic[T]):
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
         options.check()
-        model = models.Add(**body_fields(self.context.codec, body), **option_fields(options), id=self._id_of(id))
+        model = models.Add(**body_fields(self.context.codec, body), **models.option_fields(options), id=self._id_of(id))
         return self._add_request(jobs.ADD, model)
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> HTTPFlow[list[Added]]:
@@ -105,7 +104,7 @@ class HTTPTopicVerbs(Generic[T]):
         entries = list(bodies)
         parts = self._chunks(entries, options)
         add.check_atomic(len(parts), atomic=atomic)
-        given = option_fields(options)
+        given = models.option_fields(options)
         return run_in_order(
             [self._add_request(jobs.ADD_MANY, models.AddMany(jobs=part, **given, atomic=atomic)) for part in parts]
         )
@@ -131,7 +130,7 @@ class HTTPTopicVerbs(Generic[T]):
                 own: dict[str, Any] = {}
                 if isinstance(entry, NewJob):
                     entry.check()
-                    own = option_fields(entry)
+                    own = models.option_fields(entry)
                 id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
                 if options.if_exists == "error":
                     add.refuse_repeated(id.encode(), given)

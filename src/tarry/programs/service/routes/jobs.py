@@ -18,7 +18,6 @@ from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.http.wire import bodies, models
 from tarry.clients.http.wire.endpoints import by_id, jobs, settle
-from tarry.clients.http.wire.job_options import given_options
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import idempotency
 from tarry.programs.service.problems import UnknownJob, WrongMedia
@@ -85,7 +84,7 @@ def _add_operation(
     verbs, id = server_verbs(topic), given.id
     if ids is not None:
         verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
-    return verbs.add(body, JobOptions(**{**given_options(given), "headers": headers}), id)
+    return verbs.add(body, JobOptions(**{**models.given_options(given), "headers": headers}), id)
 
 
 @many.handles(jobs.ADD_MANY)
@@ -108,7 +107,7 @@ def _add_many_flow(
     """The flow that adds many. Raises ``BadInput``."""
     verbs = server_verbs(topic) if ids is None else server_verbs(topic).on_behalf_of(ids=ids)
     jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
-    return verbs.add_many(jobs, JobOptions(**given_options(payload)), atomic=payload.atomic)
+    return verbs.add_many(jobs, JobOptions(**models.given_options(payload)), atomic=payload.atomic)
 
 
 def _new_job(job: models.OneOfMany, ids: idempotency.KeyedIds | None, index: int) -> Any:
@@ -116,7 +115,7 @@ def _new_job(job: models.OneOfMany, ids: idempotency.KeyedIds | None, index: int
         body = bodies.body_of(job.body, job.body_base64, job.coded)
     except BadInput as fault:
         raise BadInput(f"job {index}: {fault}") from None
-    own, id = given_options(job), job.id
+    own, id = models.given_options(job), job.id
     if ids is not None and id is None:
         id = ids.id(index)
     return body if id is None and not own else NewJob(body, id=id, **own)

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.endpoints import schedules as endpoints
-from tarry.clients.http.wire.job_options import given_options
+from tarry.clients.http.wire.models import given_options
 from tarry.programs.service.problems import UnknownSchedule
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.codecs import JSON
