@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.callbacks import Callbacks
 from tarry.clients.awaited.concurrency import completed
 from tarry.clients.awaited.pubsub import PubSub
+from tarry.clients.awaited.pubsub_connection import Callbacks
 from tarry.clients.channels import Subscriber
 from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.mapcache.verbs import MapVerbs

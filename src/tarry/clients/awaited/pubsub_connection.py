@@ -1,15 +1,23 @@
-"""The connection of subscribers, awaiting: one task reads it."""
+"""The connection of subscribers, awaiting: one task reads it, and each listener has one that calls its handler."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import redis.exceptions as driver
 
-from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
+from tarry.clients.channels import (
+    MOST_EVENTS,
+    PING_AFTER_S,
+    UNSUBSCRIBED_BY_SERVER,
+    ChannelTable,
+    Subscriber,
+    log_dropped,
+)
 from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
@@ -17,6 +25,7 @@ from tarry.connections.pipelined import abort_connection
 from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.interfaces import HandleEngine
     from tarry.clients.awaited.pubsub import PubSub
 
 logger = logging.getLogger("tarry")
@@ -127,3 +136,41 @@ class PubSubConnection:
         connection, self._connection = self._connection, None
         if connection is not None:
             abort_connection(connection)
+
+
+class Callbacks:
+    """Calls functions one after the other, in one task."""
+
+    def __init__(self) -> None:
+        self._queued: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(MOST_EVENTS)
+        self._dropped = 0
+        self._ended = False
+        self._idle: asyncio.Future[Callable[[], Awaitable[None]]] | None = None
+        self._task = asyncio.ensure_future(self._run())
+
+    @classmethod
+    def for_listener(cls, engine: HandleEngine) -> Callbacks:  # noqa: ARG003  # as the blocking one
+        return cls()
+
+    def call_later(self, call: Callable[[], Awaitable[None]]) -> None:
+        try:
+            self._queued.put_nowait(call)
+        except asyncio.QueueFull:
+            self._dropped += 1
+            log_dropped(self._dropped)
+
+    async def end(self) -> None:
+        """Ends it, after the call that runs now."""
+        self._ended = True
+        if self._task is not asyncio.current_task():
+            if self._idle is not None:  # it has begun
+                self._idle.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while not self._ended:
+            self._idle = asyncio.ensure_future(self._queued.get())
+            await asyncio.wait({self._idle})
+            if self._idle.cancelled():
+                return
+            await self._idle.result()()

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.blocking.callbacks import Callbacks
 from tarry.clients.blocking.concurrency import completed
 from tarry.clients.blocking.pubsub import PubSub
+from tarry.clients.blocking.pubsub_connection import Callbacks
 from tarry.clients.channels import Subscriber
 from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.mapcache.verbs import MapVerbs

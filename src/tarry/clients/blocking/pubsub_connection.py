@@ -1,20 +1,30 @@
-"""The connection of subscribers, blocking: one thread reads it."""
+"""The connection of subscribers, blocking: one thread reads it, and one of the client calls all handlers of listeners."""
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis.exceptions as driver
 
-from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
+from tarry.clients.channels import (
+    MOST_EVENTS,
+    PING_AFTER_S,
+    UNSUBSCRIBED_BY_SERVER,
+    ChannelTable,
+    Subscriber,
+    log_dropped,
+)
 from tarry.connections.blocking import Args, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
 from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:
+    from tarry.clients.blocking.interfaces import HandleEngine
     from tarry.clients.blocking.pubsub import PubSub
 
 logger = logging.getLogger("tarry")
@@ -122,3 +132,35 @@ class PubSubConnection:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
+
+
+class Callbacks:
+    """Calls functions one after the other, in one thread: neither a slow one nor one that asks the server stops anything else."""
+
+    def __init__(self, engine: Any) -> None:  # noqa: ARG002  # as every part of a client
+        self._queued: queue.Queue[Callable[[], None] | None] = queue.Queue(MOST_EVENTS)
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._run, name="tarry-events", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def for_listener(cls, engine: HandleEngine) -> Callbacks:
+        return engine.shared_part(cls)
+
+    def call_later(self, call: Callable[[], None]) -> None:
+        try:
+            self._queued.put_nowait(call)
+        except queue.Full:
+            self._dropped += 1
+            log_dropped(self._dropped)
+
+    def end(self) -> None:
+        """Does nothing: other listeners use it, until the client is closed."""
+
+    def close(self) -> None:
+        self._queued.put(None)
+
+    def _run(self) -> None:
+        while (call := self._queued.get()) is not None:
+            call()
+            del call  # it holds a handle
