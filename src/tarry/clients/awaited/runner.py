@@ -56,9 +56,9 @@ R = TypeVar("R")
 class Runner(ServerPool):
     """Performs the requests of one client. A runner is its own pool of servers."""
 
-    def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
+    def __init__(self, address: Address, patience: Patience) -> None:
         super().__init__(address, patience)
-        self.clock = clock
+        self.clock = b""
         self._reset_loop_state()
 
     def _reset_loop_state(self) -> None:

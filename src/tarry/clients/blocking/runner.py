@@ -35,9 +35,9 @@ T = TypeVar("T")
 class Runner(ServerPool):
     """Performs the requests of one client."""
 
-    def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
+    def __init__(self, address: Address, patience: Patience) -> None:
         super().__init__(address, patience)
-        self.clock = clock
+        self.clock = b""
 
     # ── one request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,7 +181,7 @@ class Runner(ServerPool):
                 self._ensure_open(budget)
                 for shown, url in self._topology.urls().items():
                     if shown not in found:
-                        found[shown] = ask(self._connected(url, budget))
+                        found[shown] = ask(self._servers.get(url) or self._connect(url, budget))
                 return found
             except Fault as fault:
                 self._pause_or_raise(fault, budget)

@@ -43,10 +43,6 @@ class ServerPool:
         url = self._topology.url_of(key)
         return self._servers.get(url) or self._connect(url, budget, key)
 
-    def _connected(self, url: str, budget: RetryBudget, key: bytes = b"") -> Server:
-        server = self._servers.get(url)
-        return server if server is not None else self._connect(url, budget, key)
-
     def ensure_open(self) -> None:
         """Nothing to do: each request opens what it needs."""
 

@@ -25,10 +25,8 @@ DROPPED_AT_ONCE = 1000
 class Sampler:
     """Runs in the background from the first request on. A sample that fails is skipped."""
 
-    def __init__(self, client: AsyncClient, every_s: float = EVERY_S, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._every_s = every_s
-        self._most_bytes = most_bytes
         self._histories: dict[str, History] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -67,7 +65,7 @@ class Sampler:
     def _limit_memory(self) -> None:
         """Drops the oldest records of the largest histories until the limit of memory is kept."""
         total = sum(history.bytes for history in self._histories.values())
-        while total > self._most_bytes:
+        while total > MOST_BYTES:
             largest = max(self._histories.values(), key=lambda history: history.bytes)
             before = largest.bytes
             for _ in range(DROPPED_AT_ONCE):
@@ -85,5 +83,5 @@ class Sampler:
                 logger.debug("The dashboard could not sample the topics: %s", fault)
             except Exception:
                 logger.exception("The dashboard could not sample the topics.")
-            due = max(due + self._every_s, loop.time())
+            due = max(due + EVERY_S, loop.time())
             await asyncio.sleep(due - loop.time())

@@ -104,8 +104,8 @@ class Visit:
         """Whether this visitor may change anything."""
         return self.role == "admin"
 
-    def parameter(self, name: str, default: str = "") -> str:
-        return self.query.get(name, "").strip() or default
+    def parameter(self, name: str) -> str:
+        return self.query.get(name, "").strip()
 
     def topic(self) -> AsyncTopic[Any]:
         """The topic of the query. Raises ``BadInput``."""

@@ -80,11 +80,6 @@ def only_one(given: Sequence[Any]) -> Any:
     return given[0]
 
 
-def wanted_count(payload: Any) -> int:
-    """How many elements a request asks for."""
-    return int(payload.n)
-
-
 async def put_values(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
     """Appends values to the list, all at once."""
     payloads = [context.encode(value) for value in given]

@@ -37,11 +37,6 @@ def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> 
     return request.client.guarded_queue(request.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
 
-def count_of(payload: Any) -> int:
-    """How many items a request polls."""
-    return int(payload.count)
-
-
 @table.handles(endpoints.PUSH)
 async def push(request: ServiceRequest) -> list[datetime]:
     """Pushes values, each to be polled after its delay. Answers when each is due.
