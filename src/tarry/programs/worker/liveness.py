@@ -29,7 +29,7 @@ from tarry.connections.faults import Fault, ServerRefused
 from tarry.core.patience import RetryDelay
 from tarry.core.requests import ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.values.durations import SECOND
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
@@ -67,7 +67,7 @@ class Liveness:
         self._holder = holder
         self._topics = topics
         self._has_work = has_work
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
         self._stopping = False

@@ -34,10 +34,6 @@ class Outage:
         self._failing: set[ServerHealth] = set()
         self._lock = threading.Lock()
 
-    def new_health(self) -> ServerHealth:
-        """For one component that sends requests of its own."""
-        return ServerHealth(self)
-
     @property
     def ongoing(self) -> bool:
         return bool(self._logged_codes)
@@ -87,7 +83,7 @@ class Outage:
 
 
 class ServerHealth:
-    """The server as one component of the worker sees it: a pop loop, a topic's settler, the renewal thread."""
+    """The server as one component that sends requests of its own sees it: a pop loop, a topic's settler, the renewal thread."""
 
     def __init__(self, outage: Outage) -> None:
         self._outage = outage

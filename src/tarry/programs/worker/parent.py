@@ -25,7 +25,7 @@ from typing import Any
 
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.process import (
     ANSWERED,
     BAD_ARGUMENTS,
@@ -128,7 +128,7 @@ class Parent:
         self._server_answered = False
         """Whether the server has ever answered a child. If so, the parent goes on when it refuses the next child."""
         self._outage = Outage()
-        self._health = self._outage.new_health()
+        self._health = ServerHealth(self._outage)
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
 

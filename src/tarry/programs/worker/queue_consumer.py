@@ -22,7 +22,7 @@ from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
 from tarry.programs.worker.handlers import QueueRoute
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.threads import ThreadPool
 from tarry.verbs.delayed.transfer import give_back, transfer
@@ -55,7 +55,7 @@ class QueueConsumer:
         self._call = route.handler.function
         self._is_async = route.handler.is_async
         self._queue = queue
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self._until_empty = idle_s is not None
         self._threads: ThreadPool[TakenElement] | None = None
         self._wakeup = asyncio.Event()

@@ -27,7 +27,7 @@ from tarry.clients.blocking.client import Client
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import StaleReceipt, TarryError
 from tarry.programs.worker.heartbeat import WorkerReports
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import BaseJob
@@ -58,7 +58,7 @@ class Renewal:
         self._client = client
         self._reports = reports
         self._consumers = consumers
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self._outage = outage
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()

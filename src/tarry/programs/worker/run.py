@@ -20,7 +20,7 @@ from tarry.programs.worker.consumers import Consumers
 from tarry.programs.worker.dispatch import target_for
 from tarry.programs.worker.handlers import QueueRoute
 from tarry.programs.worker.heartbeat import LONGEST_HOST, WorkerReports
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
@@ -191,7 +191,7 @@ class WorkerRun:
         """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""
         if not self._worker.moved_queues:
             return
-        health = self._outage.new_health()
+        health = ServerHealth(self._outage)
         while not stopped.done():
             try:
                 await self._awaited.keep_moving(*self._worker.moved_queues)

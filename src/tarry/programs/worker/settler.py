@@ -19,7 +19,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.programs.worker import log_lines
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
@@ -52,7 +52,7 @@ class Settler:
         self.blocking = blocking
         self.tally = Tally(topic.name)
         self._outage = outage
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self.unanswered = 0
         """How many jobs wait to be settled because the server refused the request."""
         self.on_answered: Callable[[], None] = lambda: None

@@ -24,7 +24,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker import handlers
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.tasks import TASKS, Task
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
@@ -156,7 +156,7 @@ class ScheduleDeclarer:
         for one in schedules:
             if one.task.topic_name in self._topics:
                 self._definitions[one.task.topic_name].append(one.definition(self._topics[one.task.topic_name]))
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self._logged: set[str] = set()
 
     async def declare_once(self) -> None:

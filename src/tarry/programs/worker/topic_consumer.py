@@ -26,7 +26,7 @@ from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.programs.worker import in_hand, log_lines
 from tarry.programs.worker.in_hand import JobsInHand
-from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import JobQuota, SlotPool
@@ -74,7 +74,7 @@ class TopicConsumer:
         self._wait_check: asyncio.TimerHandle | None = None
         self.only_target = pick if isinstance(pick, Target) else None
         self._pick = pick
-        self._health = outage.new_health()
+        self._health = ServerHealth(outage)
         self._slot_pool = slot_pool
         self._slots_requested = 0
         self._processes = processes
