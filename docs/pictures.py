@@ -25,7 +25,7 @@ from rich.console import Console
 import tarry
 from tarry.programs.cli import timeline
 from tarry.programs.cli.workers import workers_of
-from tarry.programs.demo import orders, run, screen, story
+from tarry.programs.demo import screen, story
 
 IMAGES = Path(__file__).resolve().parent / "images"
 COMMAND = Path(sys.executable).parent / "tarry"
@@ -49,14 +49,14 @@ def console() -> Console:
 
 def demo(url: str) -> None:
     """The screen of `tarry demo` just after a worker was killed, and its summary."""
-    chosen, seconds = orders.read(None, 10.0), 10.0
+    chosen, seconds = story.read_orders(None, 10.0), 10.0
     seen: list[object] = []
 
     def look(now: story.Story) -> None:
         if now.workers[0].killed and not seen:
             seen.append(screen.frame(now))
 
-    found = asyncio.run(run._play(url, chosen, seconds, look))
+    found = asyncio.run(screen._play(url, chosen, seconds, look))
     terminal = console()
     terminal.print(
         f"$ tarry demo\n{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before."

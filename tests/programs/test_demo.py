@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.programs.demo import orders, screen, summary
+from tarry.programs.demo import screen, story, summary
 from tarry.programs.demo.work_log import LogLine, LogReader
 from until import until
 
@@ -72,7 +72,7 @@ def test_the_number_of_jobs_is_limited_to_a_thousand(cli: Cli, count: str) -> No
 
 
 def test_the_demo_data_look_like_traffic() -> None:
-    all_of_them = orders.read()
+    all_of_them = story.read_orders()
     assert len({order.id for order in all_of_them}) == 1000
     assert all(0 <= order.due_s <= 10 for order in all_of_them)
     assert all(order.paid_s < order.due_s for order in all_of_them if order.paid_s is not None)

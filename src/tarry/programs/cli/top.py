@@ -115,7 +115,7 @@ def demo(
     seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the orders take to become due.")] = 10.0,
 ) -> None:
     """A thousand unpaid orders, two workers, one of them killed in the middle. Exits with 1 if anything went wrong."""
-    from tarry.programs.demo.run import demo
+    from tarry.programs.demo.screen import demo
 
     found = demo(session.url, jobs, seconds, quiet=session.json)
     if session.json:

@@ -1,12 +1,18 @@
-"""The demo's output while it runs, and at its end."""
+"""``tarry demo``: runs the story, with its output while it runs and at its end."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from collections.abc import Callable
+
 from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tarry.programs.demo.story import Story
+from tarry.clients.awaited.client import AsyncClient
+from tarry.programs.demo.story import Order, Story, namespace, read_orders
 from tarry.programs.demo.summary import Summary
 from tarry.programs.demo.workers import DemoWorker
 
@@ -15,6 +21,29 @@ STEP_S = 2.0
 NOTABLE_MS = 100.0
 PIPE_WIDTH = 200
 BARS = " ▁▂▃▄▅▆▇█"
+
+
+def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> Summary:
+    """Runs the demo. ``quiet``: progress goes to stderr, and only if that is a terminal."""
+    console = open_console(stderr=quiet)
+    chosen = read_orders(count, seconds)
+    if not quiet:
+        console.print(f"{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before.")
+    try:
+        if not console.is_terminal:
+            return asyncio.run(_play(url, chosen, seconds, show_nothing if quiet else PlainOutput(console).show))
+        with Live(console=console, auto_refresh=False, transient=quiet) as live:
+            return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(frame(now), refresh=True)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None  # SIGTERM
+
+
+async def _play(url: str | None, chosen: list[Order], seconds: float, show: Callable[[Story], None]) -> Summary:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the workers are stopped, too
+    async with AsyncClient(url, namespace=namespace()) as client:
+        return await Story(client, chosen, seconds).run(url, show)
 
 
 def open_console(*, stderr: bool = False) -> Console:

@@ -4,6 +4,8 @@
 0–10 s     customers pay: the order is deleted, if it is not closed yet
 4 s        worker 1 is killed while it works on orders; worker 2 gets them when their TTR is over
 ~13 s      no order is left: the work logs are compared with the orders
+
+The orders are read from examples/orders.jsonl, which a wheel contains beside this module.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.core.requests import Command
-from tarry.programs.demo.orders import Order
+from tarry.errors import BadInput
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
 from tarry.programs.demo.workers import TOPIC, TTR_S, DemoWorker
 from tarry.values import keys
@@ -31,6 +35,41 @@ KILL_AT = 0.4
 PATIENCE_S = 20.0 + TTR_S
 """How long after the last due time the demo waits; an order that is not closed by then counts as lost."""
 FRAME_S = 0.1
+_HERE = Path(__file__).resolve().parent
+PLACES = (_HERE / "orders.jsonl", _HERE.parents[3] / "examples" / "orders.jsonl")
+SECONDS = 10.0
+"""The time that the file covers."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """An order that is closed ``due_s`` after the start unless it is paid ``paid_s`` after it."""
+
+    id: str
+    customer: str
+    items: int
+    amount: str
+    currency: str
+    due_s: float
+    paid_s: float | None = None
+
+
+def read_orders(count: int | None = None, seconds: float = SECONDS) -> list[Order]:
+    """The orders, or ``count`` of them, evenly selected; their times are scaled to ``seconds``."""
+    path = next((place for place in PLACES if place.exists()), None)
+    if path is None:
+        raise BadInput(f"demo: {PLACES[0]} is missing; install tarry again.")
+    orders = msgspec.json.Decoder(Order).decode_lines(path.read_bytes())
+    if count is not None:
+        if not 1 <= count <= len(orders):
+            raise BadInput(f"jobs: {count}; there are 1 to {len(orders)} orders.")
+        orders = [orders[i * len(orders) // count] for i in range(count)]
+    factor = seconds / SECONDS
+    return [_scaled(order, factor) for order in orders] if factor != 1 else orders
+
+
+def _scaled(order: Order, by: float) -> Order:
+    paid = None if order.paid_s is None else order.paid_s * by
+    return msgspec.structs.replace(order, due_s=order.due_s * by, paid_s=paid)
 
 
 class Story:
