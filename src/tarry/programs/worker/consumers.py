@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tarry.programs.worker import tally
+from tarry.programs.worker import log_lines
 from tarry.programs.worker.topic_consumer import TopicConsumer
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Consumers:
     async def _log_periodically(self) -> None:
         try:
             while True:
-                await asyncio.sleep(tally.LOG_EVERY_S)
+                await asyncio.sleep(log_lines.LOG_EVERY_S)
                 self._log()
         finally:
             self._log()

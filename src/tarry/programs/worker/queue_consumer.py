@@ -22,8 +22,8 @@ from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
 from tarry.programs.worker.handlers import QueueRoute
+from tarry.programs.worker.log_lines import Tally
 from tarry.programs.worker.outage import Outage, ServerHealth
-from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.threads import ThreadPool
 from tarry.verbs.delayed.transfer import give_back, transfer
 

@@ -20,7 +20,6 @@ from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage, ServerHealth
-from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import BaseJob
@@ -50,7 +49,7 @@ class Settler:
     def __init__(self, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage) -> None:
         self.topic = topic
         self.blocking = blocking
-        self.tally = Tally(topic.name)
+        self.tally = log_lines.Tally(topic.name)
         self._outage = outage
         self._health = ServerHealth(outage)
         self.unanswered = 0
