@@ -12,7 +12,6 @@ from bench.harness import DAY_S, Bench
 from bench.results import Reading, Result, Target
 from bench.rows.idle import CONSUMERS, waiting_calls
 from tarry.core.requests import ScriptCall
-from tarry.values.keys import schedule_keys
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.definitions import ScheduleDefinition
 
@@ -22,7 +21,7 @@ STEP = 500
 def scheduled(bench: Bench) -> list[Result]:
     seconds, count = bench.size(20, 10, 1), bench.size(10_000, 10_000, 100)
     with tarry.Client(bench.url) as client:
-        keys = schedule_keys(client.topic("orders").verbs.keys)
+        keys = definitions.PUT.keys_for(client.topic("orders").verbs.keys)
         client.schedules.put("orders", "first", every=DAY_S)
         now = round(client.topic("orders").stats().now.timestamp()) * 1_000_000
         for at in range(0, count, STEP):

@@ -17,7 +17,7 @@ from dashboard.conftest import Site
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.programs.dashboard import filters
-from tarry.values.keys import schedule_keys
+from tarry.values.keys import part_key
 
 OURS = {"sec-fetch-site": "same-origin"}
 AN_HOUR_US = 3_600_000_000
@@ -166,7 +166,7 @@ def test_a_damaged_schedule_hides_no_others_and_can_be_deleted(http: httpx.Clien
     client.schedules.put("mail", "news", every="1h")
     client.schedules.put("chores", "tidy", every="1h")
     raw: Any = client.topic("mail").verbs
-    plans = schedule_keys(raw.keys)[-2]
+    plans = part_key(raw.keys, "plans")
     client.engine.run(Command((b"HSET", plans, b"news", b"damaged"), int))
     page = unescape(http.get("/schedules").text)
     assert '<bdi>news</bdi></a> <span class="chip">damaged</span>' in page

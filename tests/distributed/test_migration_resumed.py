@@ -11,7 +11,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
-from tarry.values.keys import departing_key, with_arriving
+from tarry.values.keys import part_key
 from tarry.verbs.jobs import migration
 
 IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
@@ -178,7 +178,7 @@ def test_a_server_that_lost_its_departure_number_loses_no_job(two: Any, clock: C
     assert two[0].migrate(old, new).moved == 1
     meta = old.verbs.keys.meta
     place, number, _ = two[0].engine.run(Command((b"HGET", meta, b"departed"), bytes)).split(b".")
-    arrived = with_arriving(new.verbs.keys)[-1]
+    arrived = part_key(new.verbs.keys, "arrived")
     two[1].engine.run(Command((b"HSET", arrived, place, b"%s.%d.word" % (place, int(number) + 10**9)), int))
     old.add_many([tarry.NewJob(n, id=f"{n}") for n in range(300)])
     assert two[0].migrate(old, new).moved == 300
@@ -190,7 +190,7 @@ def test_departures_of_an_older_version_arrive(two: Any) -> None:
     old, new = (client.topic("orders") for client in two)
     old.add_many(range(3), delay="1h")
     until(migration_flow_of(old, new), (old, new), "migration/arrive")
-    two[0].engine.run(Command((b"HDEL", departing_key(old.verbs.keys), b""), int))
+    two[0].engine.run(Command((b"HDEL", part_key(old.verbs.keys, "leaving"), b""), int))
     assert two[0].migrate(old, new).moved == 3
 
 

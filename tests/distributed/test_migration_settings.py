@@ -13,7 +13,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.values.keys import MOVING_PARTS, moving_keys, schedule_keys
+from tarry.values.keys import part_key
 from tarry.verbs.jobs import migration
 
 NAMES = ["all", "calendar", "once", "paused"]
@@ -39,7 +39,7 @@ def seen(client: TestClient) -> dict[str, Any]:
 
 def kept(client: TestClient, part: str) -> int:
     parts = client.engine.run(client.topic("orders").verbs.partitions())
-    places = [dict(zip(MOVING_PARTS, moving_keys(one.keys), strict=True))[part] for one in parts]
+    places = [part_key(one.keys, part) for one in parts]
     return sum(client.engine.run(Command((b"HLEN", place), int)) for place in places)
 
 
@@ -163,7 +163,7 @@ def test_a_conflicting_schedule_stays_and_an_equal_one_is_merged(two: Any, clock
     old.schedules.put("orders", "other", 1, every="10m")
     old.schedules.put("orders", "alike", 1, every="10m")
     old.schedules.put("orders", "torn", 1, every="10m")
-    plans = schedule_keys(old.topic("orders").verbs.keys)[-2]
+    plans = part_key(old.topic("orders").verbs.keys, "plans")
     old.engine.run(Command((b"HSET", plans, b"torn", b"torn"), int))
     clock.advance("3m")
     new.schedules.put("orders", "other", 2, every="10m")

@@ -16,7 +16,7 @@ from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
-from tarry.values.keys import schedule_keys
+from tarry.values.keys import part_key
 from tarry.verbs.jobs.partitions import partition_of_id, partition_of_name
 from tarry.verbs.schedules.occurrences import occurrence_stamp
 
@@ -58,7 +58,7 @@ def test_partitioned_schedules_fire_and_their_jobs_are_found_by_id(
         assert await adapter.run(schedule_verbs.count_schedules(topic.verbs)) == 12
         sizes = Counter(partition_of_name(name.encode(), PARTS) for name in NAMES)
         parts = await adapter.run(topic.verbs.partitions())
-        plans = [schedule_keys(part.keys)[-2] for part in parts]
+        plans = [part_key(part.keys, "plans") for part in parts]
         assert [await adapter.run(Command((b"HLEN", key), int)) for key in plans] == [sizes[n] for n in range(PARTS)]
         assert await schedules.pause("orders", "s1") is await schedules.pause("orders", "s2") is True
         assert await schedules.resume("orders", "s2") is True
@@ -136,7 +136,7 @@ def test_a_damaged_schedule_is_listed_among_the_others(adapter: Any, topic: Any,
             await schedules.put("orders", name, every="1h")
         await schedules.put("plain", "tea", every="1h")
         parts = await adapter.run(topic.verbs.partitions())
-        where = schedule_keys(parts[partition_of_name(b"s1", PARTS)].keys)[-2]
+        where = part_key(parts[partition_of_name(b"s1", PARTS)].keys, "plans")
         stored = await adapter.run(Command((b"HGET", where, b"s1"), bytes))
         for wrong in (b"torn", stored[:40], stored.replace(b"every_us", b"every_xx").replace(b"{", b"[", 1)):
             await adapter.run(Command((b"HSET", where, b"s1", wrong), int))

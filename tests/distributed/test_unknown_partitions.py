@@ -13,7 +13,7 @@ from distributed.conftest import PARTS, SERVERS, either
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput, ServerUnfit
-from tarry.values.keys import schedule_keys
+from tarry.values.keys import keys_of_parts
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_every_verb_discovers_new_partitions(adapter: Any, url: str, clock: Cloc
             assert answers[0] == answers[1]
             assert stale.verbs.single is None
             assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS
-            left = (*stale.verbs.keys[:3], *schedule_keys(stale.verbs.keys)[-3:])
+            left = (*stale.verbs.keys[:3], *keys_of_parts(("schedules", "plans", "declared"))(stale.verbs.keys))
             assert not any(other.engine.run(Command((b"EXISTS", key), int)) for key in left), (
                 "nothing was written there"
             )

@@ -9,7 +9,7 @@ import pytest
 
 import tarry
 from tarry.core.requests import Command
-from tarry.values.keys import schedule_keys
+from tarry.values.keys import part_key
 from tarry.verbs.jobs.partitions import partition_of_name
 
 Answers = Callable[..., list[Any]]
@@ -36,7 +36,7 @@ def test_schedules_are_put_shown_paused_and_deleted(
     assert cli("schedule", "show", "orders", "s4").returncode == 1
     parts = client.engine.run(topic.verbs.partitions())
     client.engine.run(
-        Command((b"HSET", schedule_keys(parts[partition_of_name(b"s1", 5)].keys)[-2], b"s1", b"torn"), int)
+        Command((b"HSET", part_key(parts[partition_of_name(b"s1", 5)].keys, "plans"), b"s1", b"torn"), int)
     )
     listed = cli("schedule", "list")
     assert listed.returncode == 0

@@ -9,7 +9,7 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.scripts import Script
-from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, schedule_keys
+from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, keys_of_parts
 from tarry.verbs.schedules import definitions, occurrences
 
 BOUND = {
@@ -41,7 +41,7 @@ def test_the_topic_always_stores_its_next_schedule_time(valkey_url: str) -> None
     clock = Clock()
     with TestClient(valkey_url, clock, namespace="schedule-heads") as client:
         topic, schedules = client.topic("t"), client.schedules
-        keys = schedule_keys(topic.verbs.keys)
+        keys = keys_of_parts(SCHEDULE_PARTS)(topic.verbs.keys)
         import redis
 
         with redis.Redis.from_url(valkey_url) as server:

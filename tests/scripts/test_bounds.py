@@ -9,7 +9,6 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import ScriptCall
-from tarry.values.keys import purging_keys
 from tarry.verbs.jobs import pop, settings, views
 
 BACK, SWEEP, STEP = 200, 16, 500
@@ -74,7 +73,7 @@ def test_many_jobs_dying_at_once_make_pop_ask_again(client: TestClient, topic: A
 def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(2000), delay=60)
     step: ScriptCall[int] = ScriptCall(
-        settings.PURGE, purging_keys(topic.verbs.keys), (b"due", b"future", b"%d" % STEP), int
+        settings.PURGE, settings.PURGE.keys_for(topic.verbs.keys), (b"due", b"future", b"%d" % STEP), int
     )
     assert client.engine.run(step) == STEP
     assert topic.stats().delayed == 2000 - STEP

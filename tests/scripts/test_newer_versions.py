@@ -14,7 +14,7 @@ import pytest
 import tarry
 from tarry import BodyError, NewJob, ServerUnfit
 from tarry.clients.testing import Clock, TestClient
-from tarry.values.keys import departing_key, schedule_keys, tokens_key, worker_keys
+from tarry.values.keys import part_key, tokens_key, worker_keys
 from tarry.verbs import tokens, workers
 from tarry.verbs.jobs.migration import depart
 
@@ -64,7 +64,7 @@ def test_a_job_of_a_newer_format_migrates_unchanged(client: TestClient, topic: A
 
 def test_a_departing_job_with_an_unknown_state_stays(client: TestClient, topic: Any, server: Any) -> None:
     topic.add("tea", id="tea", delay="1h")
-    leaving = departing_key(topic.verbs.keys)
+    leaving = part_key(topic.verbs.keys, "leaving")
     client.engine.run(depart(topic.verbs.keys, b"word"))
     known = server.hget(leaving, "tea")
     server.hset(leaving, "tea", b"asleep " + known.split()[1])
@@ -118,8 +118,7 @@ def test_a_schedule_of_a_newer_format_is_left_to_newer_versions(
 ) -> None:
     for name in ("newer", "known"):
         client.schedules.put(topic.name, name, name, every="1h")
-    keys = schedule_keys(topic.verbs.keys)
-    plans, times = keys[10], keys[9]
+    plans, times = (part_key(topic.verbs.keys, part) for part in ("plans", "schedules"))
     stored = server.hget(plans, "newer")
     ours = b"\x02" + stored[1:]
     server.hset(plans, "newer", ours)
@@ -143,13 +142,13 @@ def test_a_schedule_of_a_newer_format_is_left_to_newer_versions(
 
 def test_a_schedule_with_unknown_fields_is_read(client: TestClient, topic: Any, server: Any) -> None:
     client.schedules.put(topic.name, "report", every="1h")
-    keys = schedule_keys(topic.verbs.keys)
-    stored = server.hget(keys[10], "report")
+    plans = part_key(topic.verbs.keys, "plans")
+    stored = server.hget(plans, "report")
     head, rest = HEAD.unpack_from(stored), stored[HEAD.size :]
     recurrence, about = rest[: head[6]], rest[head[6] : head[6] + head[7]]
     assert about == b"{}"
     about, job = b'{"missed":"all","colour":"red"}', rest[len(recurrence) + len(about) :]
-    server.hset(keys[10], "report", HEAD.pack(*head[:7], len(about)) + recurrence + about + job)
+    server.hset(plans, "report", HEAD.pack(*head[:7], len(about)) + recurrence + about + job)
     found = client.schedules.get(topic.name, "report")
     assert (found.id, found.missed) == ("report", "all")
 

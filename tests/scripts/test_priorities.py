@@ -11,7 +11,7 @@ import redis
 from tarry import NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.values.keys import PRIORITY_PARTS, priority_keys
+from tarry.values.keys import PRIORITY_PARTS, keys_of_parts
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.by_id import CANCEL
 
@@ -23,7 +23,7 @@ def add_one_of_each(topic: Any, delay: Any = 0) -> None:
 
 
 def indexed(server: Any, topic: Any) -> dict[str, list[bytes]]:
-    keys = priority_keys(topic.verbs.keys)
+    keys = keys_of_parts(PRIORITY_PARTS)(topic.verbs.keys)
     return dict(zip(PRIORITY_PARTS, [server.zrange(key, 0, -1) for key in keys], strict=True))
 
 
@@ -66,7 +66,7 @@ def test_a_topic_without_priorities_has_no_further_keys(topic: Any, server: Any,
     topic.add_many(range(10))
     topic.release(topic.pop(), delay=0)
     topic.finish_many(topic.pop_many(10))
-    assert not server.exists(*priority_keys(topic.verbs.keys))
+    assert not server.exists(*keys_of_parts(PRIORITY_PARTS)(topic.verbs.keys))
     assert server.hmget(topic.verbs.keys.meta, "priorities", "ruled") == [None, None]
 
 
@@ -74,7 +74,7 @@ def test_entries_that_differ_from_the_due_times_are_skipped_and_removed(topic: A
     """As an older version leaves them, which deletes, moves or replaces a job."""
     add_one_of_each(topic, delay="1m")
     keys = topic.verbs.keys
-    high = priority_keys(keys)[-1]
+    high = keys_of_parts(PRIORITY_PARTS)(keys)[-1]
     server.zrem(keys.due, "p3")
     server.hdel(keys.jobs, "p3")
     server.zadd(keys.due, {"p2": clock.us})
@@ -92,7 +92,7 @@ def test_a_job_without_an_entry_is_popped_and_gets_one_when_it_is_put_back(
     topic: Any, server: Any, clock: Clock
 ) -> None:
     add_one_of_each(topic)
-    server.delete(*priority_keys(topic.verbs.keys))
+    server.delete(*keys_of_parts(PRIORITY_PARTS)(topic.verbs.keys))
     jobs = topic.pop_many(4, ttr=10)
     assert [job.id for job in jobs] == ["p0", "p1", "p2", "p3"]
     clock.advance(11)
@@ -104,7 +104,7 @@ def test_a_hundred_thousand_stale_entries_are_removed_in_steps(
 ) -> None:
     topic.add("urgent", id="urgent", priority=3, delay="1s")
     topic.add("plain", id="plain")
-    index = priority_keys(topic.verbs.keys)[-1]
+    index = keys_of_parts(PRIORITY_PARTS)(topic.verbs.keys)[-1]
     for start in range(0, 100_000, 10_000):
         server.zadd(index, {f"{n:06}": clock.us - 10 for n in range(start, start + 10_000)})
     clock.advance("2s")

@@ -220,16 +220,15 @@ async def test_a_lost_reply_adds_no_second_scheduled_job(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     from tarry.core.requests import ScriptCall
-    from tarry.values.keys import schedule_keys
     from tarry.verbs.schedules.occurrences import DUE, FIRE, _item
 
-    keys = schedule_keys(topic.verbs.keys)
+    keys = topic.verbs.keys
     await schedules.put(topic, "s", every=60)
     clock.advance(60)
-    moment, found = await adapter.run(ScriptCall(DUE, keys, (b"9",), list))
+    moment, found = await adapter.run(ScriptCall(DUE, DUE.keys_for(keys), (b"9",), list))
     items, _ = _item(*found, moment)
-    assert await adapter.run(ScriptCall(FIRE, keys, (), list, items=items)) == [1]
-    assert await adapter.run(ScriptCall(FIRE, keys, (), list, items=items)) == [-1]
+    assert await adapter.run(ScriptCall(FIRE, FIRE.keys_for(keys), (), list, items=items)) == [1]
+    assert await adapter.run(ScriptCall(FIRE, FIRE.keys_for(keys), (), list, items=items)) == [-1]
     assert len(await topic.pop_many(9)) == 1
 
 
@@ -238,9 +237,9 @@ async def test_an_unreadable_schedule_does_not_block_others(
 ) -> None:
     import redis
 
-    from tarry.values.keys import schedule_keys
+    from tarry.values.keys import part_key
 
-    *_, zset, plans, _ = schedule_keys(topic.verbs.keys)
+    zset, plans = (part_key(topic.verbs.keys, part) for part in ("schedules", "plans"))
     for name in ("short", "broken", "fine"):
         await schedules.put(topic, name, every=60)
     with redis.Redis.from_url(valkey_url) as server:

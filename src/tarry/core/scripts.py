@@ -18,7 +18,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-from tarry.values.keys import TOPIC_PARTS
+from tarry.values.keys import TOPIC_PARTS, keys_of_parts
 
 _KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
@@ -32,7 +32,17 @@ _COMMAND = re.compile(rb"'([A-Z]+)'")
 class Script:
     """A Lua script, ready to be called by its hash."""
 
-    __slots__ = ("__dict__", "detects_replays", "limit_index", "name", "read_only", "sha", "source", "stride")
+    __slots__ = (
+        "__dict__",
+        "detects_replays",
+        "keys_for",
+        "limit_index",
+        "name",
+        "read_only",
+        "sha",
+        "source",
+        "stride",
+    )
 
     def __init__(
         self,
@@ -55,6 +65,8 @@ class Script:
             if declared != expected:
                 raise AssertionError(f"lua/{name}.lua declares the {kind} {declared}, its verb passes {expected}")
         self.name = name
+        #: what returns the keys that a topic's script gets
+        self.keys_for = keys_of_parts(keys)
         self.source = _INCLUDE.sub(lambda match: "\n".join(map(_include, match[1].split())), raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)

@@ -87,8 +87,8 @@ If a QUEUE, LOCK or MAP has a brace in its name, no braces are put around it; Re
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from itertools import count
 from typing import NamedTuple
 
@@ -114,6 +114,10 @@ ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
+FURTHER_PARTS = (
+    *POPPING_PARTS[len(TOPIC_PARTS) :], *HISTORY_PARTS, "stale", "cancelled", "leaving", "arrived",
+    *MOVING_PARTS[len(TOPIC_PARTS) :],
+)  # fmt: skip
 
 WORKER_PARTS = ("workers", "heard", "asked")
 HOLDER_PARTS = ("holders", "busy", "observers")
@@ -242,112 +246,26 @@ def _tagged(tag: bytes) -> TopicKeys:
     return TopicKeys(*[b"tarry:{" + tag + b"}:" + part.encode() for part in TOPIC_PARTS])
 
 
-def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of SCHEDULE_PARTS: a topic's and those of its schedules."""
-    stem = keys.due.removesuffix(b"due")
-    return (*keys, stem + b"schedules", stem + b"plans", stem + b"declared")
-
-
-def firing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of FIRING_PARTS: those of SCHEDULE_PARTS and PRIORITY_PARTS."""
-    return (*schedule_keys(keys), *priority_keys(keys))
-
-
-def moving_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of MOVING_PARTS: a topic's, those of its schedules, and those of schedules that are moved."""
-    stem = keys.due.removesuffix(b"due")
-    return (*schedule_keys(keys), moving_key(keys), stem + b"moved")
-
-
-def moving_key(keys: TopicKeys) -> bytes:
-    """The hash of schedules that are being moved to another topic."""
-    return keys.due.removesuffix(b"due") + b"moving"
-
-
-def departing_key(keys: TopicKeys) -> bytes:
-    """The hash of jobs that are being moved to another topic."""
-    return keys.due.removesuffix(b"due") + b"leaving"
-
-
 @lru_cache(4096)
-def retrying_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of RETRYING_PARTS: a topic's, and those of jobs that have failed before."""
+def _all_keys(keys: TopicKeys) -> dict[str, bytes]:
     stem = keys.due.removesuffix(b"due")
-    return (*keys, stem + b"retrying", stem + b"attempts")
+    return {**keys._asdict(), **{part: stem + part.encode() for part in FURTHER_PARTS}}
 
 
-def priority_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of PRIORITY_PARTS: for each priority that of the jobs that wait with it."""
-    stem = keys.due.removesuffix(b"due")
-    return tuple([stem + part.encode() for part in PRIORITY_PARTS])
+@cache
+def keys_of_parts(parts: tuple[str, ...]) -> Callable[[TopicKeys], tuple[bytes, ...]]:
+    """What returns a topic's keys of these parts, in their order."""
+    return lru_cache(4096)(lambda keys: tuple([_all_keys(keys)[part] for part in parts]))
 
 
-@lru_cache(4096)
-def waiting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of WAITING_PARTS: those of RETRYING_PARTS and PRIORITY_PARTS."""
-    return (*retrying_keys(keys), *priority_keys(keys))
-
-
-@lru_cache(4096)
-def popping_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of POPPING_PARTS: those of WAITING_PARTS, and that of the totals of each minute."""
-    return (*waiting_keys(keys), keys.due.removesuffix(b"due") + b"minutes")
-
-
-@lru_cache(4096)
-def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of DEPARTING_PARTS: those of WAITING_PARTS, and that of the jobs that are being moved away."""
-    return (*waiting_keys(keys), departing_key(keys))
-
-
-@lru_cache(4096)
-def finishing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of FINISHING_PARTS: those of RETRYING_PARTS, that of the stale receipts seen, and those of HISTORY_PARTS."""
-    return (*retrying_keys(keys), keys.due.removesuffix(b"due") + b"stale", *history_keys(keys))
-
-
-def history_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of HISTORY_PARTS: those of finished jobs that are kept."""
-    stem = keys.due.removesuffix(b"due")
-    return (stem + b"finished", stem + b"results")
+def part_key(keys: TopicKeys, part: str) -> bytes:
+    """A topic's key of one part."""
+    return _all_keys(keys)[part]
 
 
 def finished_channel(keys: TopicKeys) -> bytes:
     """The channel that carries the ids of finished jobs that are kept."""
-    return history_keys(keys)[0]
-
-
-@lru_cache(4096)
-def getting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of GETTING_PARTS: those of RETRYING_PARTS and HISTORY_PARTS, and that of the jobs that are being moved away."""
-    return (*retrying_keys(keys), departing_key(keys), *history_keys(keys))
-
-
-def listing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of LISTING_PARTS: those of RETRYING_PARTS and HISTORY_PARTS."""
-    return (*retrying_keys(keys), *history_keys(keys))
-
-
-def purging_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of PURGING_PARTS: those of DELETING_PARTS and HISTORY_PARTS."""
-    return (*deleting_keys(keys), *history_keys(keys))
-
-
-@lru_cache(4096)
-def deleting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of DELETING_PARTS: those of DEPARTING_PARTS, and that of the stale receipts seen."""
-    return (*with_departing(keys), keys.due.removesuffix(b"due") + b"stale")
-
-
-def cancelling_keys(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of CANCELLING_PARTS: those of DELETING_PARTS, and that of cancelled runs."""
-    return (*deleting_keys(keys), keys.due.removesuffix(b"due") + b"cancelled")
-
-
-@lru_cache(4096)
-def with_arriving(keys: TopicKeys) -> tuple[bytes, ...]:
-    """The keys of ARRIVING_PARTS: those of DEPARTING_PARTS, and that of the jobs that arrived from other topics."""
-    return (*with_departing(keys), keys.due.removesuffix(b"due") + b"arrived")
+    return part_key(keys, "finished")
 
 
 def topics_key(namespace: str) -> bytes:

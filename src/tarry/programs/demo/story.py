@@ -160,7 +160,7 @@ class Story:
         """Deletes all keys. A run that failed keeps its topic, for inspection."""
         namespace = self._client.namespace
         topic_keys = keys.topic_keys(namespace, TOPIC)
-        topic = dict.fromkeys((*keys.deleting_keys(topic_keys), *keys.popping_keys(topic_keys)))
+        topic = dict.fromkeys(keys.keys_of_parts((*keys.DELETING_PARTS, *keys.POPPING_PARTS))(topic_keys))
         for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
             await self._client.engine.run(Command((b"UNLINK", key), int))
 

@@ -10,7 +10,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, JobExists, Unavailable
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
-from tarry.values.keys import DEPARTING_PARTS, with_departing
+from tarry.values.keys import DEPARTING_PARTS
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.contents import NO_NONCE
 from tarry.verbs.jobs.context import TopicContext
@@ -44,7 +44,7 @@ def add_job(
     def decode(reply: Reply) -> Added:
         return _added_of(key, reply[0], reply[1])
 
-    return ScriptCall(ADD, with_departing(context.keys), EACH, decode, items, 1)
+    return ScriptCall(ADD, ADD.keys_for(context.keys), EACH, decode, items, 1)
 
 
 def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
@@ -122,7 +122,7 @@ def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[A
             added.append(Added(id.decode(), True, "delayed" if answer > now else "ready", due))
         return added
 
-    return ScriptCall(ADD, with_departing(context.keys), ALL, decode, items=items, reply_header=1, never_merged=True)
+    return ScriptCall(ADD, ADD.keys_for(context.keys), ALL, decode, items=items, reply_header=1, never_merged=True)
 
 
 def _chunks(

@@ -9,7 +9,7 @@ from typing import Any
 from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ask
 from tarry.values.durations import moment_us
-from tarry.values.keys import priority_keys, retrying_keys
+from tarry.values.keys import PRIORITY_PARTS, part_key
 from tarry.verbs.jobs.models import StateFilter
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import on_each, partition_of_id
@@ -29,7 +29,7 @@ def due_between(
         high = present
 
     def key_of(part: PartitionVerbs[Any]) -> bytes:
-        return retrying_keys(part.keys)[-2] if state == "retrying" else part.keys.due
+        return part_key(part.keys, "retrying") if state == "retrying" else part.keys.due
 
     return verbs.over_partitions(
         lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", key_of(part), low, high), int), sum)
@@ -41,7 +41,8 @@ def ready_of_priority(verbs: TopicVerbs[Any], now: datetime, least: int) -> Flow
     present = b"%d" % moment_us(now, "now")
 
     def count(part: PartitionVerbs[Any]) -> Flow[int]:
-        counts = [Command((b"ZCOUNT", key, b"-inf", present), int) for key in priority_keys(part.keys)[least - 1 :]]
+        keys = [part_key(part.keys, name) for name in PRIORITY_PARTS[least - 1 :]]
+        counts = [Command((b"ZCOUNT", key, b"-inf", present), int) for key in keys]
         return sum((yield from gather(map(ask, counts))))
 
     return verbs.over_partitions(lambda parts: on_each(parts, count, sum))

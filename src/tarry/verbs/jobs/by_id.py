@@ -15,15 +15,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.keys import (
-    CANCELLING_PARTS,
-    DELETING_PARTS,
-    WAITING_PARTS,
-    TopicKeys,
-    cancelling_keys,
-    deleting_keys,
-    waiting_keys,
-)
+from tarry.values.keys import CANCELLING_PARTS, DELETING_PARTS, WAITING_PARTS, TopicKeys
 from tarry.verbs.jobs.models import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
 
@@ -43,7 +35,6 @@ class ByIdVerb(Generic[P]):
 
     script: Script
     encode: Callable[P, tuple[bytes, ...]]
-    keys_of: Callable[[TopicKeys], tuple[bytes, ...]]
 
     def call(
         self, keys: TopicKeys, ids: Sequence[str], *args: P.args, **options: P.kwargs
@@ -51,7 +42,7 @@ class ByIdVerb(Generic[P]):
         """The call for the jobs of one partition. Raises ``BadInput``."""
         after = self.encode(*args, **options)
         items = [arg for id in ids for arg in (names.check_name(id, "id"), *after)]
-        return ScriptCall(self.script, self.keys_of(keys), (), _states, items=items)
+        return ScriptCall(self.script, self.script.keys_for(keys), (), _states, items=items)
 
 
 def _kick() -> tuple[bytes, ...]:
@@ -81,24 +72,24 @@ KICK_SCRIPT = Script("topic/kick", item=("id",), keys=WAITING_PARTS)
 DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce", "only"), keys=DELETING_PARTS)
 CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=CANCELLING_PARTS)
 RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=WAITING_PARTS)
-KICK = ByIdVerb(KICK_SCRIPT, _kick, waiting_keys)
+KICK = ByIdVerb(KICK_SCRIPT, _kick)
 """Makes dead jobs ready again."""
-DELETE = ByIdVerb(DELETE_SCRIPT, _delete, deleting_keys)
+DELETE = ByIdVerb(DELETE_SCRIPT, _delete)
 """Deletes jobs in any state, or in this one only."""
-CANCEL = ByIdVerb(CANCEL_SCRIPT, _cancel, cancelling_keys)
+CANCEL = ByIdVerb(CANCEL_SCRIPT, _cancel)
 """Deletes jobs in any state, and notes which of them run, so that their workers stop them."""
 CANCELLED = Script("topic/cancelled", item=("id", "receipt"), keys=CANCELLING_PARTS)
-RESCHEDULE = ByIdVerb(RESCHEDULE_SCRIPT, _reschedule, waiting_keys)
+RESCHEDULE = ByIdVerb(RESCHEDULE_SCRIPT, _reschedule)
 """Sets another due time for delayed or ready jobs."""
 
 
 def cancelled(keys: TopicKeys, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
     """Whether each of these runs was cancelled."""
     items = [arg for job in jobs for arg in (job.id.encode(), b"%d" % job.receipt)]
-    return ScriptCall(CANCELLED, cancelling_keys(keys), (), lambda reply: [bool(arg) for arg in reply], items=items)
+    return ScriptCall(CANCELLED, CANCELLED.keys_for(keys), (), lambda reply: [bool(arg) for arg in reply], items=items)
 
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
     """Deletes a job, if it is still the one that was added with this nonce."""
     items = [names.check_name(id, "id"), nonce, ANY_STATE]
-    return ScriptCall(DELETE.script, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
+    return ScriptCall(DELETE.script, DELETE.script.keys_for(keys), (), lambda reply: _states(reply)[0], items=items)

@@ -12,7 +12,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import WAITING_PARTS, TopicKeys, waiting_keys
+from tarry.values.keys import WAITING_PARTS, TopicKeys
 
 RELEASE_HOLDER = Script(
     "topic/release_holder", args=("holder", "counted", "most", "missed", "cursor", "limit"), keys=WAITING_PARTS
@@ -33,7 +33,7 @@ def release_holder(
     check_limit(limit)
     args = (encode_holder(holder), b"1" if count else b"0")
     since = b"" if missed_us is None else b"%d" % missed_us
-    return (yield from _in_steps(RELEASE_HOLDER, waiting_keys(keys), args, limit, (since,)))
+    return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (since,)))
 
 
 def check_limit(limit: int | None) -> None:

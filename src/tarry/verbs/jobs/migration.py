@@ -22,7 +22,7 @@ from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
-from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, departing_key, with_arriving, with_departing
+from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key
 from tarry.verbs.jobs import settings, views
 from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.partition import PartitionVerbs
@@ -107,7 +107,7 @@ def depart(keys: TopicKeys, nonce: bytes, late: LateDeparture = NOT_LATE) -> Scr
     """Takes the next jobs out: those that an interrupted departure left in ``leaving``, or the next ones. Returns the departure
     and its jobs."""
     args = b"%d" % STEP, nonce, late.departure, b"%d" % late.by
-    return ScriptCall(DEPART, with_departing(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
+    return ScriptCall(DEPART, DEPART.keys_for(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
 
 
 def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall[list[bool] | LateDeparture]:
@@ -117,13 +117,13 @@ def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall
     def decode(reply: Reply) -> list[bool] | LateDeparture:
         return LateDeparture(departure, reply) if isinstance(reply, int) else [bool(answer) for answer in reply]
 
-    return ScriptCall(ARRIVE, with_arriving(keys), (departure,), decode, items=items, never_merged=True)
+    return ScriptCall(ARRIVE, ARRIVE.keys_for(keys), (departure,), decode, items=items, never_merged=True)
 
 
 def end_departure(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> ScriptCall[int]:
     """Deletes the jobs that arrived, and puts the others back."""
     items = [arg for row, has_arrived in zip(rows, arrived, strict=True) for arg in (row[0], b"%d" % has_arrived)]
-    return ScriptCall(DEPART_END, with_departing(keys), (departure,), int, items=items, never_merged=True)
+    return ScriptCall(DEPART_END, DEPART_END.keys_for(keys), (departure,), int, items=items, never_merged=True)
 
 
 def migrate(
@@ -184,7 +184,7 @@ def _refuse_others(
     for partition in source:
         departure: bytes | None = yield (
             HERE,
-            Command((b"HGET", departing_key(partition.keys), b""), lambda reply: reply),
+            Command((b"HGET", part_key(partition.keys, "leaving"), b""), lambda reply: reply),
         )
         schedules: list[bytes] = yield HERE, schedule_migration.on_the_way(partition.keys)
         for departing in (departure or b"", *schedules):

@@ -16,7 +16,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys, popping_keys, waiting_keys
+from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys
 from tarry.verbs.jobs.models import PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, give_back
 
@@ -74,7 +74,7 @@ def pop_step(
     args, items = (b"%d" % min_jobs, ttr, holder, waiter_id), (b"%d" % max_jobs,)
     return ScriptCall(
         POP,
-        popping_keys(keys),
+        POP.keys_for(keys),
         args,
         _parse_reply,
         items=items,
@@ -97,7 +97,7 @@ def pop_by_id(
         return give_back_reply(keys, taken.receipt, taken.jobs) if taken else None
 
     args = (names.check_name(id, "id"), " ".join(states).encode(), ttr, holder)
-    return ScriptCall(POP_BY_ID, waiting_keys(keys), args, decode, never_merged=True, undo=undo)
+    return ScriptCall(POP_BY_ID, POP_BY_ID.keys_for(keys), args, decode, never_merged=True, undo=undo)
 
 
 def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:

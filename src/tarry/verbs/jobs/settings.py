@@ -24,7 +24,7 @@ from tarry.values.durations import (
     as_timedelta,
     duration_us,
 )
-from tarry.values.keys import PURGING_PARTS, TopicKeys, purging_keys
+from tarry.values.keys import PURGING_PARTS, TopicKeys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.context import WHOLE_TOPIC, Share
@@ -229,11 +229,11 @@ def default_burst(rate: rates.Rate, parts: int = 1) -> int:
 def purge(keys: TopicKeys, state: StateFilter | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Returns their number."""
     if state is None:
-        return (yield from ask(ScriptCall(PURGE, purging_keys(keys), (b"all", b"", b"0"), int)))
+        return (yield from ask(ScriptCall(PURGE, PURGE.keys_for(keys), (b"all", b"", b"0"), int)))
     gone = 0
     for place in ranges_of(state):
         while True:
-            step = yield from ask(ScriptCall(PURGE, purging_keys(keys), (*place, b"%d" % _STEP), int))
+            step = yield from ask(ScriptCall(PURGE, PURGE.keys_for(keys), (*place, b"%d" % _STEP), int))
             gone += step
             if step < _STEP:
                 break

@@ -23,9 +23,6 @@ from tarry.values.keys import (
     RETRYING_PARTS,
     WAITING_PARTS,
     TopicKeys,
-    finishing_keys,
-    retrying_keys,
-    waiting_keys,
 )
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
@@ -58,7 +55,6 @@ class SettleVerb(Generic[P]):
 
     script: Script
     encode: Callable[Concatenate[Sequence[HasReceipt], P], list[Item]]
-    keys_of: Callable[[TopicKeys], tuple[bytes, ...]]
     done: tuple[bytes, ...] = ()
 
     @property
@@ -72,7 +68,7 @@ class SettleVerb(Generic[P]):
             return [_outcome(item[0], answer, self.done) for item, answer in zip(items, reply, strict=True)]
 
         flat = [arg for item in items for arg in item]
-        return ScriptCall(self.script, self.keys_of(keys), (FIRST_TIME,), decode, items=flat)
+        return ScriptCall(self.script, self.script.keys_for(keys), (FIRST_TIME,), decode, items=flat)
 
 
 def _finish(jobs: Sequence[HasReceipt], *, results: Sequence[bytes] | None = None) -> list[Item]:
@@ -112,10 +108,9 @@ def _bury(jobs: Sequence[HasReceipt], *, reason: str = "") -> list[Item]:
 FINISH = SettleVerb(
     Script("topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS),
     _finish,
-    finishing_keys,
 )
 """Removes jobs whose work is done."""
-TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr")), _touch, lambda keys: keys)
+TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr")), _touch)
 """Renews reservations: ``ttr`` from now, or each job's own."""
 RELEASE = SettleVerb(
     Script(
@@ -125,7 +120,6 @@ RELEASE = SettleVerb(
         keys=WAITING_PARTS,
     ),
     _release,
-    waiting_keys,
     done=(b"delayed", b"dead"),  # for the other verbs "dead" is a reason why the receipt does not hold
 )
 """Puts jobs back, due after a delay; without one after a back-off by the job's attempt, or at once if the attempt does not count.
@@ -133,7 +127,6 @@ RELEASE = SettleVerb(
 BURY = SettleVerb(
     Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS),
     _bury,
-    retrying_keys,
 )
 """Sets jobs aside as dead, with a reason of one line."""
 
@@ -149,7 +142,7 @@ def set_headers(
 ) -> ScriptCall[bool]:
     """Replaces the headers of a reserved job, and its priority if one is given. Returns whether the receipt holds."""
     item = (*receipt_args(job), records.pack_headers(headers), b"" if priority is None else b"%d" % priority)
-    return ScriptCall(SET_HEADERS, waiting_keys(keys), (), lambda reply: bool(reply[0]), items=item)
+    return ScriptCall(SET_HEADERS, SET_HEADERS.keys_for(keys), (), lambda reply: bool(reply[0]), items=item)
 
 
 def fail(
@@ -178,7 +171,7 @@ def fail(
         raise_first_fault([_outcome(item[0], reply[0], verb.done)])
         return due_time is None or reply[0] == b"dead"
 
-    return ScriptCall(verb.script, verb.keys_of(keys), (FIRST_TIME,), decode, items=item)
+    return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
 
 
 def back_off_us(attempt: int, jitter: float) -> int:

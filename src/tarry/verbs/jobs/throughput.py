@@ -15,7 +15,7 @@ from tarry.core.requests import Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
-from tarry.values.keys import POPPING_PARTS, TopicKeys, popping_keys
+from tarry.values.keys import POPPING_PARTS, TopicKeys
 from tarry.verbs.jobs.stats import Minute
 
 THROUGHPUT = Script("topic/throughput", keys=POPPING_PARTS, read_only=True)
@@ -26,7 +26,7 @@ _ENTRY = Struct("<Idddd")
 def throughput(keys: TopicKeys, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
     """The minutes of ``span`` before now in which anything happened, the oldest first; the present one is the last."""
     wanted = minutes_of(span)
-    return ScriptCall(THROUGHPUT, popping_keys(keys), (), lambda reply: _decode(reply, wanted))
+    return ScriptCall(THROUGHPUT, THROUGHPUT.keys_for(keys), (), lambda reply: _decode(reply, wanted))
 
 
 def minutes_of(span: Duration) -> int:

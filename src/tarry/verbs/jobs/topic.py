@@ -14,7 +14,6 @@ from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.keys import with_departing
 from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs import add
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
@@ -65,7 +64,7 @@ class TopicVerbs(Partitions[T]):
         return self._over_rediscovered(fault, lambda parts: self._add(parts, call))
 
     def _add(self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added]) -> Flow[Added]:
-        call.keys = with_departing(parts[partition_of_id(call.items[0], len(parts))].keys)
+        call.keys = add.ADD.keys_for(parts[partition_of_id(call.items[0], len(parts))].keys)
         return (yield from ask(call))
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:

@@ -14,16 +14,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
-from tarry.values.keys import (
-    GETTING_PARTS,
-    LISTING_PARTS,
-    TopicKeys,
-    departing_key,
-    getting_keys,
-    listing_keys,
-    moving_key,
-    moving_keys,
-)
+from tarry.values.keys import GETTING_PARTS, LISTING_PARTS, MOVING_PARTS, TopicKeys, keys_of_parts, part_key
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
 from tarry.verbs.jobs.context import TopicContext
@@ -56,7 +47,7 @@ def get_jobs(
 
     return ScriptCall(
         GET,
-        getting_keys(context.keys),
+        GET.keys_for(context.keys),
         (b"1" if history else b"0",),
         decode,
         items=[names.check_name(id, "id") for id in ids],
@@ -146,7 +137,7 @@ def _read_rows(
     large), the rows of others beyond its last one come with the next page."""
     rows: list[tuple[TopicContext[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
-    calls = [ScriptCall(LIST, listing_keys(context.keys), (*args, b"%d" % limit), list) for context in contexts]
+    calls = [ScriptCall(LIST, LIST.keys_for(context.keys), (*args, b"%d" % limit), list) for context in contexts]
     found = yield from gather(map(ask, calls))
     for context, (_, more, *some) in zip(contexts, found, strict=True):
         rows += [(context, row) for row in some]
@@ -212,7 +203,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             **counters,
         )
 
-    return ScriptCall(STATS, listing_keys(context.keys), (), decode)
+    return ScriptCall(STATS, STATS.keys_for(context.keys), (), decode)
 
 
 _COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
@@ -260,7 +251,8 @@ def count_dead(keys: TopicKeys) -> Command[int]:
 def is_known(keys: TopicKeys) -> Command[bool]:
     """Whether anything was ever added to a topic, or configured for it. Only its own keys prove it: the list of topics is a hint.
     A topic that ran empty keeps its counters."""
-    return Command((b"EXISTS", *moving_keys(keys), departing_key(keys)), bool, read_only=True)
+    proofs = keys_of_parts((*MOVING_PARTS, "leaving"))(keys)
+    return Command((b"EXISTS", *proofs), bool, read_only=True)
 
 
 def histogram_args(start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> tuple[int, bytes, int]:
@@ -310,13 +302,13 @@ def count_leaving(keys: TopicKeys) -> tuple[Command[int], Command[int]]:
 
     One field of ``leaving`` is the departure itself (lua/lib/departure.lua).
     """
-    jobs: Command[int] = Command((b"HLEN", departing_key(keys)), lambda fields: max(fields - 1, 0))
-    return jobs, Command((b"HLEN", moving_key(keys)), int)
+    jobs: Command[int] = Command((b"HLEN", part_key(keys, "leaving")), lambda fields: max(fields - 1, 0))
+    return jobs, Command((b"HLEN", part_key(keys, "moving")), int)
 
 
 def _find_leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:
     """Those of some ids that are in ``leaving``."""
     if not ids:
         return set()
-    places = yield from ask(Command((b"HMGET", departing_key(keys), *ids), list))
+    places = yield from ask(Command((b"HMGET", part_key(keys, "leaving"), *ids), list))
     return {id for id, place in zip(ids, places, strict=True) if place is not None}

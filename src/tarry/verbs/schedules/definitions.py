@@ -16,7 +16,7 @@ from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
+from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, part_key
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, ScheduleOptions, StoredSchedule, id_of, stored_schedule
 from tarry.verbs.schedules.recurrences import Recurrence
@@ -68,12 +68,12 @@ def _read(keys: TopicKeys, ids: Sequence[bytes]) -> ScriptCall[tuple[int, list[S
         now, declared, *rows = reply
         return now, [None if row is None else stored_schedule(row, int(declared or 0)) for row in rows]
 
-    return ScriptCall(GET, schedule_keys(keys), (), decode, items=ids, reply_header=2)
+    return ScriptCall(GET, GET.keys_for(keys), (), decode, items=ids, reply_header=2)
 
 
 def count_schedules(keys: TopicKeys) -> Command[int]:
     """How many schedules a topic has."""
-    return Command((b"HLEN", schedule_keys(keys)[SCHEDULE_PARTS.index("plans")]), int)
+    return Command((b"HLEN", part_key(keys, "plans")), int)
 
 
 def get_schedule(keys: TopicKeys, id: str) -> Flow[StoredSchedule | None]:
@@ -86,7 +86,7 @@ def put_schedule(keys: TopicKeys, definition: ScheduleDefinition) -> Flow[Stored
     id = id_of(definition.id)
     now, _ = yield from ask(_read(keys, [id]))
     item = (id, *definition.encoded, *definition.start(now))
-    done = yield from ask(ScriptCall(PUT, schedule_keys(keys), (), list, items=item))
+    done = yield from ask(ScriptCall(PUT, PUT.keys_for(keys), (), list, items=item))
     if not done[0]:
         raise BadInput(f"schedule {definition.id}: a worker's code declares it; change it there, or pause it.")
     _, stored = yield from ask(_read(keys, [id]))
@@ -106,7 +106,7 @@ def _list_partition(keys: TopicKeys) -> Flow[list[StoredSchedule]]:
     stored: dict[str, StoredSchedule] = {}
     cursor = b"0"
     while True:
-        _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, schedule_keys(keys), (cursor, _STEP), list))
+        _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, LIST.keys_for(keys), (cursor, _STEP), list))
         for row in rows:
             schedule = stored_schedule(row, int(declared or 0))
             stored[schedule.record.id] = schedule
@@ -126,7 +126,7 @@ def set_state(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete
                 f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it again, or delete it."
             )
         start = _resume_at(stored[0], now)
-    done = yield from ask(ScriptCall(SET_STATE, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
+    done = yield from ask(ScriptCall(SET_STATE, SET_STATE.keys_for(keys), (what.encode(),), list, items=(raw, *start)))
     return bool(done[0])
 
 
@@ -153,7 +153,7 @@ class DeclareReply:
 
 def declare_schedules(keys: TopicKeys, schedules: Sequence[ScheduleDefinition]) -> Flow[DeclareReply]:
     """Declares the schedules of a worker's code in one partition; changes those that are new."""
-    places = schedule_keys(keys)
+    places = DECLARE.keys_for(keys)
     by_id = {definition.id: definition for definition in schedules}
     items = [arg for new in schedules for arg in (id_of(new.id), new.version, *new.encoded, b"", b"0")]
     now, count, *verdicts = yield from ask(ScriptCall(DECLARE, places, (), list, items=items, never_merged=True))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
-from tarry.values.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
+from tarry.values.keys import MOVING_PARTS, TopicKeys, part_key
 
 DEPART = Script("migration/schedule_depart", args=("cursor", "limit", "nonce"), keys=MOVING_PARTS)
 ARRIVE = Script("migration/schedule_arrive", item=("id", "kept"), keys=MOVING_PARTS)
@@ -31,29 +31,30 @@ def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure
         following, more, stay, *rows = reply
         return following, bool(more), stay, [tuple(row) for row in rows]
 
-    return ScriptCall(DEPART, moving_keys(keys), (cursor, _STEP, nonce), decode)
+    return ScriptCall(DEPART, DEPART.keys_for(keys), (cursor, _STEP, nonce), decode)
 
 
 def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
     """Adds schedules to the target; ``False`` for each whose name is taken."""
     items = [arg for row in rows for arg in row]
     return ScriptCall(
-        ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
+        ARRIVE, ARRIVE.keys_for(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
     )
 
 
 def end_departure(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> ScriptCall[int]:
     """Deletes the schedules that arrived; the others go on here."""
     items = [arg for id, kept in rows for arg in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
-    return ScriptCall(DEPART_END, moving_keys(keys), (), int, items=items, never_merged=True)
+    return ScriptCall(DEPART_END, DEPART_END.keys_for(keys), (), int, items=items, never_merged=True)
 
 
 def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
     """The departures in ``moving``."""
-    return Command((b"HGETALL", moving_key(keys)), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]])
+    return Command(
+        (b"HGETALL", part_key(keys, "moving")), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]]
+    )
 
 
 def count_moving(keys: TopicKeys) -> list[Command[int]]:
     """The numbers of schedules here, and in ``moving``."""
-    places = dict(zip(MOVING_PARTS, moving_keys(keys), strict=True))
-    return [Command((b"HLEN", places[part]), int) for part in ("plans", "moving")]
+    return [Command((b"HLEN", part_key(keys, part)), int) for part in ("plans", "moving")]

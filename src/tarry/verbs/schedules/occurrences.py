@@ -14,7 +14,7 @@ from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, TopicKeys, firing_keys, schedule_keys
+from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, TopicKeys
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, moments_of, unpack
 from tarry.verbs.schedules.recurrences import Recurrence
@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def fire_due(keys: TopicKeys) -> Flow[int]:
     """Adds the jobs of all occurrences that are due. Returns how many this call added."""
-    places, added = schedule_keys(keys), 0
+    places, added = DUE.keys_for(keys), 0
     for _ in range(MOST_ROUNDS):
         now, *due = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
         items: list[bytes] = []
@@ -52,7 +52,7 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
                 break
         if not items:
             break
-        added += yield from ask(ScriptCall(FIRE, firing_keys(keys), (), _count_added, items=items))
+        added += yield from ask(ScriptCall(FIRE, FIRE.keys_for(keys), (), _count_added, items=items))
         if len(due) < SCHEDULES and jobs < JOBS_OF_ONE:
             break  # none was left for another round
     return added
