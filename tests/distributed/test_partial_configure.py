@@ -106,7 +106,7 @@ def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic
     first = topic.engine.run(topic.verbs.partitions())[0]
     topic.configure(concurrency=AFTER)
     topic.configure(concurrency=60)
-    topic.engine.run(first.configure(TopicSettings(concurrency=AFTER)))
+    topic.engine.run(settings.configure(first.keys, TopicSettings(concurrency=AFTER), first.share))
     topic.engine.run(Command((b"HSET", first.keys.meta, b"ruling", b"1"), int))
     assert topic.configure().concurrency == AFTER
     assert stored_settings(topic)["concurrency"] == {b"40"}

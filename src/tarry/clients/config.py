@@ -18,8 +18,7 @@ from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs import topic_names
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
 from tarry.verbs.jobs.partitions import KnownPartitions
 from tarry.verbs.jobs.topic import TopicVerbs
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tarry.verbs.delayed.stats import QueueStats
     from tarry.verbs.delayed.transfer import SetAside
     from tarry.verbs.jobs.by_id import ByIdVerb
-    from tarry.verbs.jobs.context import TopicContext
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
+    from tarry.verbs.jobs.partition import TopicContext
     from tarry.verbs.jobs.settings import TopicSettings
     from tarry.verbs.jobs.settle import SettleVerb
     from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats

@@ -18,9 +18,8 @@ from tarry.values.keys import TopicKeys
 from tarry.verbs import topic_names
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
 from tarry.verbs.jobs.partitions import on_each, partition_of_name
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.schedules import definitions, recurrences

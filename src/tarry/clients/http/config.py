@@ -30,7 +30,7 @@ from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import pop
-from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
 
 if TYPE_CHECKING:

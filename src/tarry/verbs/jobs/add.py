@@ -13,9 +13,9 @@ from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.keys import DEPARTING_PARTS
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.contents import NO_NONCE
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import Added, State
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions, NewJob
+from tarry.verbs.jobs.partition import TopicContext
 
 T = TypeVar("T")
 

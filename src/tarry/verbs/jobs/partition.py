@@ -1,35 +1,49 @@
-"""The verbs of one partition, or of a topic that is not divided. They return requests and flows, and perform nothing."""
+"""One partition, or a topic that is not divided: what its verbs need besides their arguments. Verbs return requests and flows, and
+perform nothing.
+
+TopicContext(name, keys, codec, ids) ──▶ verb(context, …) ──▶ ScriptCall or flow
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tarry.core.requests import Flow, ScriptCall
+from tarry.core.requests import Flow
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
+from tarry.values.keys import TopicKeys
+from tarry.values.names import IdGenerator
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs import options
-from tarry.verbs.jobs.context import WHOLE_TOPIC, Share, TopicContext
-from tarry.verbs.jobs.models import HasReceipt, JobInfo, State, StateFilter
+from tarry.verbs.codecs import BodyCodec
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.pop import PopReply
-    from tarry.verbs.jobs.settings import TopicSettings
     from tarry.verbs.jobs.settle import Item, Outcome, SettleVerb
-    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 
 T = TypeVar("T")
-TOPIC_DEFAULT = options.TOPIC_DEFAULT
+Share = tuple[int, int]
+"""The index of a partition, and the number of partitions."""
+WHOLE_TOPIC: Share = (0, 1)
 _last_of = itemgetter(-1)
 MOST_RESULT_BYTES = 1_000_000
 """Of one script."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicContext(Generic[T]):
+    """The context of one topic's verbs: its name, keys, codec, and a source of ids. No connection."""
+
+    name: str
+    keys: TopicKeys
+    codec: BodyCodec[T]
+    ids: IdGenerator
+
+
 class PartitionVerbs(Generic[T]):
-    """The verbs of one partition. ``share`` says which partition of how many it is."""
+    """The context of one partition, and the verbs that no topic has. ``share`` says which partition of how many it is."""
 
     def __init__(self, context: TopicContext[T], holder: bytes, share: Share = WHOLE_TOPIC) -> None:
         self.context = context
@@ -46,63 +60,6 @@ class PartitionVerbs(Generic[T]):
         for part in _chunks(items):
             outcomes += yield verb.call(self.keys, part)
         lazy.settle.raise_first_fault(outcomes)
-
-    def fail(
-        self,
-        job: HasReceipt,
-        due_time: bytes | None,
-        fault: str,
-        count: bool,
-        max_attempts: int | None = None,
-        refund: bool = False,
-    ) -> ScriptCall[bool]:
-        return lazy.settle.fail(self.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund)
-
-    def pop_by_id(self, id: str, states: Sequence[State]) -> ScriptCall[PopReply | None]:
-        return lazy.pop.pop_by_id(self.keys, id, states, ttr=lazy.pop.ttr_of(None), holder=self.holder)
-
-    def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> ScriptCall[bool]:
-        return lazy.settle.set_headers(self.keys, job, headers, priority)
-
-    def cancelled(self, jobs: Sequence[HasReceipt]) -> ScriptCall[list[bool]]:
-        return lazy.by_id.cancelled(self.keys, jobs)
-
-    def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
-        return lazy.by_id.delete_exactly(self.keys, id, nonce)
-
-    def get(self, ids: Sequence[str], history: bool = False) -> ScriptCall[list[JobInfo[T] | None]]:
-        require_several(ids, "ids")
-        return lazy.views.get_jobs(self.context, ids, history=history)
-
-    def stats(self) -> ScriptCall[Stats]:
-        return lazy.views.topic_stats(self.context)
-
-    def histogram(
-        self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
-    ) -> ScriptCall[Histogram]:
-        return lazy.views.due_histogram(self.context, start=start, span=span, buckets=buckets, past=past)
-
-    def throughput(self, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
-        from tarry.verbs.jobs.throughput import throughput  # no start imports it
-
-        return throughput(self.keys, span)
-
-    def pause(self, for_: Duration | None) -> ScriptCall[datetime | None]:
-        return lazy.settings.pause(self.keys, for_)
-
-    def resume(self) -> ScriptCall[None]:
-        return lazy.settings.resume(self.keys)
-
-    def configure(self, given: TopicSettings) -> ScriptCall[Defaults]:
-        return lazy.settings.configure(self.keys, given, self.share)
-
-    def purge(self, state: StateFilter | None) -> Flow[int]:
-        return lazy.settings.purge(self.keys, state)
-
-    def check(self) -> Flow[Check]:
-        return lazy.views.check_topic(self.keys)
-
-    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""

@@ -23,8 +23,7 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.keys import TopicKeys
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.context import TopicContext
-from tarry.verbs.jobs.partition import PartitionVerbs, require_several
+from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext, require_several
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.settle import Item, SettleVerb

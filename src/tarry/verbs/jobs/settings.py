@@ -27,9 +27,9 @@ from tarry.values.durations import (
 from tarry.values.keys import PURGING_PARTS, TopicKeys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.contents import NO_LIMIT
-from tarry.verbs.jobs.context import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import UNCHANGED, max_attempts_of, max_lateness_us, ttr_ms_of
+from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.stats import Defaults
 
 T = TypeVar("T")

@@ -116,16 +116,21 @@ class TopicVerbs(Partitions[T]):
         refund: bool = False,
     ) -> Operation[bool]:
         return self._on_partition_of(
-            job.id, lambda verbs: verbs.fail(job, due_time, fault, count, max_attempts, refund)
+            job.id,
+            lambda part: lazy.settle.fail(
+                part.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund
+            ),
         )
 
     def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[PopReply | None]:
         """Pops one job by its id, past the topic's pause and limits."""
-        return self._on_partition_of(id, lambda verbs: verbs.pop_by_id(id, states))
+        return self._on_partition_of(
+            id, lambda part: lazy.pop.pop_by_id(part.keys, id, states, ttr=lazy.pop.ttr_of(None), holder=part.holder)
+        )
 
     def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> Operation[bool]:
         """Replaces the headers of a reserved job, and its priority if one is given. Returns whether the receipt holds."""
-        return self._on_partition_of(job.id, lambda verbs: verbs.set_headers(job, headers, priority))
+        return self._on_partition_of(job.id, lambda part: lazy.settle.set_headers(part.keys, job, headers, priority))
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
@@ -172,15 +177,15 @@ class TopicVerbs(Partitions[T]):
 
     def cancelled(self, job: HasReceipt) -> Operation[list[bool]]:
         """Whether this run was cancelled."""
-        return self._on_partition_of(job.id, lambda verbs: verbs.cancelled([job]))
+        return self._on_partition_of(job.id, lambda part: lazy.by_id.cancelled(part.keys, [job]))
 
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
         """Deletes the job that was added with this nonce, and no other with its id."""
-        return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))
+        return self._on_partition_of(id, lambda part: lazy.by_id.delete_exactly(part.keys, id, nonce))
 
     def get(self, ids: Sequence[str], history: bool = False) -> Operation[list[JobInfo[T] | None]]:
         """``history``: of an id without a living or dead job, also the finished one that is kept."""
-        return self._by_id(ids, lambda verbs, own: verbs.get(own, history))
+        return self._by_id(ids, lambda part, own: lazy.views.get_jobs(part.context, own, history=history))
 
     def list(
         self,
@@ -217,45 +222,40 @@ class TopicVerbs(Partitions[T]):
         return group_jobs(page, sum(counts), page.scanned, page.cursor)
 
     def stats(self) -> Operation[Stats]:
-        return self._on_each(lambda verbs: verbs.stats(), lazy.merge.merge_stats)
+        return self._on_each(lambda part: lazy.views.topic_stats(part.context), lazy.merge.merge_stats)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> Operation[Histogram]:
-        return self._dispatch(
-            lambda only: only.histogram(start, span, buckets, past),
-            lambda parts: self._histogram(parts, start, span, buckets, past),
-        )
+        def of_partition(part: PartitionVerbs[T], start: Duration | datetime, past: Duration) -> ScriptCall[Histogram]:
+            return lazy.views.due_histogram(part.context, start=start, span=span, buckets=buckets, past=past)
 
-    def _histogram(
-        self,
-        parts: Sequence[PartitionVerbs[T]],
-        start: Duration | datetime,
-        span: Duration,
-        buckets: int,
-        past: Duration,
-    ) -> Flow[Histogram]:
-        first, *rest = parts
-        found = yield from ask(first.histogram(start, span, buckets, past))
-        others = yield from gather(  # all from the same moment, although their servers' clocks differ
-            [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
-        )
-        return lazy.merge.merge_histograms([found, *others])
+        def of_all(parts: Sequence[PartitionVerbs[T]]) -> Flow[Histogram]:
+            first, *rest = parts
+            found = yield from ask(of_partition(first, start, past))
+            # all from the same moment, although their servers' clocks differ
+            others = yield from gather([ask(of_partition(part, found.start, 0)) for part in rest])
+            return lazy.merge.merge_histograms([found, *others])
+
+        return self._dispatch(lambda only: of_partition(only, start, past), of_all)
 
     def throughput(self, span: Duration) -> Operation[tuple[Minute, ...]]:
-        return self._on_each(lambda verbs: verbs.throughput(span), lazy.merge.merge_minutes)
+        return self._on_each(lambda part: lazy.throughput.throughput(part.keys, span), lazy.merge.merge_minutes)
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
-        return self._on_each(lambda verbs: verbs.pause(for_), lambda ends: ends[0])
+        return self._on_each(lambda part: lazy.settings.pause(part.keys, for_), lambda ends: ends[0])
 
     def resume(self) -> Operation[None]:
-        return self._on_each(lambda verbs: verbs.resume(), lambda ends: None)
+        return self._on_each(lambda part: lazy.settings.resume(part.keys), lambda ends: None)
 
     def configure(self, given: TopicSettings) -> Operation[Defaults]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
         if given.changes():  # else it only reads them
             names.refuse_dots(self.context.name, "topic")
-        return self._dispatch(lambda only: only.configure(given), lambda parts: self._configure(parts, given))
+        return self._dispatch(
+            lambda only: lazy.settings.configure(only.keys, given, only.share),
+            lambda parts: self._configure(parts, given),
+        )
 
     def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: TopicSettings) -> Flow[Defaults]:
         """Sets the options of the first partition, and copies all that it has to the others, so that nothing stays half done. A
@@ -275,10 +275,10 @@ class TopicVerbs(Partitions[T]):
         return on_each(others, lambda verbs: lazy.settings.copy_first(verbs.keys, verbs.share, stored), max)
 
     def purge(self, state: StateFilter | None) -> Operation[int]:
-        return self._on_each(lambda verbs: verbs.purge(state), sum)
+        return self._on_each(lambda part: lazy.settings.purge(part.keys, state), sum)
 
     def check(self) -> Operation[Check]:
-        return self._on_each(lambda verbs: verbs.check(), lazy.merge.merge_checks)
+        return self._on_each(lambda part: lazy.views.check_topic(part.keys), lazy.merge.merge_checks)
 
 
 def _id_of(body: Any, new_id: bytes) -> bytes:

@@ -17,8 +17,8 @@ from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime
 from tarry.values.keys import GETTING_PARTS, LISTING_PARTS, MOVING_PARTS, TopicKeys, keys_of_parts, part_key
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import JobInfo, JobState, Page, Range, StateFilter, ranges_of
+from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
 
 if TYPE_CHECKING:

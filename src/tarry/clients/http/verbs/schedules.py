@@ -13,8 +13,8 @@ from tarry.clients.http.wire.models import option_fields
 from tarry.clients.schedule_verbs import Schedule, Timing, check_timing
 from tarry.errors import BadInput
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.schedules.records import id_of, new_id_of
 
 UNKNOWN = "unknown_schedule"

@@ -34,12 +34,11 @@ from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import add, holders, settings, throughput, views
 from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter, ranges_of
 from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.verbs.jobs.partition import require_several
+from tarry.verbs.jobs.partition import TopicContext, require_several
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.settle import SettleVerb
