@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tarry.core.requests import Request, ScriptCall
+from tarry.core.requests import MOST_BYTES, MOST_ITEMS, Request, ScriptCall
 from tarry.errors import Unavailable
-from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 
 MOST_REQUESTS = 64
 
@@ -22,8 +21,8 @@ def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[
     for at, (request, place) in enumerate(zip(requests, urls, strict=True)):
         jobs, size = _cost(request)
         chunks = found.setdefault(place, [])
-        before, bytes_before = spent.get(place, (MOST_JOBS, MOST_BYTES))
-        if before + jobs > MOST_JOBS or bytes_before + size > MOST_BYTES or len(chunks[-1]) == MOST_REQUESTS:
+        before, bytes_before = spent.get(place, (MOST_ITEMS, MOST_BYTES))
+        if before + jobs > MOST_ITEMS or bytes_before + size > MOST_BYTES or len(chunks[-1]) == MOST_REQUESTS:
             chunks.append([])
             before, bytes_before = 0, 0
         chunks[-1].append(at)

@@ -14,7 +14,7 @@ A verb returns one of them; a client's runner performs it, blocking or awaited. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
@@ -22,12 +22,14 @@ from typing import Any, Generic, TypeVar, final
 from msgspec import Struct
 
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, ServerUnfit, TarryError
+from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, Unavailable
 
 T = TypeVar("T")
 Reply = Any
 """The driver's form of a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
+MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
+"""Of one script."""
 FIRST_TIME, REPLAY = b"0", b"1"
 """The last argument of a script that must tell a repeated call from a first one: ``is_replay``."""
 
@@ -171,6 +173,37 @@ def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
         if operation.on_wrong_type is None:
             raise
         return (yield from operation.on_wrong_type(operation, fault))
+
+
+def split_items(
+    items: Sequence[T], sized: Callable[[T], Sized], most: int = MOST_ITEMS, most_bytes: int = MOST_BYTES
+) -> list[Sequence[T]]:
+    """Splits items into parts that one script takes: it must not block the server for long. ``sized`` is the long value of an item.
+    Of none it makes none."""
+    if 0 < len(items) <= most and sum(map(len, map(sized, items))) <= most_bytes:
+        return [items]
+    parts: list[Sequence[T]] = []
+    begin = size = 0
+    for at, item in enumerate(items):
+        added = len(sized(item))
+        if at > begin and (at - begin == most or size + added > most_bytes):
+            parts.append(items[begin:at])
+            begin, size = at, 0
+        size += added
+    return [*parts, items[begin:]] if items else []
+
+
+def ask_in_turn(calls: Iterable[ScriptCall[list[T]]], done: list[T] | None = None) -> Flow[list[T]]:
+    """Performs calls one after the other, and returns all their answers. They are collected in ``done``, and counted in that of
+    an error."""
+    answers = [] if done is None else done
+    for call in calls:
+        try:
+            answers += yield from ask(call)
+        except (Unavailable, JobExists) as fault:
+            fault.done += len(answers)
+            raise
+    return answers
 
 
 def refusal_error(message: str) -> TarryError | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from tarry.clients.blocking.concurrency import Signal, SizedOperators, finish_or_undo
@@ -14,11 +15,11 @@ from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import PollerNames, call_on_late, lock_domain, with_late_policy
-from tarry.core.requests import Transaction
+from tarry.core.requests import Transaction, split_items
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, checked_count, chunks
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, checked_count
 
 T = TypeVar("T")
 RECHECK_S = 1.0
@@ -74,8 +75,8 @@ class GuardedQueue(SizedOperators, Generic[T]):
         if self._guard is None:
             scores = self.engine.run(guarded_scripts.push(self._context, members)) if members else []
         else:
-            for chunk in chunks(members):
-                pushed = self.engine.runner.transact(plain_commands.push(self._context, chunk))
+            for part in split_items(members, itemgetter(0)):
+                pushed = self.engine.runner.transact(plain_commands.push(self._context, part))
                 scores += pushed
         return [as_datetime(score * self._context.unit) for score in scores]
 

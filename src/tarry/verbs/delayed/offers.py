@@ -11,13 +11,13 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import TypeVar
 
-from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Flow, Reply, ScriptCall, ask_in_turn, split_items
 from tarry.core.scripts import Script
-from tarry.errors import Unavailable
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.delayed.context import QueueContext
@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 OFFER = Script("delayed/offer", args=("given",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
 MARK_BYTES = 8
-MOST, MOST_BYTES = 1000, 1_000_000
-"""The limits of one script: it must not block the server for long."""
 
 
 def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[datetime]:
@@ -40,33 +38,16 @@ def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[dat
 def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
     """Offers many values: all are encoded before the first script is sent; then one script for each 1,000 elements or 1 MB."""
     delay_us = b"%d" % duration_us(delay)
-    chunks: list[list[bytes]] = []
-    size = 0
     payloads = [context.encode(value) for value in values]
     marks = [context.random_marks(MARK_BYTES) for _ in payloads]
-    for payload, new, old in zip(
-        payloads, _ascending_marks(marks, Format.NEW), _ascending_marks(marks, Format.OLD), strict=True
-    ):
-        item = _item(payload, new, old, delay_us)
-        if not chunks or len(chunks[-1]) == MOST * OFFER.stride or size + len(item[3]) > MOST_BYTES:
-            chunks.append([])
-            size = 0
-        chunks[-1] += item
-        size += len(item[3])
-    return _offer_chunks(context, chunks)
+    rising = _ascending_marks(marks, Format.NEW), _ascending_marks(marks, Format.OLD)
+    offered = [_item(payload, new, old, delay_us) for payload, new, old in zip(payloads, *rising, strict=True)]
 
+    def call(part: Sequence[tuple[bytes, ...]]) -> ScriptCall[list[datetime]]:
+        items = [arg for item in part for arg in item]
+        return ScriptCall(OFFER, context.keys, (_format(context),), _due_times, items=items, never_merged=True)
 
-def _offer_chunks(context: QueueContext[T], chunks: list[list[bytes]]) -> Flow[list[datetime]]:
-    done: list[datetime] = []
-    for items in chunks:
-        try:
-            done += yield from ask(
-                ScriptCall(OFFER, context.keys, (_format(context),), _due_times, items=items, never_merged=True)
-            )
-        except Unavailable as fault:
-            fault.done += len(done)
-            raise
-    return done
+    return ask_in_turn(map(call, split_items(offered, itemgetter(3))))
 
 
 def _ascending_marks(marks: list[bytes], format: Format) -> list[bytes]:

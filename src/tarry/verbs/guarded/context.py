@@ -21,7 +21,7 @@ from tarry.verbs.redisson.names import fits_cluster, prefix_name
 
 T = TypeVar("T")
 MARK_BYTES = 8
-MOST, MOST_BYTES = 1000, 1_000_000
+MOST = 1000
 LAYOUTS = ("tarry", "article")
 
 
@@ -146,16 +146,3 @@ def checked_count(count: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
         raise BadInput(f"count: {count!r}; it is a number from 1 to {MOST}.")
     return count
-
-
-def chunks(members: list[tuple[bytes, int]]) -> list[list[tuple[bytes, int]]]:
-    """Splits members into parts that one request may carry."""
-    made: list[list[tuple[bytes, int]]] = []
-    size = 0
-    for member, delay in members:
-        if not made or len(made[-1]) == MOST or size + len(member) > MOST_BYTES:
-            made.append([])
-            size = 0
-        made[-1].append((member, delay))
-        size += len(member)
-    return made

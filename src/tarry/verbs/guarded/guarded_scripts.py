@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
-from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask_in_turn, split_items
 from tarry.core.scripts import Script
-from tarry.errors import Unavailable
 from tarry.values.keys import GUARDED_PARTS
-from tarry.verbs.guarded.context import GuardedContext, PollReply, chunks
+from tarry.verbs.guarded.context import GuardedContext, PollReply
 
 PUSH = Script("guarded/push", args=("unit", "is_replay"), item=("member", "delay"), keys=GUARDED_PARTS)
 POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "is_replay"), keys=GUARDED_PARTS)
@@ -17,17 +18,12 @@ NONCE_BYTES = 8
 
 def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Flow[list[int]]:
     """Adds items; returns their due times in units. One script for each 1,000 items or 1 MB."""
-    done: list[int] = []
-    for chunk in chunks(members):
-        items = [arg for member, delay in chunk for arg in (member, b"%d" % delay)]
-        try:
-            done += yield from ask(
-                ScriptCall(PUSH, context.keys, (b"%d" % context.unit, FIRST_TIME), list, items=items, never_merged=True)
-            )
-        except Unavailable as fault:
-            fault.done += len(done)
-            raise
-    return done
+
+    def call(part: Sequence[tuple[bytes, int]]) -> ScriptCall[list[int]]:
+        items = [arg for member, delay in part for arg in (member, b"%d" % delay)]
+        return ScriptCall(PUSH, context.keys, (b"%d" % context.unit, FIRST_TIME), list, items=items, never_merged=True)
+
+    return ask_in_turn(map(call, split_items(members, itemgetter(0))))
 
 
 def poll(context: GuardedContext[Any], count: int, poller: bytes) -> ScriptCall[PollReply]:

@@ -10,6 +10,7 @@ compared: each guard has its own field.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tarry.core.requests import Reply, Transaction
@@ -21,7 +22,7 @@ REPLY_KEPT_S = b"60"
 NONCE_BYTES = 8
 
 
-def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Transaction[list[int]]:
+def push(context: GuardedContext[Any], members: Sequence[tuple[bytes, int]]) -> Transaction[list[int]]:
     keys = context.keys
     scores: list[int] = []
 

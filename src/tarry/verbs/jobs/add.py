@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, JobExists, Unavailable
+from tarry.errors import BadInput, JobExists
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.keys import DEPARTING_PARTS
@@ -22,8 +22,6 @@ T = TypeVar("T")
 ADD = Script("topic/add", args=("mode", "is_replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
 _MICROSECOND = as_timedelta(1)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
-MOST_JOBS, MOST_BYTES = 1000, 1_000_000
-"""The limits of one script: it must not block the server for long."""
 
 
 def add_job(
@@ -81,23 +79,13 @@ def add_jobs(
     collects what was added, for callers that need it when the rest fails."""
     chunks = _chunks(context, list(bodies), options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
-    return _add_chunks(context, chunks, [] if done is None else done)
+    return ask_in_turn((_add_call(context, chunk) for chunk in chunks), done)
 
 
 def check_atomic(scripts: int, *, atomic: bool) -> None:
     """Raises ``BadInput`` for jobs that need more than one script."""
     if atomic and scripts > 1:
-        raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
-
-
-def _add_chunks(context: TopicContext[T], chunks: list[list[bytes]], done: list[Added]) -> Flow[list[Added]]:
-    for chunk in chunks:
-        try:
-            done += yield from ask(_add_call(context, chunk))
-        except (Unavailable, JobExists) as fault:
-            fault.done += len(done)
-            raise
-    return done
+        raise BadInput(f"atomic: too much for one script; at most {MOST_ITEMS} jobs and {MOST_BYTES} bytes.")
 
 
 def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[Added]]:
@@ -152,7 +140,7 @@ def _chunks(
         except BadInput as fault:
             raise BadInput(f"job {number}: {fault}") from fault
         size += len(item[2])
-        if not items or len(items) == MOST_JOBS * ADD.stride or size > MOST_BYTES:
+        if not items or len(items) == MOST_ITEMS * ADD.stride or size > MOST_BYTES:
             items, size = [], len(item[2])
             chunks.append(items)
         items += item

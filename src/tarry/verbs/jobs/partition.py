@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tarry.core.requests import Flow
+from tarry.core.requests import Flow, split_items
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import TopicKeys
@@ -28,8 +28,6 @@ Share = tuple[int, int]
 """The index of a partition, and the number of partitions."""
 WHOLE_TOPIC: Share = (0, 1)
 _last_of = itemgetter(-1)
-MOST_RESULT_BYTES = 1_000_000
-"""Of one script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +55,13 @@ class PartitionVerbs(Generic[T]):
     def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
         """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
         outcomes: list[Outcome] = []
-        for part in _chunks(items):
+        for part in split_items(items, _last_of):
             outcomes += yield verb.call(self.keys, part)
         lazy.settle.raise_first_fault(outcomes)
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""
         return self.keys, lazy.pop.ttr_of(ttr), self.holder
-
-
-def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Splits items into parts that one script takes: at most a thousand, and a megabyte of results. Of none it makes none."""
-    if 0 < len(items) <= lazy.pop.MOST_JOBS and sum(map(len, map(_last_of, items))) <= MOST_RESULT_BYTES:
-        return [items]
-    parts: list[Sequence[Item]] = []
-    begin = size = 0
-    for at, item in enumerate(items):
-        added = len(item[-1])
-        if at > begin and (at - begin == lazy.pop.MOST_JOBS or size + added > MOST_RESULT_BYTES):
-            parts.append(items[begin:at])
-            begin, size = at, 0
-        size += added
-    return [*parts, items[begin:]] if items else []
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:

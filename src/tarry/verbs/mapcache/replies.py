@@ -12,8 +12,8 @@ from tarry.verbs.mapcache.context import MapContext
 from tarry.verbs.mapcache.redisson_layout import CREATED, PutReply
 
 V = TypeVar("V")
-CHUNK, CHUNK_BYTES = 200, 1_000_000
-"""The limits of one script: it must not block the server for long."""
+CHUNK = 200
+"""Entries of one script: it must not block the server for long."""
 
 
 def is_created(written: PutReply) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask
+from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask, split_items
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.mapcache import eviction, load
@@ -35,7 +36,6 @@ from tarry.verbs.mapcache.redisson_layout import (
 )
 from tarry.verbs.mapcache.replies import (
     CHUNK,
-    CHUNK_BYTES,
     is_created,
     is_present,
     parse_number,
@@ -95,20 +95,12 @@ class MapVerbs(Generic[K, V]):
     ) -> Flow[None]:
         """Puts many entries: all are encoded before the first script is sent; then one script for each 200 entries or 1 MB."""
         span = entry_ttl(ttl, max_idle, keep_ttl)
-        chunks: list[list[tuple[bytes, bytes]]] = []
-        size = 0
-        for key, value in entries.items():
-            pair = (self.context.key(key), self.context.value(value))
-            if not chunks or len(chunks[-1]) == CHUNK or size + len(pair[1]) > CHUNK_BYTES:
-                chunks.append([])
-                size = 0
-            chunks[-1].append(pair)
-            size += len(pair[1])
-        return self._put_chunks(chunks, span)
+        pairs = [(self.context.key(key), self.context.value(value)) for key, value in entries.items()]
+        return self._put_parts(split_items(pairs, itemgetter(1), CHUNK), span)
 
-    def _put_chunks(self, chunks: list[list[tuple[bytes, bytes]]], span: EntryTtl) -> Flow[None]:
-        for chunk in chunks:
-            yield from ask(self._layout.put(chunk, span, ALWAYS))
+    def _put_parts(self, parts: Sequence[Sequence[tuple[bytes, bytes]]], span: EntryTtl) -> Flow[None]:
+        for part in parts:
+            yield from ask(self._layout.put(part, span, ALWAYS))
 
     def replace(self, key: K, value: V) -> ScriptCall[V | None]:
         return map_answer(self._put(key, value, KEEP_TTL, PRESENT, with_old=True), self._previous)

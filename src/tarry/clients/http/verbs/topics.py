@@ -27,12 +27,12 @@ from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.clients.http.wire.endpoints import by_id as by_id_endpoints
 from tarry.clients.http.wire.endpoints import jobs, topics
 from tarry.clients.http.wire.endpoints import settle as settle_endpoints
+from tarry.core.requests import MOST_BYTES, MOST_ITEMS
 from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import add, holders, settings, throughput, views
-from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
@@ -135,7 +135,7 @@ class HTTPTopicVerbs(Generic[T]):
                     add.refuse_repeated(id.encode(), given)
             except BadInput as fault:
                 raise BadInput(f"job {number}: {fault}") from fault
-            if not parts or len(parts[-1]) == MOST_JOBS or size + len(raw) > MOST_BYTES:
+            if not parts or len(parts[-1]) == MOST_ITEMS or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
             parts[-1].append(models.OneOfMany(**encoded_body_fields(codec, raw, flag), **own, id=id))
