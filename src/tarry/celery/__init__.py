@@ -26,16 +26,15 @@ if find_spec("celery") is None:
     raise MissingExtra("tarry.celery needs Celery: pip install 'tarry[celery]'.")
 
 if TYPE_CHECKING:
-    from tarry.celery.control import Control
     from tarry.celery.delayed_messages import WaitingTasks, waiting_tasks
-    from tarry.celery.installation import install
+    from tarry.celery.installation import Control, install
     from tarry.celery.relay import Relay
     from tarry.celery.sender import AMQP
 
 __all__ = ["AMQP", "Control", "Relay", "WaitingTasks", "install", "waiting_tasks"]
 _MODULE_OF = {
     "AMQP": "sender",
-    "Control": "control",
+    "Control": "installation",
     "Relay": "relay",
     "WaitingTasks": "delayed_messages",
     "install": "installation",
