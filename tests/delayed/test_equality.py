@@ -11,7 +11,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.delayed.context import keys_of
-from tarry.verbs.redisson import equality_log
+from tarry.verbs.redisson import codecs
 from tarry.verbs.redisson.elements import pack
 
 SET, NESTED = (
@@ -65,7 +65,7 @@ async def test_an_equal_literal_in_another_order_is_found(queues: Any, name: str
 async def test_a_value_that_java_may_encode_differently_is_logged_once(
     queues: Any, server: Any, name: str, caplog: pytest.LogCaptureFixture, verb: str
 ) -> None:
-    equality_log._log.cache_clear()
+    codecs._log.cache_clear()
     queue, ready = queues.delayed(name, codec="json"), queues.blocking(name, codec="json")
     java_offers(server, name, SET)
     search = ready.contains if verb == "ready" else getattr(queue, verb)
@@ -83,7 +83,7 @@ async def test_a_value_that_java_may_encode_differently_is_logged_once(
 def test_a_map_compares_keys_and_values_in_the_same_way(
     valkey_url: str, clock: Clock, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    equality_log._log.cache_clear()
+    codecs._log.cache_clear()
     with TestClient(valkey_url, clock) as client:
         cache = client.map_cache(name, codec="json", policy=None)
         cache.put("a", {"k": "v", "z": 2})

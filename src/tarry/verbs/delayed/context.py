@@ -10,8 +10,8 @@ from tarry.errors import BadInput
 from tarry.values.keys import QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
+from tarry.verbs.redisson.codecs import log_if_missed
 from tarry.verbs.redisson.elements import Format
-from tarry.verbs.redisson.equality_log import log_if_missed
 from tarry.verbs.redisson.values import Opaque
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from tarry.values.keys import MapKeys, answer_key, map_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson import names
+from tarry.verbs.redisson.codecs import log_if_missed
 from tarry.verbs.redisson.elements import BadElement
 from tarry.verbs.redisson.entries import unpack_event
-from tarry.verbs.redisson.equality_log import log_if_missed
 from tarry.verbs.redisson.values import Opaque
 
 K = TypeVar("K")

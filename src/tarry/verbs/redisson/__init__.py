@@ -5,8 +5,7 @@
     entries    the packed value and the events of a map cache
     values     Java types that Python has no word for: Long, Bean, Opaque, …
     java_hash  the order of a Java HashMap or HashSet
-    equality_log  a warning where Java may have written a value that was not found as other bytes
-    codecs     a value becomes bytes and comes back, byte for byte as Redisson's codec does it
+    codecs     a value becomes bytes and comes back, byte for byte as Redisson's codec does it; a warning where that is not certain
 
 All of it is pure, and was checked against bytes that real Redisson clients (3.16.8, 3.52.0) sent: tests/redisson/data.
 """

@@ -17,10 +17,14 @@ Rules
   bytes; deeper than ``DEPTH`` is Opaque.
 - Redisson compares encoded bytes. ``remove`` and ``contains`` find what Java offered if Python encodes the same bytes: always for
   scalars, lists, and what came from Java; for other maps and sets unless ``java_hash.reason_to_differ`` says why not.
+  ``log_if_missed`` warns of it, once, when a value was not found that Java may have written as other bytes.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from tarry.errors import BadInput
@@ -29,7 +33,9 @@ from tarry.verbs.redisson.codecs.jackson import JacksonCodec
 from tarry.verbs.redisson.codecs.kryo import Kryo5Codec
 from tarry.verbs.redisson.codecs.river import RiverCodec
 from tarry.verbs.redisson.codecs.scalars import BytesCodec, LongCodec, StringCodec
+from tarry.verbs.redisson.java_hash import reason_to_differ
 
+logger = logging.getLogger("tarry")
 CODECS: dict[str, Codec[Any]] = {
     "string": StringCodec(),
     "long": LongCodec(),
@@ -38,6 +44,10 @@ CODECS: dict[str, Codec[Any]] = {
     "kryo5": Kryo5Codec(),
     "bytes": BytesCodec(),
 }
+MOST_LOGGED = 256
+"""The number of warnings that are remembered."""
+HASHED = (CODECS["kryo5"], CODECS["json"])
+"""The codecs that write maps and sets in the order of their hashes."""
 
 
 def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
@@ -49,3 +59,21 @@ def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
     if callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
         return codec
     raise BadInput(f"codec: {type(codec).__name__} is not a codec; give a name, or an object with encode and decode.")
+
+
+def log_if_missed(found: bool, codec: Codec[Any], values: Iterable[Any], where: str) -> bool:
+    """Returns ``found``; if false, logs why that may be wrong."""
+    if not found and codec in HASHED:
+        for why in filter(None, map(reason_to_differ, values)):
+            _log(where, why)
+    return found
+
+
+@lru_cache(MOST_LOGGED)
+def _log(where: str, why: str) -> None:
+    logger.warning(
+        "%s: a value was not found, but Java may have written it as other bytes: it has %s. Look for what was read from there, "
+        "or let Java use a LinkedHashMap, a list or the string codec.",
+        where,
+        why,
+    )
