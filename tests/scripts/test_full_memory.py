@@ -10,8 +10,7 @@ import pytest
 from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs.jobs.results import encode_result
-from tarry.verbs.jobs.settle import FINISH
+from tarry.verbs.jobs.settle import FINISH, encode_result
 
 
 @pytest.fixture

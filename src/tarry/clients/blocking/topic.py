@@ -175,7 +175,7 @@ class Topic(Generic[T]):
         ``result`` is kept with the job if the topic has ``keep_finished``: JSON of up to 64 KB. A result that is larger or cannot be
         encoded is not kept, and the job is finished all the same.
         """
-        results = None if result is None else [lazy.results.encode_result(result)]
+        results = None if result is None else [lazy.settle.encode_result(result)]
         self._settle(lazy.settle.FINISH, [job], results=results)
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:

@@ -23,8 +23,7 @@ from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import BaseJob
-from tarry.verbs.jobs.results import NO_RESULT, encode_result
-from tarry.verbs.jobs.settle import FINISH
+from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 
 if TYPE_CHECKING:
     from tarry.programs.worker.unknown_tasks import UnknownTasks

@@ -15,15 +15,12 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs import holders as holders
     from tarry.verbs.jobs import merge as merge
     from tarry.verbs.jobs import pop as pop
-    from tarry.verbs.jobs import results as results
     from tarry.verbs.jobs import settings as settings
     from tarry.verbs.jobs import settle as settle
     from tarry.verbs.jobs import throughput as throughput
     from tarry.verbs.jobs import views as views
 else:  # a type checker refuses unknown names
-    _LAZY = frozenset(
-        ("by_id", "durability", "holders", "merge", "pop", "results", "settings", "settle", "throughput", "views")
-    )
+    _LAZY = frozenset(("by_id", "durability", "holders", "merge", "pop", "settings", "settle", "throughput", "views"))
 
     def __getattr__(name: str) -> object:
         if name in _LAZY:

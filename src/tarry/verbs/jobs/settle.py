@@ -3,6 +3,12 @@ server and one of a service perform alike: ``verbs.settle(RELEASE, [job], delay=
 
 A receipt that no longer holds is refused with ``StaleReceipt``, and nothing changes. Of many jobs, all whose receipts hold are
 settled, then the first refusal is raised.
+
+The result of a job, as ``finish`` sends it: how long to keep the job, if the task sets it; the kind of result; and the result.
+
+    ┌ µs, or nothing: the topic decides ┬ j: JSON follows, x: why there is no result, n: none was given ┬ … ┐
+
+A result that is too large or cannot be encoded is no error: the job is finished, and the place of the result says why it is not there.
 """
 
 from __future__ import annotations
@@ -11,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import random
 from typing import Any, Concatenate, Generic, ParamSpec
+
+import msgspec
 
 from tarry.core.patience import exponential_delay
 from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
@@ -26,7 +34,7 @@ from tarry.values.keys import (
 )
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
-from tarry.verbs.jobs.results import NO_RESULT
+from tarry.verbs.jobs.settings import keep_finished_arg
 
 P = ParamSpec("P")
 Item = tuple[bytes, ...]
@@ -43,6 +51,11 @@ _REASONS = {
     "never": "waits, and was never handed out",
     "gone": "was finished or deleted",
 }
+LONGEST_RESULT = 65536
+NO_RESULT = b""
+"""A job without a result, for which the topic decides."""
+_LONGEST_REASON = 500
+_encode = msgspec.json.Encoder().encode
 _AT_ONCE = b"0"
 _NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
 """Whether a released attempt counts. A refunded one does not, and gives back its share of the topic's rate."""
@@ -226,3 +239,35 @@ def raise_first_fault(outcomes: Sequence[Outcome]) -> None:
     if stale:
         stale[0].ids = tuple(outcome.id for outcome in stale)
         raise stale[0]
+
+
+# ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def result_fields(given: bytes) -> dict[str, Any]:
+    """A result, as ``finish`` sends it, as fields of a service's request."""
+    if given[:1] == b"j":
+        return {"result": msgspec.Raw(given[1:])}
+    return {"no_result": given[1:].decode("utf-8", "replace")} if given[:1] == b"x" else {}
+
+
+def result_in(fields: Any) -> bytes:
+    """The result of such a request, as ``finish`` sends it."""
+    if isinstance(fields.result, msgspec.UnsetType):
+        return b"x" + fields.no_result.encode()[:_LONGEST_REASON] if fields.no_result else NO_RESULT
+    return encode_result(fields.result)
+
+
+def encode_result(result: Any, keep: Duration | None = None) -> bytes:
+    """A result as ``finish`` sends it. ``keep``: how long the task keeps its finished jobs. Raises ``BadInput`` for a wrong ``keep``."""
+    span = keep_finished_arg(keep)
+    if result is None:
+        return span + b"n" if span else NO_RESULT
+    try:
+        raw = _encode(result)
+    except Exception as fault:  # noqa: BLE001  # whatever a user's object raises, the job is done
+        reason = f"it cannot be encoded as JSON: {fault}"
+        return span + b"x" + reason.encode("utf-8", "replace")[:_LONGEST_REASON]
+    if len(raw) > LONGEST_RESULT:
+        return span + b"xit has %d bytes; at most %d are kept" % (len(raw), LONGEST_RESULT)
+    return span + b"j" + raw

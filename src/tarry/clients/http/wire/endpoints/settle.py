@@ -16,8 +16,7 @@ from tarry.clients.http.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, So
 from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.models import HasReceipt
-from tarry.verbs.jobs.results import NO_RESULT, result_fields, result_in
-from tarry.verbs.jobs.settle import SettleVerb
+from tarry.verbs.jobs.settle import NO_RESULT, SettleVerb, result_fields, result_in
 
 
 class Held(Strict):
