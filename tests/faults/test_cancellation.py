@@ -14,7 +14,7 @@ from faults.cancellation import MOMENTS, Cut, cancelled_at
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs import topic_names
+from tarry.verbs import namespaces
 
 
 async def nothing(topic: Any) -> list[Any]:
@@ -89,7 +89,7 @@ OTHERS: dict[str, Act] = {
     "resume": lambda topic, _: topic.resume(),
     "configure": lambda topic, _: topic.configure(max_attempts=9),
     "purge": lambda topic, _: topic.purge(),
-    "topics": lambda topic, _: topic.engine.run(topic_names.list_names(topic.engine.config.namespace)),
+    "topics": lambda topic, _: topic.engine.run(namespaces.list_topics(topic.engine.config.namespace)),
     "gather": lambda topic, _: asyncio.gather(topic.add("new"), topic.pop(), topic.stats(), topic.pop_many(2)),
 }
 

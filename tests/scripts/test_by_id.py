@@ -8,7 +8,7 @@ import pytest
 
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.numbers import reserve_numbers
+from tarry.verbs.namespaces import reserve_numbers
 
 ANY = ("delayed", "ready", "dead")
 

@@ -17,7 +17,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import PassThroughCodec
 from tarry.programs.service.dialects import replacement
 from tarry.programs.service.settings import Dialects, ServiceSettings
-from tarry.verbs import topic_names
+from tarry.verbs import namespaces
 
 ID = "7"
 NAMES = "north", "south", "west"
@@ -71,7 +71,7 @@ class Stepping:
         return found
 
     async def register_topic(self, topic: str) -> None:
-        request = topic_names.register(self.real.namespace, topic)
+        request = namespaces.register_topic(self.real.namespace, topic)
         await self.steps.run(lambda: self.real.engine.run(request))
 
     def topic_named(self, topic: str) -> AsyncTopic[Any]:

@@ -16,7 +16,7 @@ from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs import topic_names
+from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
 from tarry.verbs.jobs.partitions import KnownPartitions
@@ -109,7 +109,7 @@ class ClientConfig:
         return BlockingQueueVerbs(queue_context(self, name, codec, None))
 
     def list_topics(self) -> Operation[list[str]]:
-        return topic_names.list_names(self.namespace)
+        return namespaces.list_topics(self.namespace)
 
     def list_workers(self) -> Operation[list[WorkerInfo]]:
         from tarry.verbs import workers

@@ -15,7 +15,7 @@ from tarry.core.requests import Flow, ask
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs import topic_names
+from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
 from tarry.verbs.jobs.options import JobOptions
@@ -223,7 +223,7 @@ class ScheduleVerbs:
     def list(self, topic: Any) -> Flow[list[Schedule]]:
         topics: list[Any] = [topic]
         if topic is None:
-            topics = yield from ask(topic_names.list_names(self._namespace))
+            topics = yield from ask(namespaces.list_topics(self._namespace))
         found = yield from gather(list_schedules(self.verbs(one)) for one in topics)
         return [schedule for some in found for schedule in some]
 

@@ -17,7 +17,7 @@ from tarry.errors import TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import jobs as lazy
-from tarry.verbs import topic_names
+from tarry.verbs import namespaces
 from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
@@ -97,7 +97,7 @@ class Engine:
     def register_topic(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
         if topic not in self._registered:  # calls at the same time wait for the same answer, and so keep their order
-            request = topic_names.register(self.config.namespace, topic)
+            request = namespaces.register_topic(self.config.namespace, topic)
             self._shared_calls.run(("register", topic), lambda: self.runner.perform(request))
             self._registered.add(topic)
 

@@ -22,7 +22,7 @@ from tarry.clients.http.wire.bodies import Body
 from tarry.programs.beanstalk.commands import TUBE_NAME
 from tarry.programs.service.clients import NamespaceClients
 from tarry.values.names import DOTS
-from tarry.verbs import numbers
+from tarry.verbs import namespaces
 
 DEFAULT = "default"
 HASH_BITS = 12
@@ -70,7 +70,7 @@ class Tubes:
         """A number for a new job of a tube."""
         while self._next > self._end:
             if self._refilling is None or self._refilling.done():
-                call = numbers.reserve_numbers(self.namespace, BLOCK)
+                call = namespaces.reserve_numbers(self.namespace, BLOCK)
                 self._refilling = asyncio.ensure_future(self._clients[self.namespace].engine.run(call))
                 self._refilling.add_done_callback(self._refill)
             await asyncio.shield(self._refilling)

@@ -66,7 +66,7 @@ def doctor(
     """
     from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import as_text
-    from tarry.verbs import topic_names
+    from tarry.verbs import namespaces
 
     if acl:
         _print_acl_users(session, objects, also or ())
@@ -84,7 +84,7 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.run(topic_names.register_existing(client.namespace, name))
+            client.engine.run(namespaces.register_existing_topic(client.namespace, name))
     shown = client.engine.config.address.redacted
     servers = _servers(client)
     session.print_answer(

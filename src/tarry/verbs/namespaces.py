@@ -1,0 +1,32 @@
+"""Two keys of a namespace outside the slots of its topics: the known topics, a hint for lists and dashboards; and the last of the
+numbers that no two processes get, for protocols in which a job's id is one."""
+
+from __future__ import annotations
+
+from tarry.core.requests import Command, Reply
+from tarry.values import names
+from tarry.values.keys import numbers_key, topics_key
+
+
+def register_topic(namespace: str, topic: str) -> Command[None]:
+    """Adds a topic to the list, before its first job. Raises ``BadInput`` for names that are not allowed for new topics."""
+    names.refuse_dots(namespace, "namespace")
+    names.refuse_dots(topic, "topic")
+    return register_existing_topic(namespace, topic)
+
+
+def register_existing_topic(namespace: str, topic: str) -> Command[None]:
+    """Adds an existing topic to the list."""
+    return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
+
+
+def list_topics(namespace: str) -> Command[list[str]]:
+    def decode(reply: Reply) -> list[str]:
+        return sorted(name.decode() for name in reply)
+
+    return Command((b"SMEMBERS", topics_key(namespace)), decode)
+
+
+def reserve_numbers(namespace: str, n: int) -> Command[int]:
+    """Reserves ``n`` numbers, and returns the last one. They rise. Numbers of a lost reply are given to nobody."""
+    return Command((b"INCRBY", numbers_key(namespace), b"%d" % n), int)
