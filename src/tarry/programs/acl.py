@@ -23,7 +23,7 @@ from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
 from tarry.verbs.jobs import migration as job_migration
 from tarry.verbs.locks import lock_scripts
-from tarry.verbs.mapcache import eviction, load, redisson_layout, replies
+from tarry.verbs.mapcache import eviction, load, redisson_layout
 from tarry.verbs.redisson import names
 from tarry.verbs.schedules import definitions as schedules
 from tarry.verbs.schedules import migration as schedule_migration
@@ -47,7 +47,7 @@ _CONSUMER_MODULES = (
 )  # fmt: skip
 _ALL_MODULES = (
     *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, stats, guarded_scripts, lock_scripts, eviction,
-    redisson_layout, load, replies,
+    redisson_layout, load,
 )  # fmt: skip
 _ANY = "\x00"
 """A wildcard in a name; no name contains this character."""

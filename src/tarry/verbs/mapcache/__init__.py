@@ -6,9 +6,9 @@
 
 context          what the verbs of a map need: names, keys, codecs
 redisson_layout  requests for Redisson's RMapCache, in bytes
-native_layout    requests for RMapCacheNative, whose fields expire by themselves
+native_layout    the same for RMapCacheNative, whose fields expire by themselves
 verbs            the verbs as handles call them
 load             a value that one process loads for all
 eviction         removing expired entries; Redisson's rule for when; a map that a client evicts from
-models, replies  results, and how they are decoded
+models           results
 """

@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
@@ -27,6 +26,8 @@ from tarry.verbs.mapcache.models import MapStats, Mode
 
 T = TypeVar("T")
 U = TypeVar("U")
+Entries = tuple[bytes, list[tuple[bytes, bytes]]]
+"""The next cursor, and entries."""
 READ = MAP_PARTS[:5]
 
 PUT = Script(
@@ -56,6 +57,8 @@ LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("opt
 EXPIRE = Script("mapcache/expire", args=("after", "if_not_set"), keys=READ)
 LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
 
+CHUNK = 200
+"""Entries of one script: it must not block the server for long."""
 PAGE, COUNTED = b"100", b"1000"
 ALWAYS, ABSENT, PRESENT, EQUAL, LEASED, ANY = b"always", b"absent", b"present", b"equal", b"leased", b"any"
 GETS, HAS, ALL, TTL_ONLY = b"get", b"has", b"all", b"ttl"
@@ -110,11 +113,11 @@ def map_answer(request: ScriptCall[T], read: Callable[[T], U]) -> ScriptCall[U]:
     return other
 
 
-def parse_put(reply: Reply) -> list[PutReply]:
+def _parse_put(reply: Reply) -> list[PutReply]:
     return [PutReply(did, was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
 
 
-def parse_removed(reply: Reply) -> list[tuple[bool, bytes | None]]:
+def _parse_removed(reply: Reply) -> list[tuple[bool, bytes | None]]:
     return [(bool(did), was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
 
 
@@ -126,7 +129,7 @@ def first_of(answers: Sequence[T]) -> T:
     return answers[0]
 
 
-def parse_page(reply: Reply) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def _parse_page(reply: Reply) -> Entries:
     cursor, *flat = reply
     return cursor, list(zip(flat[::2], flat[1::2], strict=True))
 
@@ -137,12 +140,15 @@ def parse_load(reply: Reply) -> LoadReply:
     return LoadReply(granted=True) if reply[0] == 1 else LoadReply(wait_ms=max(reply[1], 0))
 
 
-@dataclass(frozen=True, slots=True)
 class RedissonLayout:
     """``RMapCache``."""
 
-    context: MapContext[Any, Any]
     native = False
+    put_script, remove_script, add_script = PUT, REMOVE, ADD
+
+    def __init__(self, context: MapContext[Any, Any]) -> None:
+        self.context = context
+        self._written: tuple[bytes, ...] = context.keys
 
     def put(
         self,
@@ -155,40 +161,42 @@ class RedissonLayout:
     ) -> ScriptCall[list[PutReply]]:
         context = self.context
         memo = context.reply_key(NO_NONCE if condition == ALWAYS else context.nonce())
-        keys = (*context.keys, memo, *[context.leases + key for key, _ in pairs])
-        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
-        args = (context.sharded, ttl, idle, _flag(span.keep), condition, expected, _flag(with_old), FIRST_TIME)
-        return ScriptCall(PUT, keys, args, parse_put, items=[arg for pair in pairs for arg in pair], never_merged=True)
+        keys = (*self._written, memo, *[context.leases + key for key, _ in pairs])
+        how = (flag_arg(span.keep), condition, expected, flag_arg(with_old), FIRST_TIME)
+        args, items = (context.sharded, *self._span_args(span), *how), [arg for pair in pairs for arg in pair]
+        return ScriptCall(self.put_script, keys, args, _parse_put, items=items, never_merged=True)
 
-    def get(self, keys: Sequence[bytes], mode: bytes) -> ScriptCall[list[Any]]:
+    def _span_args(self, span: EntryTtl) -> tuple[bytes, ...]:
+        return b"%d" % span.ttl, b"%d" % ms_of(span.idle)
+
+    def get(self, keys: Sequence[bytes], mode: bytes) -> ScriptCall[list[Any]] | Command[list[Any]]:
         return ScriptCall(GET, self.context.keys[:5], (mode,), list, items=keys, never_merged=mode == ALL)
 
     def remove(
         self, keys: Sequence[bytes], condition: bytes, *, expected: bytes = b"", with_old: bool = False
     ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
         context = self.context
-        names = (*context.keys, context.reply_key(context.nonce()), *map(context.lease, keys))
-        args = (context.sharded, condition, expected, _flag(with_old), FIRST_TIME)
-        return ScriptCall(REMOVE, names, args, parse_removed, items=keys, never_merged=True)
+        names = (*self._written, context.reply_key(context.nonce()), *map(context.lease, keys))
+        args = (context.sharded, condition, expected, flag_arg(with_old), FIRST_TIME)
+        return ScriptCall(self.remove_script, names, args, _parse_removed, items=keys, never_merged=True)
 
     def expire_entries(self, keys: Sequence[bytes], span: EntryTtl, if_not_set: bool) -> ScriptCall[list[bool]]:
         context = self.context
         names = (*context.keys, context.reply_key(context.nonce()))
-        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
-        args = (context.sharded, ttl, idle, _flag(if_not_set), FIRST_TIME)
+        args = (context.sharded, *self._span_args(span), flag_arg(if_not_set), FIRST_TIME)
         return ScriptCall(EXPIRE_ENTRY, names, args, parse_bools, items=keys, never_merged=True)
 
-    def left(self, key: bytes) -> ScriptCall[int]:
+    def left(self, key: bytes) -> ScriptCall[int] | Command[int]:
         """The time to live in µs; -1: it never expires, -2: it does not exist."""
         return ScriptCall(TTL, self.context.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
 
     def add(self, key: bytes, delta: bytes) -> ScriptCall[bytes]:
         context = self.context
-        keys = (*context.keys, context.reply_key(context.nonce()), context.lease(key))
-        return ScriptCall(ADD, keys, (context.sharded, key, delta, FIRST_TIME), bytes)
+        keys = (*self._written, context.reply_key(context.nonce()), context.lease(key))
+        return ScriptCall(self.add_script, keys, (context.sharded, key, delta, FIRST_TIME), bytes)
 
-    def page(self, cursor: bytes) -> ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]]:
-        return ScriptCall(SCAN, self.context.keys[:3], (cursor, PAGE), parse_page)
+    def page(self, cursor: bytes) -> ScriptCall[Entries] | Command[Entries]:
+        return ScriptCall(SCAN, self.context.keys[:3], (cursor, PAGE), _parse_page)
 
     def lease(self, key: bytes, token: bytes, lasts_ms: int) -> ScriptCall[LoadReply]:
         context = self.context
@@ -230,13 +238,13 @@ class RedissonLayout:
         return Command((b"UNLINK", *self.context.keys[:4]), bool)
 
     def limit(self, size: int, mode: str, if_not_set: bool) -> ScriptCall[bool]:
-        args = (b"%d" % size, mode.encode(), _flag(if_not_set))
+        args = (b"%d" % size, mode.encode(), flag_arg(if_not_set))
         return ScriptCall(LIMIT, (self.context.keys.options,), args, bool)
 
-    def expire(self, after_ms: int | None, if_not_set: bool) -> ScriptCall[bool]:
+    def expire(self, after_ms: int | None, if_not_set: bool) -> ScriptCall[bool] | Command[bool]:
         after = b"" if after_ms is None else b"%d" % after_ms
-        return ScriptCall(EXPIRE, self.context.keys[:5], (after, _flag(if_not_set)), bool)
+        return ScriptCall(EXPIRE, self.context.keys[:5], (after, flag_arg(if_not_set)), bool)
 
 
-def _flag(yes: bool) -> bytes:
+def flag_arg(yes: bool) -> bytes:
     return b"1" if yes else b"0"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask, split_items
 from tarry.errors import BadInput
-from tarry.values.durations import MILLISECOND, Duration, duration_us
+from tarry.values.durations import MILLISECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.mapcache import eviction, load
 from tarry.verbs.mapcache.context import MapContext
 from tarry.verbs.mapcache.models import Backend, MapStats, Mode
@@ -20,12 +20,15 @@ from tarry.verbs.mapcache.redisson_layout import (
     ALL,
     ALWAYS,
     ANY,
+    CHUNK,
+    CREATED,
     EQUAL,
     GETS,
     HAS,
     PRESENT,
     REFUSED,
     TTL_ONLY,
+    Entries,
     EntryTtl,
     PutReply,
     RedissonLayout,
@@ -34,21 +37,10 @@ from tarry.verbs.mapcache.redisson_layout import (
     map_answer,
     ms_of,
 )
-from tarry.verbs.mapcache.replies import (
-    CHUNK,
-    is_created,
-    is_present,
-    parse_number,
-    remaining_ttl,
-    supports_numbers,
-    value_decoder,
-)
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
-Entries = tuple[bytes, list[tuple[bytes, bytes]]]
-"""The next cursor, and entries."""
 KEEP_TTL = EntryTtl(0, 0, keep=True)
 
 
@@ -82,13 +74,13 @@ class MapVerbs(Generic[K, V]):
     def fast_put(
         self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
     ) -> ScriptCall[bool]:
-        return map_answer(self._put(key, value, entry_ttl(ttl, max_idle, keep_ttl), ALWAYS), is_created)
+        return map_answer(self._put(key, value, entry_ttl(ttl, max_idle, keep_ttl), ALWAYS), _is_created)
 
     def put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> ScriptCall[V | None]:
         return map_answer(self._put(key, value, entry_ttl(ttl, max_idle), ABSENT), self._previous)
 
     def fast_put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> ScriptCall[bool]:
-        return map_answer(self._put(key, value, entry_ttl(ttl, max_idle), ABSENT), is_created)
+        return map_answer(self._put(key, value, entry_ttl(ttl, max_idle), ABSENT), _is_created)
 
     def put_all(
         self, entries: Mapping[K, V], ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
@@ -116,16 +108,16 @@ class MapVerbs(Generic[K, V]):
             raise BadInput(f"delta: {type(delta).__name__} is not a number.")
         if not math.isfinite(delta):
             raise BadInput(f"delta: {delta!r} is not finite.")
-        if not supports_numbers(self.context.codec):
+        if not _supports_numbers(self.context.codec):
             raise BadInput("add_and_get: the codec must store numbers as text: use long, json or string.")
         request: ScriptCall[bytes] = self._layout.add(self.context.key(key), repr(delta).encode())
-        return map_answer(request, parse_number)
+        return map_answer(request, _parse_number)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _get(self, key: K, mode: bytes) -> Any:
         request = self._layout.get((self.context.key(key),), mode)
-        request.decode = value_decoder(self.context) if mode != HAS else is_present
+        request.decode = _value_decoder(self.context) if mode != HAS else _is_present
         return request
 
     def get(self, key: K) -> ScriptCall[V | None]:
@@ -162,17 +154,14 @@ class MapVerbs(Generic[K, V]):
         decode = request.decode
 
         def read(reply: Reply) -> timedelta | None:
-            return remaining_ttl(decode(reply))
+            return _ttl_of(decode(reply))
 
         request.decode = read
         answer: ScriptCall[timedelta | None] = request
         return answer
 
     def page(self, cursor: bytes) -> Operation[Entries]:
-        return self._page(cursor)
-
-    def _page(self, cursor: bytes) -> ScriptCall[Entries]:
-        request: ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
+        request: ScriptCall[Entries] = self._layout.page(cursor)
         return request
 
     def contains_value(self, value: V) -> Operation[bool]:
@@ -181,7 +170,7 @@ class MapVerbs(Generic[K, V]):
     def _contains_value(self, sought: V, wanted: bytes) -> Flow[bool]:
         cursor = b"0"
         while True:
-            cursor, pairs = yield from ask(self._page(cursor))
+            cursor, pairs = yield from ask(self._layout.page(cursor))
             if any(value == wanted for _, value in pairs):
                 return True
             if cursor == b"0":
@@ -280,3 +269,42 @@ class MapVerbs(Generic[K, V]):
 
     def load(self, key: K, ttl: Duration | None, max_idle: Duration | None, lease: Duration) -> load.Load[V]:
         return load.make_load(self._layout, self.context.key(key), entry_ttl(ttl, max_idle), lease)
+
+
+# ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_created(written: PutReply) -> bool:
+    return written.written == CREATED
+
+
+def _is_present(reply: Reply) -> bool:
+    return reply[0] is not None
+
+
+def _value_decoder(context: MapContext[Any, V]) -> Callable[[Reply], V | None]:
+    def read(reply: Reply) -> V | None:
+        return context.decode_or_none(reply[0])
+
+    return read
+
+
+def _ttl_of(us: int) -> timedelta | None:
+    return None if us == -2 else timedelta.max if us == -1 else as_timedelta(us)
+
+
+def _parse_number(text: bytes) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _supports_numbers(codec: Any) -> bool:
+    for seven in (7, "7"):
+        try:
+            if codec.encode(seven) == b"7":
+                return True
+        except (TypeError, ValueError):
+            continue
+    return False
