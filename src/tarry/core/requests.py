@@ -175,18 +175,16 @@ def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
         return (yield from operation.on_wrong_type(operation, fault))
 
 
-def split_items(
-    items: Sequence[T], sized: Callable[[T], Sized], most: int = MOST_ITEMS, most_bytes: int = MOST_BYTES
-) -> list[Sequence[T]]:
+def split_items(items: Sequence[T], sized: Callable[[T], Sized], most: int = MOST_ITEMS) -> list[Sequence[T]]:
     """Splits items into parts that one script takes: it must not block the server for long. ``sized`` is the long value of an item.
     Of none it makes none."""
-    if 0 < len(items) <= most and sum(map(len, map(sized, items))) <= most_bytes:
+    if 0 < len(items) <= most and sum(map(len, map(sized, items))) <= MOST_BYTES:
         return [items]
     parts: list[Sequence[T]] = []
     begin = size = 0
     for at, item in enumerate(items):
         added = len(sized(item))
-        if at > begin and (at - begin == most or size + added > most_bytes):
+        if at > begin and (at - begin == most or size + added > MOST_BYTES):
             parts.append(items[begin:at])
             begin, size = at, 0
         size += added

@@ -46,7 +46,7 @@ class LeavingElement:
 
 
 def claim(
-    context: QueueContext[Any], departure_name: bytes, overtaken: tuple[bytes, int], limit: int = CLAIM_PAGE
+    context: QueueContext[Any], departure_name: bytes, overtaken: tuple[bytes, int]
 ) -> ScriptCall[tuple[bytes, int, list[LeavingElement]]]:
     """Takes the next elements out: those that an interrupted departure left in ``leaving``, or the next ones. Returns the
     departure, the server's time, and the elements."""
@@ -56,7 +56,7 @@ def claim(
         return departure, int(now), decode_leaving(context, flat)
 
     late, by = overtaken
-    args = b"%d" % limit, departure_name, late, b"%d" % by
+    args = b"%d" % CLAIM_PAGE, departure_name, late, b"%d" % by
     return ScriptCall(CLAIM, (*context.keys, leaving_key(context.keys), departed_key(context.keys)), args, decode)
 
 

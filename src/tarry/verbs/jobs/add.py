@@ -29,12 +29,11 @@ def add_job(
     body: T,
     options: EncodedOptions = ENCODED_DEFAULTS,
     id: str | None = None,
-    new_id: bytes | None = None,
 ) -> ScriptCall[Added]:
-    """Adds one job. ``new_id`` is an id that was made before, for callers that need to know it first."""
+    """Adds one job."""
     raw, flags = context.codec.encode(body)
     if id is None:
-        key, mark, nonce = new_id or context.ids.new(), NEW_MARK, NO_NONCE
+        key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
         key, mark, nonce = names.check_new_name(id, "id"), options.mark, context.ids.nonce()
     items = (key, mark + options.due_time, options.head(flags, nonce) + raw)
@@ -57,19 +56,18 @@ def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
     raise _job_exists(text, state)
 
 
-def _job_exists(id: str, state: str, done: int = 0) -> JobExists:
+def _job_exists(id: str, state: str) -> JobExists:
     return JobExists(
         f'Job {id} already exists ({state}); give another id, or if_exists="keep" or "replace".',
         id=id,
         state=state,
-        done=done,
     )
 
 
 def add_jobs(
     context: TopicContext[T],
     bodies: Iterable[T | NewJob[T]],
-    options: EncodedOptions = ENCODED_DEFAULTS,
+    options: EncodedOptions,
     *,
     atomic: bool = False,
     new_ids: Sequence[bytes] | None = None,

@@ -55,8 +55,8 @@ def pack_head(
     max_attempts: int,
     nonce: bytes,
     headers: bytes,
-    max_lateness_us: int | None = None,
-    priority: int = 0,
+    max_lateness_us: int | None,
+    priority: int,
 ) -> bytes:
     """The head as the client sends it; the script prepends format and created."""
     flags |= priority << _PRIORITY_SHIFT

@@ -221,7 +221,7 @@ def _defaults(reply: Reply, parts: int) -> Defaults:
     )
 
 
-def default_burst(rate: rates.Rate, parts: int = 1) -> int:
+def default_burst(rate: rates.Rate, parts: int) -> int:
     """The jobs of a tenth of a second, at least one for each partition; lua/topic/configure.lua has the same."""
     return max(parts, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
 

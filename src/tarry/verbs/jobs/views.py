@@ -37,9 +37,7 @@ MOST_SEARCHED = 1000
 NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
-def get_jobs(
-    context: TopicContext[T], ids: Sequence[str], *, history: bool = False
-) -> ScriptCall[list[JobInfo[T] | None]]:
+def get_jobs(context: TopicContext[T], ids: Sequence[str], *, history: bool) -> ScriptCall[list[JobInfo[T] | None]]:
     """Reads jobs as they are now. ``history``: a finished one, if it is kept and no other job has the id."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
@@ -227,10 +225,10 @@ def _lateness(meta: dict[bytes, bytes]) -> Lateness:
 def due_histogram(
     context: TopicContext[T],
     *,
-    start: Duration | datetime = 0,
-    span: Duration = 3600,
-    buckets: int = 60,
-    past: Duration = 0,
+    start: Duration | datetime,
+    span: Duration,
+    buckets: int,
+    past: Duration,
 ) -> ScriptCall[Histogram]:
     """Counts jobs by their due times, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
     first, arg, width = histogram_args(start, span, buckets, past)
