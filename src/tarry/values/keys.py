@@ -255,7 +255,13 @@ def _all_keys(keys: TopicKeys) -> dict[str, bytes]:
 @cache
 def keys_of_parts(parts: tuple[str, ...]) -> Callable[[TopicKeys], tuple[bytes, ...]]:
     """What returns a topic's keys of these parts, in their order."""
-    return lru_cache(4096)(lambda keys: tuple([_all_keys(keys)[part] for part in parts]))
+
+    @lru_cache(4096)
+    def keys_of(keys: TopicKeys) -> tuple[bytes, ...]:
+        known = _all_keys(keys)
+        return tuple([known[part] for part in parts])
+
+    return keys_of
 
 
 def part_key(keys: TopicKeys, part: str) -> bytes:
