@@ -116,6 +116,7 @@ def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[st
     assert root.acl_list() == users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", acl.ROLES)
 def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], role: str) -> None:
     """Not by any command that the role may run, with any number of arguments; in a script neither."""

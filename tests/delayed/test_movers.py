@@ -88,6 +88,7 @@ def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: QueueSi
     assert world.latest() <= BOUND_S
 
 
+@pytest.mark.slow
 def test_a_process_without_a_seat_costs_almost_nothing(world: QueueSimulation) -> None:
     processes = [world.come() for _ in range(20)]
     world.pass_time(3)

@@ -74,6 +74,7 @@ def finished(topic: Any) -> list[Any]:
     return [job.body for job in topic.pop_many(1000) if topic.finish(job) is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [None, 3], ids=["plain", "parted"])
 @pytest.mark.parametrize("steps", range(1, 14))
 def test_an_interrupted_move_resumes_after_any_step(

@@ -89,6 +89,7 @@ def test_other_clients_may_offer_during_a_move(client: TestClient, mixed: list[i
     assert client_two.read_all() == offered
 
 
+@pytest.mark.slow
 def test_other_clients_may_remove_and_offer_during_a_move(
     client: TestClient, mixed: list[int], server: Any, clock: Clock
 ) -> None:

@@ -47,6 +47,7 @@ def broken_off(migration_flow: migration.MigrationSteps, topics: Any, steps: int
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(3, 18))
 def test_an_interrupted_migration_never_continues_to_another_topic(
     three: Any, steps: int, partitions: int | None

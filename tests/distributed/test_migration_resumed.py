@@ -241,6 +241,7 @@ class Crowd:
                 self.client.engine.run(request)  # it was lost, came again, and the first one was answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_migrations_that_start_stop_and_die_in_random_order_hand_out_each_job_once(
     two: Any, clock: Clock, seed: int, targets: int | None

@@ -70,6 +70,7 @@ def test_migrated_schedules_continue_at_the_target(two: Any, clock: Clock, targe
     assert old.migrate("orders", to) == tarry.Migrated(0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(1, 10))
 def test_a_schedule_fires_in_one_place_after_an_interrupted_migration(
     two: Any, clock: Clock, steps: int, targets: int | None

@@ -41,6 +41,7 @@ def test_a_redis_6_2_server_works_too(folder: Path, monkeypatch: pytest.MonkeyPa
         assert resp.read_info(line)["redis_version"].startswith("6.2")
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_a_server_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/bin/false"))
     with pytest.raises(ServerUnfit, match="ended during its start"):

@@ -38,6 +38,7 @@ def test_two_users_share_the_same_data(folder: Path) -> None:
         assert resp.call_once(users.address(folder), "GET", "k") == b"v"
 
 
+@pytest.mark.slow
 def test_the_server_is_private_and_keeps_its_data(folder: Path) -> None:
     def setting(name: str) -> resp.Reply:
         reply = resp.call_once(users.address(folder), "CONFIG", "GET", name)
@@ -137,6 +138,7 @@ def test_a_short_visit_restarts_the_linger_time(folder: Path) -> None:
     assert time.monotonic() - left >= linger_s
 
 
+@pytest.mark.slow
 def test_a_new_keeper_adopts_the_server_of_a_killed_one(folder: Path) -> None:
     with join_server(folder, linger_s=SHORT_S):
         server = users.server_pid(folder)
@@ -220,6 +222,7 @@ def test_an_exiting_child_does_not_release_the_server_of_its_parent(folder: Path
         assert users.in_use(folder)
 
 
+@pytest.mark.slow
 def test_subprocesses_of_a_user_do_not_keep_the_server_running(folder: Path) -> None:
     import subprocess
 

@@ -30,6 +30,7 @@ VERBS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("connected", [False, True])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_begins_while_the_client_is_closed_leaves_nothing_open(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.entries import EntryEvent, PackedEntry, unpack_entry, unpack_event
 
-MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max")
+MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max", "vec:quiet")
 
 
 @pytest.fixture
@@ -29,8 +30,7 @@ def client_at(valkey_url: str) -> Iterator[Callable[[float], TestClient]]:
 @pytest.fixture(autouse=True)
 def clean(server: redis.Redis) -> Iterator[None]:
     yield
-    for key in server.scan_iter("*vec:*"):
-        server.delete(key)
+    server.delete(*[key for name in MAPS for key in astuple(names.map_cache(name))])
 
 
 def name_of(row: dict[str, Any]) -> str:

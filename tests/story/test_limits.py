@@ -214,6 +214,7 @@ async def test_nonsensical_options_are_refused(adapter: Adapter, topic: Any, nam
     assert (await topic.configure()).rate is None
 
 
+@pytest.mark.slow
 def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, namespace: str) -> None:
     """Fifty, each with its own connection; one clock, and luck says whose turn it is."""
     clock, rng = Clock(), random.Random(8)
