@@ -434,10 +434,11 @@ class Case:
             return
         others = [
             e for e in self.events
-            if e is not settle and e[BEGAN] <= settle[ENDED] and (
-                (e[KIND] == DELETE and e[STATUS] in (OK, MAYBE))
-                or (e[KIND] in (FINISH, RELEASE, BURY, RETURNED, RAISED) and e[A] == settle[A] and e[STATUS] in (OK, MAYBE))
-                or (e[KIND] == HANDED and e[A] > settle[A])
+            if e is not settle and (
+                (e[KIND] == HANDED and e[A] > settle[A] and e[D] <= settle[ENDED] + SLACK_US)  # read later
+                or (e[BEGAN] <= settle[ENDED] and e[STATUS] in (OK, MAYBE) and (
+                    e[KIND] == DELETE or (e[KIND] in (FINISH, RELEASE, BURY, RETURNED, RAISED) and e[A] == settle[A])
+                ))
             )
         ]  # fmt: skip
         if others or self.faults.ended(settle[WHO], settle[ENDED]):

@@ -494,6 +494,24 @@ def test_a_release_sent_twice_may_be_refused(world: World) -> None:
     assert counted(world) == {"told refused, sent twice": 1, "again: given back": 1}
 
 
+def test_a_finish_sent_twice_may_be_refused_when_an_add_sent_twice_added_its_job_again(world: World) -> None:
+    world.fault("broken", since=START, until=START + SECOND)
+    producer, worker, other = world.books
+    add = producer.intend(ADD, 0, (50, 0, 0, 0))
+    receipt = world.hand(50, world.now)
+    finish = worker.intend(FINISH, 0, (50, receipt))
+    again = world.now
+    world.sleep(1000)
+    producer.ended(add, OK)
+    worker.ended(finish, REFUSED)
+    world.sleep(1000)
+    other.saw(
+        HANDED, 0, world.now, (50, receipt + 10, 1, again, again + 500, again, TTR)
+    )  # it reads it after the refusal
+    world.call(FINISH, 50, receipt + 10, by=2)
+    assert counted(world)["refused, settled or deleted before"] == 1
+
+
 def test_a_lost_answer_may_use_up_an_attempt(world: World) -> None:
     world.fault("broken", since=START, until=START + SECOND)
     world.call(FINISH, 50, world.hand(50, world.add(50), 2), by=1)
