@@ -4,7 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
-# Tests run in several processes, each with servers of its own: three per core, because many tests wait; those of make check wait
+# Tests run in several processes, each with servers of its own: four per core, because many tests wait; those of make check wait
 # less. A file stays in one process.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = --numprocesses $$(($(1) * $(CORES))) --dist loadfile --no-loadscope-reorder
@@ -41,13 +41,13 @@ serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embed
 	@$(BIN)/tarry serve
 
 test: packages venv ## everything: lint, types, the whole suite on every server
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,3) $(call BESIDE,lint types) -m "not long"
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) $(call BESIDE,lint types) -m "not long"
 
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,3) -m long
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) -m long
 
 mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants
