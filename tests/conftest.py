@@ -31,7 +31,7 @@ pytest.register_assert_rewrite("conformance.jobs", "conformance.queues", "confor
 # pytest parses what it imports, and two threads that parse at the same time get a SystemError of Python 3.11. What threads import
 # late is imported here.
 for late in (
-    "clients.blocking.pipelines clients.blocking.race clients.blocking.wait_connections clients.blocking.waiter "
+    "clients.blocking.race clients.blocking.wait_connections clients.blocking.waiter "
     "connections.sentinels verbs.jobs.by_id verbs.jobs.durability verbs.jobs.holders verbs.jobs.views verbs.jobs.wait"
 ).split():
     import_module(f"tarry.{late}")

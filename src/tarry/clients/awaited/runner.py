@@ -11,46 +11,26 @@ takes, the job is given back.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from tarry.clients.awaited.flow_runner import run_flow
-from tarry.clients.awaited.merged_requests import MergedRequest, PendingRequest, fail, keep_allowed, merge_pending
-from tarry.clients.awaited.pipelines import Pipelines
 from tarry.clients.awaited.servers import ServerPool
+from tarry.clients.batches import Portions, checked
 from tarry.clients.config import COMMANDS_ONLY, UNANSWERED
-from tarry.clients.replies import (
-    check_confirmation,
-    command_of,
-    eval_command,
-    key_of,
-    log_retry,
-    refuse_unconfirmable,
-    split_reply,
-    unavailable_error,
-    with_key,
-)
+from tarry.clients.deliveries import Delivery, Pipeline, pipelines_of
+from tarry.clients.replies import key_of, refuse_unconfirmable
 from tarry.connections.address import Address
 from tarry.connections.awaited import ignore_error
 from tarry.connections.blocking import Replies
-from tarry.connections.faults import (
-    ConfirmationLost,
-    ConnectionLost,
-    Fault,
-    NoScript,
-    TryLater,
-    WrongNode,
-    with_tls_hint,
-)
+from tarry.connections.faults import ConnectionLost, Fault, WrongNode, with_tls_hint
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Runner(ServerPool):
@@ -62,9 +42,9 @@ class Runner(ServerPool):
         self._reset_loop_state()
 
     def _reset_loop_state(self) -> None:
-        self._outbox: list[PendingRequest] = []
-        self._sent: set[MergedRequest] = set()
-        """The first of each group that was sent without a task, and is not answered."""
+        self._outbox: list[Delivery] = []
+        self._sent: set[Pipeline] = set()
+        """Those that were sent without a task, and are not answered."""
         self._all_answered: asyncio.Future[None] | None = None
 
     def _unanswered(self) -> list[asyncio.Future[None]]:
@@ -80,6 +60,8 @@ class Runner(ServerPool):
             self._all_answered.set_result(None)
             self._all_answered = None
 
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
     async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
@@ -87,14 +69,13 @@ class Runner(ServerPool):
         if self._owner[0] is not loop or not self._opened:
             await self.ensure_open(budget)
         future: asyncio.Future[T] = loop.create_future()
-        self._enqueue(PendingRequest(request, future, budget))
+        self._enqueue(Delivery(request, budget, future))
         try:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                self.undo_unwanted(
-                    request, future.result()
-                )  # it came in the same turn in which its caller was cancelled
+                # it came in the same turn in which its caller was cancelled
+                self.undo_unwanted(request, future.result())
             raise
 
     async def transact(self, transaction: Transaction[T]) -> T:
@@ -108,24 +89,28 @@ class Runner(ServerPool):
 
         return await self._with_retries(once)
 
-    # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
-        answers = await self._perform_many(requests, retries=False)
-        for answer in answers:
-            if isinstance(answer, Exception) and not isinstance(answer, TarryError):
-                raise answer
-        return answers
+        return checked(await self._perform_many(requests, once=True))
 
     async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
-        return await self._perform_many(requests, retries=True)
+        return await self._perform_many(requests, once=False)
 
-    async def _perform_many(self, requests: Sequence[Request], *, retries: bool) -> list[Any]:
-        await self.ensure_open(budget := self._patience.start(asyncio.get_running_loop().time))
-        places = [self._topology.url_of(key_of(request)) for request in requests]
-        return await Pipelines(self._enqueue, requests, budget, retries=retries).exchange(places)
+    async def _perform_many(self, requests: Sequence[Request], *, once: bool) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        await self.ensure_open(budget := self._patience.start(loop.time))
+        portions = Portions(requests, budget, loop.create_future, once=once)
+        urls = [self._topology.url_of(key_of(request)) for request in requests]
+        await asyncio.gather(*map(self._perform_in_turn, portions.chains(urls)))
+        return portions.answers
+
+    async def _perform_in_turn(self, chain: Iterator[list[Delivery]]) -> None:
+        """A portion is enqueued in one turn of the loop. A cancelled caller sends no further portions."""
+        for deliveries in chain:
+            for delivery in deliveries:
+                self._enqueue(delivery)
+            await asyncio.gather(*[delivery.result for delivery in deliveries], return_exceptions=True)
 
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,136 +127,8 @@ class Runner(ServerPool):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(ignore_error)
-        self._enqueue(PendingRequest(request, future, self._patience.start(loop.time)))
+        self._enqueue(Delivery(request, self._patience.start(loop.time), future))
         return future
-
-    # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def _enqueue(self, pending: PendingRequest) -> None:
-        if not self._outbox:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._outbox.append(pending)
-
-    def _flush(self) -> None:
-        all_pending, self._outbox = self._outbox, []
-        by_server: dict[tuple[str, Confirmation | None], list[PendingRequest]] = {}
-        for pending in all_pending:
-            if pending.future.done():
-                continue
-            try:
-                url = self._topology.url_of(key_of(pending.request))
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
-                fail(pending.future, fault)
-                continue
-            confirmation = getattr(pending.request, "confirmation", None)
-            # The server is connected to first. A confirmation has its own time limit, and a retry has a limit and a reason already.
-            never_met = url in self._servers and self._topology.master_known
-            if not never_met and confirmation is None and not pending.budget.tries:
-                late = ConnectionLost("no connection in this time")
-                self._limit_wait(pending, late if self._servers else with_tls_hint(late, url))
-            by_server.setdefault((url, confirmation), []).append(pending)
-        for (url, confirmation), group in by_server.items():
-            merged_requests = merge_pending(group)
-            if confirmation is not None or not self._send_now(url, merged_requests):
-                self._spawn(self._deliver(url, merged_requests, confirmation))
-        self._note_answered()
-
-    def _send_now(self, url: str, merged_requests: list[MergedRequest]) -> bool:
-        """Sends requests without a task, if their server is connected and nothing has to be asked first."""
-        server = self._servers.get(url)
-        if server is None or server.forbidden or not self._topology.master_known:
-            return False
-        try:
-            commands = [command_of(merged_request.request, self.clock) for merged_request in merged_requests]
-            sent = server.send(commands, partial(self._received_now, url, merged_requests))
-        except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
-            _fail_all(merged_requests, fault)
-            return True
-        if sent:
-            self._sent.add(merged_requests[0])
-        return sent
-
-    def _received_now(self, url: str, merged_requests: list[MergedRequest], replies: Replies) -> None:
-        self._sent.discard(merged_requests[0])
-        unknown = self._received(merged_requests, replies)
-        if unknown:
-            self._spawn(self._deliver(url, unknown, None))
-        self._note_answered()
-
-    async def _deliver(self, url: str, merged_requests: list[MergedRequest], confirmation: Confirmation | None) -> None:
-        check: Callable[[], None] | None = None
-        try:
-            server = await self._surely(url, key_of(merged_requests[0].request))
-            if server.forbidden and not (merged_requests := keep_allowed(server.forbidden, merged_requests)):
-                return
-            commands = [(eval_command if p.with_source else command_of)(p.request, self.clock) for p in merged_requests]
-            if confirmation is None:
-                replies = await server.exchange(commands)
-            else:  # the confirmation blocks its connection for a while
-                confirms = server.confirms
-                await self._probe_confirmation(confirmation, url, confirms)
-                *replies, last = await self._waiting_server(url).exchange([*commands, confirmation.command])
-                check = partial(check_confirmation, confirmation, [last], confirms)
-        except Fault as fault:
-            replies = [fault] * len(merged_requests)
-        except BaseException as fault:  # whatever it is, the callers get it
-            stopped = isinstance(fault, asyncio.CancelledError)
-            _fail_all(merged_requests, Unavailable(UNANSWERED) if stopped else fault)
-            if not isinstance(fault, Exception):
-                raise
-            return
-        unknown = self._received(merged_requests, replies, check)
-        if unknown:
-            await self._deliver(url, unknown, confirmation)
-
-    def _received(
-        self,
-        merged_requests: list[MergedRequest],
-        replies: Replies,
-        check: Callable[[], None] | None = None,
-    ) -> list[MergedRequest]:
-        """Gives each caller its part of the replies; ``check`` raises if they are not confirmed. Returns the requests whose scripts the
-        server does not know."""
-        unknown: list[MergedRequest] = []
-        for merged_request, reply in zip(merged_requests, replies, strict=True):
-            if not isinstance(reply, Fault):
-                try:
-                    self._answered(merged_request, reply, check)
-                except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
-                    _fail_all([merged_request], fault)
-            elif isinstance(reply, NoScript) and not merged_request.with_source:
-                merged_request.with_source = True
-                unknown.append(merged_request)
-            else:
-                for pending in merged_request.pending:
-                    self._failed(pending, with_key(reply, pending.request))
-        return unknown
-
-    async def _probe_confirmation(self, confirmation: Confirmation, url: str, confirms: set[bytes]) -> None:
-        """Checks once for each server that it can confirm. Raises a ``Fault``."""
-        if confirmation.command[0] not in confirms:
-            refuse_unconfirmable(confirmation, (await self._waiting_server(url).exchange([confirmation.probe]))[0])
-            confirms.add(confirmation.command[0])
-
-    def _answered(self, merged_request: MergedRequest, reply: Any, check: Callable[[], None] | None) -> None:
-        all_pending = merged_request.pending
-        parts = [reply] if len(all_pending) == 1 else split_reply([pending.request for pending in all_pending], reply)
-        for pending, part in zip(all_pending, parts, strict=True):
-            try:
-                answer = pending.request.decode(part)
-                if check is not None:
-                    check()
-            except Fault as fault:
-                pending.budget.added |= isinstance(fault, ConfirmationLost)
-                self._failed(pending, fault)
-                continue
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
-                fail(pending.future, fault)
-                continue
-            if not pending.future.done():
-                pending.future.set_result(answer)
-            else:
-                self.undo_unwanted(pending.request, answer)
 
     def undo_unwanted(self, request: Any, answer: Any) -> None:
         """Gives back what an answer handed out, when no caller takes it any more."""
@@ -279,51 +136,117 @@ class Runner(ServerPool):
         if undo is not None:
             self.perform_in_background(undo)
 
-    def _failed(self, pending: PendingRequest, fault: Fault) -> None:
+    # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _enqueue(self, delivery: Delivery) -> None:
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outbox.append(delivery)
+
+    def _flush(self) -> None:
+        deliveries, self._outbox = self._outbox, []
+        for pipeline in pipelines_of(deliveries, self._topology.url_of, Delivery.fail):
+            if pipeline.confirmation is not None or not self._send_now(pipeline):
+                self._spawn(self._deliver(pipeline))
+        self._note_answered()
+
+    def _send_now(self, pipeline: Pipeline) -> bool:
+        """Sends requests without a task, if their server is connected and nothing has to be asked first."""
+        server = self._servers.get(pipeline.url)
+        if server is None or not self._topology.master_known:
+            # The server is connected to first. A retry has a limit and a reason already.
+            late = ConnectionLost("no connection in this time")
+            for delivery in pipeline.deliveries:
+                if not delivery.budget.tries:
+                    delivery.fault = late if self._servers else with_tls_hint(late, pipeline.url)
+                    self._limit_wait(delivery)
+            return False
+        if server.forbidden:
+            return False
+        try:
+            sent = server.send(pipeline.commands(self.clock), partial(self._received_now, pipeline))
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
+            _fail_all(pipeline, fault)
+            return True
+        if sent:
+            self._sent.add(pipeline)
+        return sent
+
+    def _received_now(self, pipeline: Pipeline, replies: Replies) -> None:
+        self._sent.discard(pipeline)
+        for delivery, fault in pipeline.received(replies, set(), self.undo_unwanted):
+            self._failed(delivery, fault)
+        self._note_answered()
+
+    async def _deliver(self, pipeline: Pipeline) -> None:
+        try:
+            server = await self._surely(pipeline.url, pipeline.key)
+            if server.forbidden and not pipeline.refuse(server.forbidden):
+                return
+            confirms = server.confirms
+            commands: list[Any] = pipeline.commands(self.clock)
+            if pipeline.confirmation is not None:  # it blocks its connection for a while
+                await self._probe_confirmation(pipeline.confirmation, pipeline.url, confirms)
+                commands.append(pipeline.confirmation.command)
+                server = self._waiting_server(pipeline.url)
+            failed = pipeline.received(await server.exchange(commands), confirms, self.undo_unwanted)
+        except Fault as fault:
+            failed = pipeline.lost(fault)
+        except BaseException as error:  # whatever it is, the callers get it
+            stopped = isinstance(error, asyncio.CancelledError)
+            _fail_all(pipeline, Unavailable(UNANSWERED) if stopped else error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for delivery, why in failed:
+            self._failed(delivery, why)
+
+    async def _probe_confirmation(self, confirmation: Confirmation, url: str, confirms: set[bytes]) -> None:
+        """Checks once for each server that it can confirm. Raises a ``Fault``."""
+        if confirmation.command[0] not in confirms:
+            refuse_unconfirmable(confirmation, (await self._waiting_server(url).exchange([confirmation.probe]))[0])
+            confirms.add(confirmation.command[0])
+
+    # ── after a fault ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _failed(self, delivery: Delivery, fault: Fault) -> None:
         """Tries the request again after a pause, or gives its caller the error."""
-        budget = pending.budget
-        retryable = isinstance(fault, (ConnectionLost, TryLater)) and not pending.try_once
-        pause = budget.next_delay(random.random()) if retryable else None
-        if pending.try_once and isinstance(fault, (ConnectionLost, WrongNode)):
-            self._refresh_in_background()
+        if delivery.result.done():
+            return
+        pause = delivery.next_try(fault, self._topology.redacted, self._patience.bound)
         if pause is None:
-            pending.fault = fault
-            self._give_up(pending)
-        elif not pending.future.done():
-            if isinstance(fault, ConnectionLost) and isinstance(pending.request, ScriptCall):
-                pending.request = pending.request.as_replay()
-            log_retry(budget.tries, fault, self._topology.redacted, self._patience.bound)
-            budget.tries += 1
-            self._limit_wait(pending, fault)
-            self._spawn(self._retry(pending, pause, refresh=budget.tries > 1 or isinstance(fault, WrongNode)))
+            if delivery.once and isinstance(fault, (ConnectionLost, WrongNode)):
+                self._refresh_in_background()
+            self._give_up(delivery)
+        elif not pause:
+            self._enqueue(delivery)
+        else:
+            self._limit_wait(delivery)
+            self._spawn(self._retry(delivery, pause))
 
-    def _limit_wait(self, pending: PendingRequest, fault: Fault) -> None:
+    def _limit_wait(self, delivery: Delivery) -> None:
         """Gives the caller the error when patience ends, however long the next try takes: the last one, if there are several."""
-        pending.fault = fault
-        timer = asyncio.get_running_loop().call_later(pending.budget.remaining, self._give_up, pending)
-        pending.future.add_done_callback(lambda _: timer.cancel())
+        timer = asyncio.get_running_loop().call_later(delivery.budget.remaining, self._give_up, delivery)
+        delivery.result.add_done_callback(lambda _: timer.cancel())
 
-    def _give_up(self, pending: PendingRequest) -> None:
-        assert pending.fault is not None
-        server, budget = self._topology.redacted, pending.budget
-        fail(pending.future, unavailable_error(pending.fault, server, budget.elapsed, added=budget.added))
+    def _give_up(self, delivery: Delivery) -> None:
+        delivery.fail(delivery.error(self._topology.redacted))
 
-    async def _retry(self, pending: PendingRequest, pause: float, *, refresh: bool) -> None:
+    async def _retry(self, delivery: Delivery, pause: float) -> None:
         try:
             await asyncio.sleep(pause)
-            if refresh:
+            if delivery.needs_refresh:
                 with suppress(Unavailable, Fault):  # no server yet: patience decides
                     await self.refresh()
         except asyncio.CancelledError:
-            fail(pending.future, Unavailable(UNANSWERED))
+            delivery.fail(Unavailable(UNANSWERED))
             raise
         except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
-            fail(pending.future, fault)
+            delivery.fail(fault)
         else:
-            self._enqueue(pending)
+            self._enqueue(delivery)
 
 
-def _fail_all(merged_requests: list[MergedRequest], fault: BaseException) -> None:
-    for merged_request in merged_requests:
-        for pending in merged_request.pending:
-            fail(pending.future, fault)
+def _fail_all(pipeline: Pipeline, fault: BaseException) -> None:
+    for delivery in pipeline.deliveries:
+        delivery.fail(fault)

@@ -1,32 +1,33 @@
-"""Performs requests and flows, blocking. Thread-safe and fork-safe; connects at the first request."""
+"""Performs requests and flows, blocking. Thread-safe and fork-safe; connects at the first request.
+
+To several servers everything is sent before the first answer is read: they work at the same time.
+"""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import zip_longest
 from typing import Any, TypeVar
 
 from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.servers import ServerPool
 from tarry.clients.config import COMMANDS_ONLY
+from tarry.clients.deliveries import Delivery, Pipeline, pipelines_of
 from tarry.clients.replies import (
     check_confirmation,
     command_of,
     eval_command,
     key_of,
-    log_retry,
     refuse_forbidden,
-    unavailable_error,
+    refuse_unconfirmable,
     with_key,
 )
 from tarry.connections.address import Address
-from tarry.connections.blocking import Replies, Server
-from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, TryLater, WrongNode
+from tarry.connections.blocking import BUFFERED_TIMEOUT_S, Replies, RequestConnection, Server
+from tarry.connections.faults import ConnectionLost, Fault, WrongNode
 from tarry.core.patience import Patience, RetryBudget
-from tarry.core.requests import Batch, Command, Flow, Request, ScriptCall, Step, Transaction
+from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
 
 T = TypeVar("T")
@@ -43,79 +44,78 @@ class Runner(ServerPool):
 
     def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        with_source, budget = False, self._patience.start(time.monotonic)
+        delivery: Delivery | None = None  # made after a fault: most requests meet none
+        budget, source = self._patience.start(time.monotonic), 0
         while True:
             try:
-                server = self.server_of(key_of(request), budget)
-                if server.forbidden:
-                    refuse_forbidden(server.forbidden, request)
-                command = eval_command(request, self.clock) if with_source else command_of(request, self.clock)
-                confirmation = request.confirmation if type(request) is ScriptCall else None
-                commands = (command,) if confirmation is None else (command, confirmation.command)
-                rescue = self._undo_on_interrupt(request) if _hands_out(request) else None
-                if confirmation is not None:
-                    from tarry.clients.blocking.pipelines import probe_confirmation  # only durable jobs are confirmed
-
-                    probe_confirmation(confirmation, server)
-                    reply, *confirmation_reply = server.without_timeout.exchange(commands, rescue)
-                else:
-                    reply, *confirmation_reply = server.exchange(commands, rescue, budget.exchange_timeout)
-                if isinstance(reply, Fault):
-                    raise with_key(reply, request)
-                answer = request.decode(reply)
-                check_confirmation(confirmation, confirmation_reply, server.confirms)
+                answer: T = self._try(request, source, budget)
                 return answer
-            except NoScript:
-                with_source = True
             except Fault as fault:
-                budget.added |= isinstance(fault, ConfirmationLost)
-                self._pause_or_raise(fault, budget)
-                if isinstance(fault, ConnectionLost) and isinstance(request, ScriptCall):
-                    request = request.as_replay()
+                delivery = delivery or Delivery(request, budget)
+                self._wait_or_raise(delivery, fault)
+                request, source = delivery.request, delivery.source
+
+    def _try(self, request: Any, source: int, budget: RetryBudget) -> Any:
+        server = self.server_of(key_of(request), budget)
+        if server.forbidden:
+            refuse_forbidden(server.forbidden, request)
+        command = eval_command(request, self.clock) if source else command_of(request, self.clock)
+        is_call = type(request) is ScriptCall
+        rescue = self._undo_on_interrupt(request) if is_call and request.undo is not None else None
+        if is_call and request.confirmation is not None:
+            waiting, commands = _confirmed(server, [command], request.confirmation)
+            reply, *more = waiting.exchange(commands, rescue)
+        else:
+            reply, *more = server.exchange((command,), rescue, budget.exchange_timeout)
+        if isinstance(reply, Fault):
+            raise with_key(reply, request)
+        answer = request.decode(reply)
+        if more:
+            check_confirmation(request.confirmation, more, server.confirms)
+        return answer
 
     def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
-        budget = self._patience.start(time.monotonic)
-        while True:
-            try:
-                self._ensure_open(budget)
-                url = self._topology.url_of(transaction.key)
-                server = self._servers.get(url) or self._servers.get(COMMANDS_ONLY + url)
-                server = server or self._connect(url, budget, scripts=False)
-                return server.transact(transaction, budget.exchange_timeout)
-            except Fault as fault:
-                self._pause_or_raise(fault, budget)
+
+        def once(budget: RetryBudget) -> T:
+            url = self._topology.url_of(transaction.key)
+            server = self._servers.get(url) or self._servers.get(COMMANDS_ONLY + url)
+            server = server or self._connect(url, budget, scripts=False)
+            return server.transact(transaction, budget.exchange_timeout)
+
+        return self._with_retries(once)
 
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
-        answers = self._perform_many(requests, retries=False)
-        for answer in answers:
-            if isinstance(answer, Exception) and not isinstance(answer, TarryError):
-                raise answer
-        return answers
+        from tarry.clients.batches import checked
+
+        return checked(self._perform_many(requests, once=True))
 
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
-        return self._perform_many(requests, retries=True)
+        return self._perform_many(requests, once=False)
 
-    def _perform_many(self, requests: Sequence[Request], *, retries: bool) -> list[Any]:
-        from tarry.clients.chunks import chunked, is_silent  # only batches need it
+    def _perform_many(self, requests: Sequence[Request], *, once: bool) -> list[Any]:
+        from concurrent.futures import Future
 
-        answers: dict[int, Any] = {}
+        from tarry.clients import batches  # only batches need them
+
         budget = self._patience.start(time.monotonic)
-        by_url = chunked(requests, self._urls_of(requests, budget))
-        for chunks in zip_longest(*by_url.values(), fillvalue=()):
-            pending = {at: requests[at] for chunk in chunks for at in chunk if at not in answers}
-            answers |= self._with_retries(pending, budget) if retries else self._send_once(pending, budget)
-            budget = self._patience.start(time.monotonic)
-            for chunk, whole in zip(chunks, by_url.values(), strict=True):
-                found = [answers[at] for at in chunk]
-                if found and is_silent(found, retries=retries):
-                    fault = next(answer for answer in found if isinstance(answer, Unavailable))
-                    answers |= {at: answers.get(at, fault) for part in whole for at in part}
-        return [answers[at] for at in range(len(requests))]
+        portions = batches.Portions(requests, budget, Future, once=once)
+        chains: list[tuple[Iterator[list[Delivery]], list[Delivery]]] = [
+            (chain, []) for chain in portions.chains(self._urls_of(requests, budget))
+        ]
+        ready: list[Delivery] = []
+        while True:
+            for at, (chain, sent) in enumerate(chains):
+                if all(delivery.result.done() for delivery in sent):
+                    chains[at] = chain, next(chain, [])
+                    ready += chains[at][1]
+            if not ready:
+                return portions.answers
+            ready = self._round(ready)
 
     def _urls_of(self, requests: Sequence[Request], budget: RetryBudget) -> list[str]:
         try:
@@ -123,39 +123,71 @@ class Runner(ServerPool):
         except (Fault, TarryError):  # no server is known at the moment
             return [""] * len(requests)
 
-    def _exchange(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
-        from tarry.clients.blocking.pipelines import Pipelines  # only batches need it
+    def _round(self, deliveries: list[Delivery]) -> list[Delivery]:
+        """Sends them and reads what the servers answer. Returns those to be sent again, after the pause for that."""
+        failed: list[tuple[Delivery, Fault]] = []
 
-        return Pipelines(self, requests, budget).exchange()
+        def no_server(delivery: Delivery, error: Exception) -> None:
+            failed.append((delivery, error)) if isinstance(error, Fault) else delivery.fail(error)
 
-    def _send_once(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
-        answers = self._exchange(requests, budget)
-        faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
-        if any(isinstance(fault, (ConnectionLost, WrongNode)) for fault in faults.values()):
-            with suppress(Unavailable, Fault):  # no server yet: the next try raises that
-                self.refresh()
-        return answers | {at: unavailable_error(fault, self._topology.redacted, 0) for at, fault in faults.items()}
+        pipelines = pipelines_of(deliveries, lambda key: self.node_url_of(key, deliveries[0].budget), no_server)
+        failed += self._exchange(pipelines)
+        again: list[Delivery] = []
+        pauses: list[float] = []
+        refresh = False
+        for delivery, fault in failed:
+            pause = delivery.next_try(fault, self._topology.redacted, self._patience.bound)
+            refresh |= isinstance(fault, (ConnectionLost, WrongNode)) if delivery.once else delivery.needs_refresh
+            if pause is None:
+                delivery.fail(delivery.error(self._topology.redacted))
+            else:
+                again.append(delivery)
+                pauses.append(pause)
+        if any(pauses) or (refresh and not again):
+            budget = (again or deliveries)[0].budget
+            self._pause(max(pauses, default=0.0), budget, refresh=refresh)
+        return again
 
-    def _with_retries(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
-        """Repeats the requests that met a fault, as ``perform`` does; all have the same time."""
-        answers: dict[int, Any] = {}
-        added: set[int] = set()
-        while requests:
-            answers |= self._exchange(requests, budget)
-            faults = {at: answers[at] for at in requests if isinstance(answers[at], Fault)}
-            added |= {at for at, fault in faults.items() if isinstance(fault, ConfirmationLost)}
-            retryable = {at: fault for at, fault in faults.items() if isinstance(fault, (ConnectionLost, TryLater))}
-            if retryable:
+    def _exchange(self, pipelines: Sequence[Pipeline]) -> list[tuple[Delivery, Fault]]:
+        failed: list[tuple[Delivery, Fault]] = []
+        sent: dict[Pipeline, tuple[Server, RequestConnection, int]] = {}
+        sent_at, any_lost = time.monotonic(), False
+        try:
+            for pipeline in pipelines:
                 try:
-                    self._pause_or_raise(
-                        max(retryable.values(), key=lambda fault: isinstance(fault, WrongNode)), budget
-                    )
-                except TarryError:
-                    retryable = {}
-            for at in faults.keys() - retryable.keys():
-                answers[at] = unavailable_error(faults[at], self._topology.redacted, budget.elapsed, added=at in added)
-            requests = {at: _retried(requests[at], fault) for at, fault in retryable.items()}
-        return answers
+                    if any_lost and pipeline.budget.next_delay(0) is None:
+                        raise failed[-1][1]  # patience is over: no further server is connected to
+                    if (one := self._send(pipeline)) is not None:
+                        sent[pipeline] = one
+                except Fault as fault:
+                    any_lost = True
+                    failed += pipeline.lost(fault)
+                except TarryError as error:
+                    for delivery in pipeline.deliveries:
+                        delivery.fail(error)
+            for pipeline in list(sent):
+                server, connection, expected = sent.pop(pipeline)
+                left_s = max(sent_at + server.answer_timeout_s - time.monotonic(), BUFFERED_TIMEOUT_S)
+                try:
+                    replies = server.read(connection, expected, left_s=left_s if any_lost else None)
+                    failed += pipeline.received(replies, server.confirms)
+                except Fault as fault:
+                    any_lost = True  # the other servers get no more time than they have had already
+                    failed += pipeline.lost(fault)
+        finally:
+            for _, connection, _ in sent.values():  # not read: an exception came between
+                connection.disconnect()
+        return failed
+
+    def _send(self, pipeline: Pipeline) -> tuple[Server, RequestConnection, int] | None:
+        server = self.server_of(pipeline.key, pipeline.budget)
+        if server.forbidden and not pipeline.refuse(server.forbidden):
+            return None
+        commands, within_s = pipeline.commands(self.clock), pipeline.budget.exchange_timeout
+        if pipeline.confirmation is None:
+            return server, server.send(commands, within_s), len(commands)
+        waiting, commands = _confirmed(server, commands, pipeline.confirmation)
+        return waiting, waiting.send(commands), len(commands)
 
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,16 +207,32 @@ class Runner(ServerPool):
     def ask_all(self, ask: Callable[[Server], T]) -> dict[str, T]:
         """Asks all servers. Returns the answers by address. Raises a ``TarryError``."""
         found: dict[str, T] = {}
-        budget = self._patience.start(time.monotonic)
+
+        def once(budget: RetryBudget) -> None:
+            for shown, url in self._topology.urls().items():
+                if shown not in found:
+                    found[shown] = ask(self._servers.get(url) or self._connect(url, budget))
+
+        self._with_retries(once)
+        return found
+
+    def _with_retries(self, once: Callable[[RetryBudget], T]) -> T:
+        """Repeats ``once`` until it succeeds, or patience ends. Raises a ``TarryError``."""
+        delivery = Delivery(None, self._patience.start(time.monotonic))
         while True:
             try:
-                self._ensure_open(budget)
-                for shown, url in self._topology.urls().items():
-                    if shown not in found:
-                        found[shown] = ask(self._servers.get(url) or self._connect(url, budget))
-                return found
+                self._ensure_open(delivery.budget)
+                return once(delivery.budget)
             except Fault as fault:
-                self._pause_or_raise(fault, budget)
+                self._wait_or_raise(delivery, fault)
+
+    def _wait_or_raise(self, delivery: Delivery, fault: Fault) -> None:
+        """Waits before the next try; raises when a retry would not help."""
+        pause = delivery.next_try(fault, self._topology.redacted, self._patience.bound)
+        if pause is None:
+            raise delivery.error(self._topology.redacted) from fault
+        if pause:
+            self._pause(pause, delivery.budget, refresh=delivery.needs_refresh)
 
     def _undo_on_interrupt(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:
@@ -196,22 +244,19 @@ class Runner(ServerPool):
 
         return give_back
 
-    def _pause_or_raise(self, fault: Fault, budget: RetryBudget) -> None:
-        """Waits before the next try; raises when a retry would not help."""
-        pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
-        if pause is None:
-            raise unavailable_error(fault, self._topology.redacted, budget.elapsed, added=budget.added) from fault
-        log_retry(budget.tries, fault, self._topology.redacted, self._patience.bound)
-        time.sleep(pause)
-        budget.tries += 1
-        if budget.tries > 1 or isinstance(fault, WrongNode):
+    def _pause(self, seconds: float, budget: RetryBudget, *, refresh: bool) -> None:
+        time.sleep(seconds)
+        if refresh:
             with suppress(Unavailable, Fault):  # no server yet: patience decides
                 self.refresh(within_s=budget.remaining)
 
 
-def _hands_out(request: Any) -> bool:
-    return type(request) is ScriptCall and request.undo is not None
-
-
-def _retried(request: Request, fault: Fault) -> Request:
-    return request.as_replay() if isinstance(fault, ConnectionLost) and isinstance(request, ScriptCall) else request
+def _confirmed(server: Server, commands: Sequence[Any], confirmation: Confirmation) -> tuple[Server, list[Any]]:
+    """The server without a time limit, and the commands with their confirmation, which blocks its connection for a while. Checks
+    once for each server that it can confirm; raises a ``Fault`` if not."""
+    waiting = server.without_timeout
+    waiting.confirms = server.confirms
+    if confirmation.command[0] not in server.confirms:
+        refuse_unconfirmable(confirmation, waiting.exchange([confirmation.probe])[0])
+        server.confirms.add(confirmation.command[0])
+    return waiting, [*commands, confirmation.command]
