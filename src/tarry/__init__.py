@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker as Worker
     from tarry.values.durations import Duration as Duration
     from tarry.values.rates import Rate as Rate
+    from tarry.values.version import __version__ as __version__
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.delayed.stats import QueueStats as QueueStats
     from tarry.verbs.delayed.transfer import SetAside as SetAside
@@ -111,9 +112,9 @@ if TYPE_CHECKING:
     from tarry.verbs.mapcache.models import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
 
-__version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
+    "values.version": "__version__",
     "clients.awaited.client": "AsyncClient",
     "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
     "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLost",

@@ -12,11 +12,11 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from tarry import __version__
 from tarry.clients.blocking.client import Client
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.topic_consumer import TopicConsumer
+from tarry.values.version import __version__
 from tarry.verbs import workers
 from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerMode, WorkerReport, WorkerTopic
 

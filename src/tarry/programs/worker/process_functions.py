@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tarry.errors import BadInput
 
 if TYPE_CHECKING:
-    from tarry.programs.worker.registry import Registry
+    from tarry.programs.worker.task_host import TaskHost
 
 Run = Literal["thread", "process"]
 CORES = os.cpu_count() or 2
@@ -38,7 +38,7 @@ class Entry:
 
     call: Callable[[Any], Any]
     type: Any
-    registry: Registry
+    registry: TaskHost
 
 
 entries: dict[ProcessFunction, Entry] | None = None
@@ -52,7 +52,7 @@ def check_run(run: Run) -> Run:
 
 
 def name_function(
-    function: Any, name: str, is_async: bool, topic: str, task: str, registry: Registry, call: Any, kind: Any = None
+    function: Any, name: str, is_async: bool, topic: str, task: str, registry: TaskHost, call: Any, kind: Any = None
 ) -> ProcessFunction:
     """Names a function that is registered with ``run="process"``. Raises ``BadInput`` for one that a child cannot import."""
     qualname = str(getattr(function, "__qualname__", name))

@@ -32,7 +32,7 @@ from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 
 if TYPE_CHECKING:
-    from tarry.programs.worker.worker import Worker
+    from tarry.programs.worker.task_host import WorkerClients
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,7 +116,7 @@ class Registry(ScheduleDecorators):
         """
         handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(topic, "topic")
-        if any(route.topic == topic for route in self._root().routes()):
+        if any(route.topic == topic for route in self.root.routes()):
             raise BadInput(f"topic: {topic!r} has a handler already.")
         slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
@@ -206,9 +206,9 @@ class Registry(ScheduleDecorators):
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             usual = _usual_slots(handlers.is_async(function), run)
             made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
-            if (made.registered_topic, made.name) in self._root().all_tasks():
+            if (made.registered_topic, made.name) in self.root.all_tasks():
                 raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
-            if any(route.topic in made.topics and route.handler for route in self._root().routes()):
+            if any(route.topic in made.topics and route.handler for route in self.root.routes()):
                 raise BadInput(f"task: the topic {made.topic_name!r} has a handler; tasks need a topic of their own.")
             self._tasks[made.registered_topic, made.name] = made
             return made
@@ -230,7 +230,7 @@ class Registry(ScheduleDecorators):
         keys_of(queue)
         codec_for(codec)
         slots = check_slots(concurrency)
-        if any(route.queue == queue for route in self._root().queue_routes()):
+        if any(route.queue == queue for route in self.root.queue_routes()):
             raise BadInput(f"queue: {queue!r} has a handler already.")
 
         def register(function: F) -> F:
@@ -259,14 +259,14 @@ class Registry(ScheduleDecorators):
     def include(self, *registries: Registry) -> None:
         """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
         for part in registries:
-            if part is self or part is self._root():
+            if part is self or part is self.root:
                 raise BadInput("include: a registry cannot include itself.")
-            topics = {route.topic for route in self._root().routes() if route.handler}
+            topics = {route.topic for route in self.root.routes() if route.handler}
             duplicates = topics & {route.topic for route in part.routes()}
-            queues = {route.queue for route in self._root().queue_routes()}
+            queues = {route.queue for route in self.root.queue_routes()}
             duplicates |= queues & {route.queue for route in part.queue_routes()}
-            duplicate_tasks = self._root().all_tasks().keys() & part.all_tasks().keys()
-            duplicate_tasks |= self._root().all_schedules().keys() & part.all_schedules().keys()
+            duplicate_tasks = self.root.all_tasks().keys() & part.all_tasks().keys()
+            duplicate_tasks |= self.root.all_schedules().keys() & part.all_schedules().keys()
             if duplicates or duplicate_tasks:
                 raise BadInput(
                     f"include: there already is a handler for {sorted(duplicates) or sorted(duplicate_tasks)}."
@@ -333,16 +333,16 @@ class Registry(ScheduleDecorators):
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         return self.task(topic=topic)(function)
 
-    def worker(self) -> Worker:
+    def worker(self) -> WorkerClients:
         """The worker that includes this registry. Raises ``BadInput`` when none does."""
-        from tarry.programs.worker.worker import Worker
-
-        root = self._root()
-        if not isinstance(root, Worker):
+        root = self.root
+        if root is self:
             raise BadInput("task: its registry belongs to no worker yet; call worker.include(registry) first.")
-        return root
+        return root.worker()
 
-    def _root(self) -> Registry:
+    @property
+    def root(self) -> Registry:
+        """The last of those that include it: a worker, once it belongs to one."""
         *_, last = self._ancestors()
         return last
 

@@ -29,6 +29,7 @@ from tarry.clients.blocking.job import Job
 from tarry.programs.worker import log_setup, process_functions
 from tarry.programs.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.programs.worker.process_functions import Entry, ProcessFunction
+from tarry.programs.worker.registry import Registry
 from tarry.programs.worker.threads import refuse_awaitable
 from tarry.programs.worker.verdicts import Bury, Retry, Snooze
 from tarry.programs.worker.worker import Worker
@@ -96,13 +97,14 @@ class JobRunner:
                 "define it, with its decorator, at the top level of the module"
             )
         entry = entries[function]
-        root = entry.registry._root()
+        root = entry.registry.root
         if not isinstance(root, Worker) and self.setup.app is not None:
             self._import(self.setup.app)  # it includes the registry
-            root = entry.registry._root()
+            root = entry.registry.root
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
                 worker = Worker(self.setup.url, namespace=self.setup.client["namespace"], name=self.setup.name)
+                assert isinstance(root, Registry)
                 worker.include(root)
                 root = worker
             root.override(url=self.setup.url, namespace=self.setup.client["namespace"])

@@ -43,7 +43,7 @@ from tarry.verbs.jobs.settings import keep_finished_arg
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
     from tarry.clients.blocking.topic import Topic
-    from tarry.programs.worker.registry import Registry
+    from tarry.programs.worker.task_host import TaskHost
 
 TASKS = "tasks"
 """The topic of tasks that are given none, in an application without a name."""
@@ -124,7 +124,7 @@ class Task(Generic[P, R]):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: TaskHost,
         function: Callable[P, R],
         topic: str | None,
         name: str | None,
@@ -168,7 +168,7 @@ class Task(Generic[P, R]):
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to."""
-        return self._given_topic or self._registry._root().tasks_topic
+        return self._given_topic or self._registry.root.tasks_topic
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -101,6 +101,10 @@ class Worker(Registry):
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def worker(self) -> Worker:
+        """This worker; a registry asks the worker that includes it."""
+        return self
+
     @property
     def client(self) -> AsyncClient:
         """Its awaited client."""

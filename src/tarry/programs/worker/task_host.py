@@ -1,0 +1,36 @@
+"""What a task, or a function in a child process, needs of the registry that it was registered with, and of its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.blocking.client import Client
+
+
+class WorkerClients(Protocol):
+    """A worker, as far as tasks use it: its two clients."""
+
+    @property
+    def client(self) -> AsyncClient: ...
+    @property
+    def blocking(self) -> Client: ...
+
+
+class TaskHost(Protocol):
+    """A registry, as far as tasks use it."""
+
+    tasks_topic: str
+
+    @property
+    def root(self) -> TaskHost:
+        """The last of those that include it: a worker, once it belongs to one."""
+        ...
+
+    def worker(self) -> WorkerClients:
+        """The worker that includes it. Raises ``BadInput`` when none does."""
+        ...
+
+    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None: ...
