@@ -54,7 +54,7 @@ class Delivery:
         self.fault: Fault | None = None  #: why the last try failed
 
     def next_try(self, fault: Fault, shown: str, bound_s: float) -> float | None:
-        """After a fault: seconds until the next try; ``None`` if there is none. What may have been done is sent again as a replay."""
+        """After a fault: seconds until the next try; ``None`` if there is none. A request that may have been done becomes a replay."""
         if isinstance(fault, NoScript) and self.source < 2:
             self.source += 1
             return 0.0

@@ -1,4 +1,4 @@
-"""What a task, or a function in a child process, needs of the registry that it was registered with, and of its worker."""
+"""The registry and the worker of a task, or of a function in a child process, as far as it uses them."""
 
 from __future__ import annotations
 
