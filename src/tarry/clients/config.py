@@ -18,8 +18,8 @@ from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
-from tarry.verbs.jobs.partitions import KnownPartitions
+from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.jobs.partitions import KnownPartitions, PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents, records
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
-from tarry.verbs.jobs.partitions import on_each, partition_of_name
+from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.jobs.partitions import PartitionVerbs, on_each, partition_of_name
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.definitions import ScheduleDefinition

@@ -19,7 +19,7 @@ from tarry.values.keys import QueueKeys
 from tarry.verbs import jobs as lazy
 from tarry.verbs import namespaces
 from tarry.verbs.jobs.models import ENDED, JobInfo
-from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partitions import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
+from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs.models import BaseJob
-from tarry.verbs.jobs.partition import outcome_of
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
@@ -41,7 +41,7 @@ class Job(BaseJob[T]):
     ) -> Literal[False]:
         if not self.settled:
             try:
-                self._topic.engine.run(outcome_of(self._topic.verbs, self, fault))
+                self._topic.engine.run(lazy.settle.outcome_of(self._topic.verbs, self, fault))
                 self.settled = True
             except StaleReceipt:
                 if fault is None:

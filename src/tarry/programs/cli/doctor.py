@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
     from tarry.connections.blocking import Server
     from tarry.programs.nodes import Node
-    from tarry.verbs.jobs.partition import PartitionVerbs
+    from tarry.verbs.jobs.partitions import PartitionVerbs
 
 LATE_S = 60.0
 """A topic whose first job has been ready for longer, without a consumer, gets a note."""

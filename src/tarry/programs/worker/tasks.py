@@ -38,7 +38,7 @@ from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_word
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.models import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
-from tarry.verbs.jobs.settings import keep_finished_arg
+from tarry.verbs.jobs.records import keep_finished_arg
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic

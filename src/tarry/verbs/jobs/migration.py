@@ -24,8 +24,8 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key
 from tarry.verbs.jobs import settings, views
-from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext
-from tarry.verbs.jobs.partitions import group_by_partition, partition_of_name
+from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition, partition_of_name
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules import migration as schedule_migration
 

@@ -14,19 +14,22 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
-from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of, split_items
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
+from tarry.values.durations import Duration
 from tarry.values.keys import TopicKeys
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.partition import PartitionVerbs, TopicContext, require_several
+from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share, TopicContext, require_several
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.settle import Item, SettleVerb
+    from tarry.verbs.jobs.pop import PopReply
+    from tarry.verbs.jobs.settle import Item, Outcome, SettleVerb
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +40,8 @@ MOST_PARTITIONS = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
 """How lua/schedules/fire.lua names a job: the schedule's id, and ``occurrence_stamp`` of verbs/schedules/occurrences.py."""
 
+_last_of = itemgetter(-1)
+
 
 class KnownPartitions:
     """A client's knowledge of its topics: the number of partitions of each, and the numbers that its user declared."""
@@ -46,6 +51,30 @@ class KnownPartitions:
         self.declared: dict[str, int] = {}
         self.plainly_numbered: set[str] = set()
         """Topics whose partitions have the names of an older version, which do not spread them over all slots."""
+
+
+class PartitionVerbs(Generic[T]):
+    """The context of one partition, and the verbs that no topic has. ``share`` says which partition of how many it is."""
+
+    def __init__(self, context: TopicContext[T], holder: bytes, share: Share = WHOLE_TOPIC) -> None:
+        self.context = context
+        self.share = share
+        self.keys = context.keys
+        self.holder = holder
+
+    def pop(self, n: int, ttr: Duration | None) -> Flow[PopReply]:
+        return lazy.pop.pop_now(self.keys, lazy.pop.checked_count(n), ttr=lazy.pop.ttr_of(ttr), holder=self.holder)
+
+    def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
+        """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
+        outcomes: list[Outcome] = []
+        for part in split_items(items, _last_of):
+            outcomes += yield verb.call(self.keys, part)
+        lazy.settle.raise_first_fault(outcomes)
+
+    def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
+        """The key of the wait queue for callers that wait for this topic."""
+        return self.keys, lazy.pop.ttr_of(ttr), self.holder
 
 
 class Partitions(Generic[T]):

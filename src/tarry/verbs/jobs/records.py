@@ -19,7 +19,7 @@ from struct import Struct
 import msgspec
 
 from tarry.errors import BadInput, BodyError
-from tarry.values.durations import LAST_MOMENT_US, as_datetime
+from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, duration_us
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
 
@@ -207,3 +207,8 @@ def _whole(number: float) -> int:
 def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
     """A job's complete record, as the script writes it, for jobs that come another way. ``packed``: its headers."""
     return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
+
+
+def keep_finished_arg(span: Duration | None) -> bytes:
+    """How long finished jobs are kept, as it is sent: µs, or nothing. Raises ``BadInput``."""
+    return b"" if span is None else b"%d" % duration_us(span, "keep_finished", minimum=SECOND)

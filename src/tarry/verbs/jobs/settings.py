@@ -26,6 +26,7 @@ from tarry.values.durations import (
 )
 from tarry.values.keys import PURGING_PARTS, TopicKeys
 from tarry.values.rates import RateLike
+from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import UNCHANGED, max_attempts_of, max_lateness_us, ttr_ms_of
@@ -100,13 +101,8 @@ class TopicSettings(Struct, frozen=True):
             max_lateness = max_lateness_us(self.max_lateness)
             items += [b"max_lateness", b"%d" % max_lateness if max_lateness is not None else b""]
         if self.keep_finished != UNCHANGED:
-            items += [b"keep_finished", keep_finished_arg(self.keep_finished)]
+            items += [b"keep_finished", records.keep_finished_arg(self.keep_finished)]
         return items
-
-
-def keep_finished_arg(span: Duration | None) -> bytes:
-    """How long finished jobs are kept, as it is sent: µs, or nothing. Raises ``BadInput``."""
-    return b"" if span is None else b"%d" % duration_us(span, "keep_finished", minimum=SECOND)
 
 
 FIELDS = TopicSettings.__struct_fields__

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec
 import msgspec
 
 from tarry.core.patience import exponential_delay
-from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
+from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
@@ -34,7 +34,7 @@ from tarry.values.keys import (
 )
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
-from tarry.verbs.jobs.settings import keep_finished_arg
+from tarry.verbs.jobs.partition import one_line
 
 P = ParamSpec("P")
 Item = tuple[bytes, ...]
@@ -142,6 +142,18 @@ BURY = SettleVerb(
     _bury,
 )
 """Sets jobs aside as dead, with a reason of one line."""
+
+
+def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
+    """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt."""
+    settling: Flow[None]
+    if fault is None:
+        settling = verbs.settle(FINISH, [job])
+    elif isinstance(fault, Exception):
+        settling = verbs.settle(RELEASE, [job], delay=None, reason=one_line(fault))
+    else:
+        settling = verbs.settle(RELEASE, [job], delay=0, count=False)
+    return settling
 
 
 def give_back(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
@@ -260,7 +272,7 @@ def result_in(fields: Any) -> bytes:
 
 def encode_result(result: Any, keep: Duration | None = None) -> bytes:
     """A result as ``finish`` sends it. ``keep``: how long the task keeps its finished jobs. Raises ``BadInput`` for a wrong ``keep``."""
-    span = keep_finished_arg(keep)
+    span = records.keep_finished_arg(keep)
     if result is None:
         return span + b"n" if span else NO_RESULT
     try:

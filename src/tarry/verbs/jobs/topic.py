@@ -18,8 +18,16 @@ from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs import add
 from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
-from tarry.verbs.jobs.partition import PartitionVerbs, require_several
-from tarry.verbs.jobs.partitions import Operation, Partitions, gather, group_by_partition, on_each, partition_of_id
+from tarry.verbs.jobs.partition import require_several
+from tarry.verbs.jobs.partitions import (
+    Operation,
+    Partitions,
+    PartitionVerbs,
+    gather,
+    group_by_partition,
+    on_each,
+    partition_of_id,
+)
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
