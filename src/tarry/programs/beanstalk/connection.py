@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from tarry.connections.faults import MEMORY_FULL
 from tarry.errors import TarryError
 from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, Command, ProtocolError, parse
 from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
-
-if TYPE_CHECKING:
-    from tarry.programs.beanstalk.server import BeanstalkServer
 
 logger = logging.getLogger("tarry.beanstalk")
 CRLF = b"\r\n"
@@ -34,16 +31,26 @@ Found = tuple[Command | bytes, bytes]
 """A command and its body, or the reply to what is no command."""
 
 
+class ConnectionHost(Protocol):
+    """The server, as far as its connections know it."""
+
+    def opened(self, connection: Connection) -> None: ...
+    def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None: ...
+    async def perform(self, connection: Connection, command: Command, body: bytes) -> bytes: ...
+    def count(self, command: str, reply: bytes) -> None: ...
+
+
 class Connection(asyncio.Protocol):
     """A connection of a client."""
 
     transport: asyncio.Transport
 
-    def __init__(self, server: BeanstalkServer) -> None:
+    def __init__(self, server: ConnectionHost, max_job_size: int) -> None:
         self.session: Session | None = None
         self.token: str | None = None
         """The token of its ``auth`` command."""
         self._server = server
+        self._max_job_size = max_job_size
         self._buffer = bytearray()
         self.admission = asyncio.Lock()
         """Commands wait for a token's limits one after the other."""
@@ -182,7 +189,7 @@ class Connection(asyncio.Protocol):
             return fault.reply, b""
         if command.name != "put":
             return command, b""
-        if command.size > self._server.settings.max_job_size:
+        if command.size > self._max_job_size:
             self._skip = command.size + len(CRLF)
             return self._next()
         self._put = command

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tarry import __version__
 
 if TYPE_CHECKING:
-    from tarry.programs.beanstalk.server import BeanstalkServer
+    from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tubes
     from tarry.verbs.jobs.models import JobInfo
     from tarry.verbs.jobs.stats import Stats
@@ -54,10 +54,10 @@ def of_job(number: int, job: JobInfo[Any], headers: Mapping[str, str], now: date
     )
 
 
-def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats, urgent: int) -> bytes:
+def of_tube(server: ServerState, tubes: Tubes, stats: Stats, urgent: int) -> bytes:
     """The answer to ``stats-tube``."""
     name = stats.topic
-    sessions = [one for one in server.sessions if one.tubes is tubes]
+    sessions = [one for one in server.open_sessions() if one.tubes is tubes]
     left = math.ceil((stats.paused_until - stats.now) / _SECOND) if stats.paused_until else 0
     return _lines(
         {
@@ -76,9 +76,9 @@ def of_tube(server: BeanstalkServer, tubes: Tubes, stats: Stats, urgent: int) ->
     )
 
 
-def of_server(server: BeanstalkServer, found: Sequence[Stats], urgent: int) -> bytes:
+def of_server(server: ServerState, found: Sequence[Stats], urgent: int) -> bytes:
     """The answer to ``stats``: the jobs of the namespace, the commands and connections of this process."""
-    sessions, times, system = server.sessions, os.times(), os.uname()
+    sessions, times, system = server.open_sessions(), os.times(), os.uname()
     return _lines(
         {
             "current-jobs-urgent": urgent,
@@ -86,7 +86,7 @@ def of_server(server: BeanstalkServer, found: Sequence[Stats], urgent: int) -> b
             **{f"cmd-{name}": server.commands[name] for name in _COUNTED},
             "job-timeouts": sum(stats.timed_out for stats in found),
             "total-jobs": sum(stats.added for stats in found),
-            "max-job-size": server.settings.max_job_size,
+            "max-job-size": server.max_job_size,
             "current-tubes": len(found),
             "current-connections": len(sessions),
             "current-producers": sum(one.is_producer for one in sessions),

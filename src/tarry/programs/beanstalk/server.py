@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +19,7 @@ from prometheus_client import Gauge
 from tarry.errors import BadInput, ServerUnfit, TarryError
 from tarry.programs.beanstalk.commands import Command
 from tarry.programs.beanstalk.connection import Connection
+from tarry.programs.beanstalk.server_state import ServerState
 from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
 from tarry.programs.beanstalk.tubes import Tubes
 from tarry.programs.service import http_server
@@ -71,13 +70,8 @@ class BeanstalkServer:
 
     def __init__(self, app: ServiceApp, settings: BeanstalkSettings) -> None:
         self.settings = settings
-        self.draining = False
-        self.commands: Counter[str] = Counter()
-        self.pauses: Counter[tuple[str, str]] = Counter()
-        self.accepted = 0
-        self.id = os.urandom(8).hex()
+        self.state = ServerState(settings.max_job_size, lambda: self.sessions)
         self._app = app
-        self._began = time.monotonic()
         self._most_files = http_server.max_file_number()
         self._connections: dict[Connection, None] = {}
         self._tubes: dict[str, Tubes] = {}
@@ -106,13 +100,15 @@ class BeanstalkServer:
     async def listen(self, listener: socket.socket) -> None:
         """Serves on a socket that listens."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(lambda: Connection(self), sock=listener, backlog=2048)
+        self._listening = await loop.create_server(
+            lambda: Connection(self, self.settings.max_job_size), sock=listener, backlog=2048
+        )
 
     def stop(self) -> None:
         """Drains: no new connections, no new jobs, no more waiting."""
-        if self.draining:
+        if self.state.draining:
             return
-        self.draining = True
+        self.state.draining = True
         if self._listening is not None:
             self._listening.close()
         for connection in list(self._connections):
@@ -136,10 +132,6 @@ class BeanstalkServer:
             if self._giving_back:
                 await asyncio.wait(set(self._giving_back))
 
-    def uptime(self) -> float:
-        """Seconds since it was started."""
-        return time.monotonic() - self._began
-
     # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -147,17 +139,13 @@ class BeanstalkServer:
         """The sessions of the open connections."""
         return [one.session for one in self._connections if one.session is not None]
 
-    def referred_to(self, tubes: Tubes) -> set[str]:
-        """The tubes that open connections use or watch."""
-        return {name for one in self.sessions if one.tubes is tubes for name in (one.used, *one.watched)}
-
     def opened(self, connection: Connection) -> None:
         """Counts a connection, or refuses it if there are too many or the server drains."""
         found = connection.transport.get_extra_info("socket")
-        if self.draining or (found is not None and found.fileno() >= self._most_files):
+        if self.state.draining or (found is not None and found.fileno() >= self._most_files):
             connection.transport.abort()
             return
-        self.accepted += 1
+        self.state.accepted += 1
         self._connections[connection] = None
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
             found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -208,7 +196,7 @@ class BeanstalkServer:
 
     def count(self, command: str, reply: bytes) -> None:
         """Counts a command that was performed."""
-        self.commands[command] += 1
+        self.state.commands[command] += 1
         word = reply.split(None, 1)[0] if reply is not CLOSE else b"closed"
         counter = self._counters.get((command, word))
         if counter is None:
@@ -229,7 +217,7 @@ class BeanstalkServer:
         tubes = self._tubes.get(namespace)
         if tubes is None:
             tubes = self._tubes[namespace] = Tubes(self._app.clients, namespace)
-        connection.session = Session(self, tubes)
+        connection.session = Session(self.state, tubes)
 
     async def _authenticate(self, connection: Connection, text: str) -> bytes:
         """A session in the token's namespace."""

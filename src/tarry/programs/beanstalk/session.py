@@ -30,7 +30,7 @@ from tarry.verbs.jobs.records import LONGEST_TTR_MS
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.http.wire.bodies import Body
-    from tarry.programs.beanstalk.server import BeanstalkServer
+    from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
     from tarry.verbs.jobs.models import JobInfo, State, StoredJob
     from tarry.verbs.jobs.stats import Stats
@@ -60,7 +60,7 @@ CLOSE = b""
 class Session:
     """The state of one connection, and its commands."""
 
-    def __init__(self, server: BeanstalkServer, tubes: Tubes) -> None:
+    def __init__(self, server: ServerState, tubes: Tubes) -> None:
         self.used = DEFAULT
         self.watched: dict[str, None] = {DEFAULT: None}
         self.reserved = ReservedJobs()
