@@ -9,6 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tarry.programs.cli.collector import gc_paused
+
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
     from tarry.clients.blocking.topic import Topic
@@ -38,8 +40,6 @@ class CommandSession:
     @property
     def client(self) -> Client:
         if self._client is None:
-            from tarry.programs.cli import gc_paused
-
             with gc_paused(), _without_telemetry():
                 from tarry.clients.blocking.client import Client
 
