@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from tarry.clients.http.awaited import AsyncHTTPClient as AsyncHTTPClient
     from tarry.clients.http.blocking import HTTPClient as HTTPClient
     from tarry.clients.migration import MovedOver as MovedOver
-    from tarry.clients.schedule_verbs import Schedule as Schedule
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
     from tarry.errors import FallenBehind as FallenBehind
@@ -99,6 +98,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import StateFilter as StateFilter
     from tarry.verbs.jobs.options import IfExists as IfExists
     from tarry.verbs.jobs.options import NewJob as NewJob
+    from tarry.verbs.jobs.schedules import Schedule as Schedule
     from tarry.verbs.jobs.stats import Check as Check
     from tarry.verbs.jobs.stats import Defaults as Defaults
     from tarry.verbs.jobs.stats import Histogram as Histogram
@@ -133,7 +133,7 @@ _NAMES_BY_MODULE = {
     "clients.blocking.guarded_queue": "Guard GuardedQueue",
     "clients.blocking.locks": "Grant Lock Lost",
     "clients.blocking.job": "Job",
-    "clients.schedule_verbs": "Schedule",
+    "verbs.jobs.schedules": "Schedule",
     "clients.blocking.schedules": "Schedules",
     "clients.blocking.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "

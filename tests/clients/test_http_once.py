@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.schedule_verbs import Timing
 from tarry.errors import BadInput
 from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.jobs.schedules import Timing
 
 
 class CountingCodec:

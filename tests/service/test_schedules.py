@@ -11,6 +11,7 @@ from service.running_service import Api, RunningService
 from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import options
+from tarry.verbs.jobs.schedules import Timing
 
 ALL = "/v1/topics/letters/schedules"
 ONE = ALL + "/newsletter"
@@ -53,9 +54,7 @@ def test_a_schedule_shows_its_job_options_and_last_occurrence(api: Api, clock: C
 def test_a_declared_schedule_shows_its_version_and_time(running_service: RunningService, api: Api) -> None:
     client = running_service.app.clients[api.namespace]
     verbs = client.topic("letters").verbs
-    said = schedule_verbs.schedule_definition(
-        verbs.context, "tidy", None, schedule_verbs.Timing(every="5m"), options.DEFAULT_OPTIONS
-    )
+    said = schedule_verbs.schedule_definition(verbs.context, "tidy", None, Timing(every="5m"), options.DEFAULT_OPTIONS)
     running_service.run(client.engine.run(schedule_verbs.declare_schedules(verbs, [said])))
     shown = api.get(ALL + "/tidy")
     assert (shown["from_code"], shown["orphaned"], bool(shown["version"])) == (True, False, True)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from tarry.clients.schedule_verbs import Schedule, Timing
     from tarry.core.requests import Operation
     from tarry.values.durations import Duration
     from tarry.values.keys import QueueKeys
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
     from tarry.verbs.jobs.partition import TopicContext
+    from tarry.verbs.jobs.schedules import Schedule, Timing
     from tarry.verbs.jobs.settings import TopicSettings
     from tarry.verbs.jobs.settle import SettleVerb
     from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats

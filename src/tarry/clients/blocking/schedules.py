@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.handle_verbs import ScheduleHandleVerbs
-from tarry.clients.schedule_verbs import Schedule, Timing
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.schedules import Schedule, Timing
 from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:

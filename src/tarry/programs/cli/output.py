@@ -16,8 +16,8 @@ from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
     from tarry.clients.http.wire.schemas import Schema
-    from tarry.clients.schedule_verbs import Schedule
     from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
+    from tarry.verbs.jobs.schedules import Schedule
     from tarry.verbs.jobs.stats import Defaults, Histogram, Minute, Stats
     from tarry.verbs.workers import WorkerInfo
 

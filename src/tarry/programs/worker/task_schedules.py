@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.schedule_verbs import Timing, declare_schedules, schedule_definition
+from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker import handlers
 from tarry.programs.worker.outage import Outage, ServerHealth
@@ -29,6 +29,7 @@ from tarry.programs.worker.tasks import TASKS, Task
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.schedules import Timing
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 

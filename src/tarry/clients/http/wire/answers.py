@@ -18,7 +18,7 @@ from tarry.verbs.jobs.contents import FailedAttempt
 from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobState, Page, PoppedFields, State, StoredJob
 
 if TYPE_CHECKING:
-    from tarry.clients.schedule_verbs import Schedule
+    from tarry.verbs.jobs.schedules import Schedule
 
 T = TypeVar("T")
 

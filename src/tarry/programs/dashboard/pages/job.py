@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
@@ -20,6 +19,7 @@ from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.schedules import Schedule
 
 MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
 LATELY_S = 600.0

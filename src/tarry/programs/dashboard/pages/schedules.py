@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
@@ -17,6 +16,7 @@ from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import NotFound, Visit, view_known
 from tarry.values.durations import moment_us
+from tarry.verbs.jobs.schedules import Schedule
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.occurrences import occurrence_stamp
 

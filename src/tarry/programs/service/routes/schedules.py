@@ -15,8 +15,8 @@ from tarry.programs.service.router import RouteTable
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
-    from tarry.clients.schedule_verbs import Schedule
     from tarry.programs.service.request import ServiceRequest
+    from tarry.verbs.jobs.schedules import Schedule
 
 table = RouteTable("schedules")
 ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"

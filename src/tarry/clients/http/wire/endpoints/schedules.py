@@ -28,11 +28,11 @@ from tarry.clients.http.wire.types import (
     ms,
     with_pattern,
 )
-from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, as_timedelta
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents
+from tarry.verbs.jobs.schedules import Schedule
 from tarry.verbs.schedules.records import Missed
 from tarry.verbs.schedules.recurrences import Recurrence
 

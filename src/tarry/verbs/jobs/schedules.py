@@ -1,0 +1,132 @@
+"""Schedules as a user sees them: what is stored of one, with the job that it adds, and when it adds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from tarry.errors import BadInput
+from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import contents, records
+from tarry.verbs.schedules import recurrences
+from tarry.verbs.schedules.records import Missed, StoredSchedule, missed_of
+from tarry.verbs.schedules.recurrences import Recurrence
+
+_UNSENT = b"\1" + bytes(8)
+"""Format and date, which the script writes before what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as it is now.
+
+    ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
+    were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no running worker's code does any more.
+    ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
+    ``damaged``: what is stored cannot be read, or only by a newer tarry; put it again, or delete it.
+    """
+
+    topic: str
+    id: str
+    every: timedelta | None
+    cron: str | None
+    tz: str | None
+    missed: Missed
+    next: datetime | None
+    paused: bool
+    fired: int
+    skipped: int
+    from_code: bool
+    orphaned: bool
+    version: str | None
+    declared: datetime | None = field(compare=False)
+    changed: datetime
+    damaged: bool
+    last: datetime | None
+    """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
+    _codec: BodyCodec[Any] = field(repr=False, compare=False)
+    _recurrence: Recurrence = field(repr=False)
+    _record: contents.Record = field(repr=False)
+    """The record of its jobs."""
+
+    def following(self, count: int, after: datetime) -> list[datetime]:
+        """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
+        does not know the time zone."""
+        if self.next is None or self.damaged:
+            return []
+        found = recurrences.next_occurrences(self._recurrence, moment_us(self.next), moment_us(after), count)
+        return [as_datetime(at) for at in found]
+
+    @property
+    def body(self) -> Any:
+        """The body of its jobs, decoded now. Raises ``BodyError``."""
+        return self._codec.decode(*self.encoded)
+
+    @property
+    def encoded(self) -> tuple[bytes, int]:
+        """The body of its jobs as it is stored, and the flag that says what it is."""
+        return records.body_of(self._record)
+
+    @property
+    def raw(self) -> bytes:
+        """The body of its jobs as it is stored."""
+        return self.encoded[0]
+
+    @property
+    def head(self) -> contents.JobContents:
+        """The options of its jobs."""
+        return records.unpack_head(self._record)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of its jobs."""
+        return records.unpack_headers(self.head.headers)
+
+
+class Timing(Struct, frozen=True):
+    """When a schedule adds jobs, as it was given."""
+
+    every: Duration | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    first: datetime | None = None
+    missed: Missed = "once"
+
+
+def check_timing(timing: Timing) -> tuple[Recurrence, int | None]:
+    """The recurrence of a schedule, and its first moment in µs. Raises ``BadInput``."""
+    recurrence = recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
+    if timing.first is not None and timing.cron is not None:
+        raise BadInput("first: for every=; a cron expression says itself when it begins.")
+    missed_of(timing.missed)
+    return recurrence, None if timing.first is None else moment_us(timing.first, "first")
+
+
+def make_schedule(topic: str, codec: BodyCodec[Any], one: StoredSchedule) -> Schedule:
+    plan, recurrence, last = one.record, one.record.recurrence, one.record.last
+    return Schedule(
+        topic=topic,
+        id=plan.id,
+        every=as_timedelta(recurrence.every_us) if recurrence.every_us else None,
+        cron=recurrence.cron or None,
+        tz=recurrence.tz if recurrence.cron else None,
+        missed=plan.options.missed,
+        next=None if one.next is None else as_datetime(one.next),
+        paused=plan.paused,
+        fired=plan.fired,
+        skipped=plan.skipped,
+        from_code=one.from_code,
+        orphaned=one.orphaned,
+        version=one.version,
+        declared=None if one.declared is None else as_datetime(one.declared),
+        changed=as_datetime(plan.changed),
+        damaged=plan.damaged,
+        last=None if last is None else as_datetime(last),
+        _codec=codec,
+        _recurrence=recurrence,
+        _record=_UNSENT + plan.value,
+    )
