@@ -45,8 +45,6 @@ class NamingConfig(Protocol):
     @property
     def cluster(self) -> bool: ...
     def codec_for(self, kind: Any) -> BodyCodec[Any]: ...
-    @property
-    def queue_format(self) -> Format | None: ...
     def redisson_name(self, name: str) -> str: ...
 
 
@@ -97,16 +95,16 @@ class ClientConfig:
         return ScheduleVerbs(self.namespace, self.verbs)
 
     def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
-        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.context import queue_context
         from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
-        return DelayedQueueVerbs(queue_context(self, name, codec, format))
+        return DelayedQueueVerbs(queue_context(name, codec, format, self.queue_format, self.queue_keys, os.urandom))
 
     def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
-        from tarry.clients.shared_queues import queue_context
+        from tarry.verbs.delayed.context import queue_context
         from tarry.verbs.delayed.verbs import BlockingQueueVerbs
 
-        return BlockingQueueVerbs(queue_context(self, name, codec, None))
+        return BlockingQueueVerbs(queue_context(name, codec, None, self.queue_format, self.queue_keys, os.urandom))
 
     def list_topics(self) -> Operation[list[str]]:
         return namespaces.list_topics(self.namespace)
@@ -151,6 +149,12 @@ class ClientConfig:
         if not isinstance(mapped, str) or not mapped:
             raise BadInput(f"name_mapper: it made {mapped!r} of {name!r}; a name is a text that is not empty.")
         return mapped
+
+    def queue_keys(self, name: str) -> keys.QueueKeys:
+        """The keys of a queue by its name in Java. Raises ``BadInput`` for a name that is not allowed."""
+        from tarry.verbs.delayed.context import keys_of
+
+        return keys_of(self.redisson_name(name), cluster=self.cluster)
 
     def new_waiter_name(self) -> bytes:
         """A name for a waiter, new for each process and connection."""

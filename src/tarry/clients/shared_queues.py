@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from tarry.clients.config import NamingConfig
 from tarry.values.keys import QueueKeys
-from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.context import QueueContext, keys_of
-from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.elements import format_of
 
 logger = logging.getLogger("tarry")
 WINDOW_S = 5.0
 """The longest single wait. Then a new one begins, so that a lost connection or server delays a caller no longer than this."""
-
-
-def queue_context(config: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
-    """Returns the queue's context. Raises ``BadInput`` for an invalid name, codec or format."""
-    return QueueContext(
-        name,
-        queue_keys_of(config, name),
-        codec_for(codec),
-        config.queue_format if format is None else format_of(format),
-        os.urandom,
-        lambda other: queue_keys_of(config, other),
-    )
-
-
-def queue_keys_of(config: NamingConfig, name: str) -> QueueKeys:
-    """The keys of a queue by its name in Java."""
-    return keys_of(config.redisson_name(name), cluster=config.cluster)
 
 
 def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) -> list[tuple[bytes, ...]]:

@@ -108,9 +108,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
         """
-        from tarry.clients.shared_queues import queue_keys_of
-
-        await self.engine.keep_moving([queue_keys_of(self.engine.config, name) for name in queues])
+        await self.engine.keep_moving([self.engine.config.queue_keys(name) for name in queues])
 
     async def move_to_topic(
         self,

@@ -105,9 +105,7 @@ class Client(BaseClient[Engine]):
         """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
         are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
         """
-        from tarry.clients.shared_queues import queue_keys_of
-
-        self.engine.keep_moving([queue_keys_of(self.engine.config, name) for name in queues])
+        self.engine.keep_moving([self.engine.config.queue_keys(name) for name in queues])
 
     def move_to_topic(
         self,

@@ -23,12 +23,12 @@ from tarry.clients.http.wire import answers, models, topic_models
 from tarry.clients.http.wire.endpoints import jobs, topics
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
-from tarry.clients.shared_queues import queue_context
 from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput, MissingExtra
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.delayed.context import keys_of, queue_context
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
@@ -107,6 +107,10 @@ class HTTPClientConfig:
         """Returns the name unchanged: the service maps names itself."""
         return name
 
+    def queue_keys(self, name: str) -> keys.QueueKeys:
+        """The keys of a queue by its name in Java. Raises ``BadInput`` for a name that is not allowed."""
+        return keys_of(name, cluster=self.cluster)
+
     def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
         """The verbs of a topic."""
         context = TopicContext(topic, keys.topic_keys(self.namespace, topic), self.codec_for(kind), self._ids)
@@ -116,10 +120,14 @@ class HTTPClientConfig:
         return HTTPScheduleVerbs(self.verbs)
 
     def delayed(self, name: str, codec: Any, format: str | None) -> HTTPDelayedQueueVerbs[Any]:
-        return HTTPDelayedQueueVerbs(queue_context(self, name, codec, format), os.urandom)
+        return HTTPDelayedQueueVerbs(
+            queue_context(name, codec, format, self.queue_format, self.queue_keys, os.urandom), os.urandom
+        )
 
     def blocking(self, name: str, codec: Any) -> HTTPBlockingQueueVerbs[Any]:
-        return HTTPBlockingQueueVerbs(queue_context(self, name, codec, None), os.urandom)
+        return HTTPBlockingQueueVerbs(
+            queue_context(name, codec, None, self.queue_format, self.queue_keys, os.urandom), os.urandom
+        )
 
     def guarded(
         self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object

@@ -158,12 +158,11 @@ def move(
     keep: Annotated[bool, typer.Option("--keep", help="Go on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
     """Moves due elements to the blocking queue: once, or with --keep as long as this runs."""
-    from tarry.clients.shared_queues import queue_keys_of
     from tarry.verbs.delayed.transfer import transfer_all
 
     client = session.client
     for name in queues:
-        done = client.engine.run(transfer_all(queue_keys_of(client.engine.config, name)))
+        done = client.engine.run(transfer_all(client.engine.config.queue_keys(name)))
         data = {"queue": name, "moved": done.moved, "aside": done.set_aside}
         session.print_answer(
             data, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")

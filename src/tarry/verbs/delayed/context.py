@@ -10,8 +10,8 @@ from tarry.errors import BadInput
 from tarry.values.keys import QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.codecs import log_if_missed
-from tarry.verbs.redisson.elements import Format
+from tarry.verbs.redisson.codecs import codec_for, log_if_missed
+from tarry.verbs.redisson.elements import Format, format_of
 from tarry.verbs.redisson.values import Opaque
 
 T = TypeVar("T")
@@ -77,6 +77,20 @@ class QueueContext(Generic[T]):
             except Exception as fault:  # noqa: BLE001  # a custom codec may raise anything
                 taken.undecodable.append((payload, " ".join(f"{type(fault).__name__}: {fault}".split())))
         return taken
+
+
+def queue_context(
+    name: str,
+    codec: str | Codec[Any],
+    format: str | None,
+    default_format: Format | None,
+    keys_of: Callable[[str], QueueKeys],
+    random_marks: Callable[[int], bytes],
+) -> QueueContext[Any]:
+    """The context of a queue, checked. Raises ``BadInput`` for an invalid name, codec or format."""
+    keys, its_codec = keys_of(name), codec_for(codec)
+    known = default_format if format is None else format_of(format)
+    return QueueContext(name, keys, its_codec, known, random_marks, keys_of)
 
 
 @dataclass(frozen=True, slots=True)
