@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -32,11 +32,10 @@ from tarry.programs.dashboard.access import (
 )
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.key_scanner import KeyScanner
-from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
-from tarry.programs.dashboard.visit import NotFound, PageHost, Visit
+from tarry.programs.dashboard.visit import NamespaceLink, NotFound, PageHost, Visit
 
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
@@ -57,6 +56,13 @@ STATUSES_WITH_DETAIL = (408, 413, 415)
 P = TypeVar("P")
 UNREACHABLE_ERRORS = (Unavailable, ServerUnfit, TimeoutError)
 REFUSALS = (NotFound, BadInput, BodyError, *UNREACHABLE_ERRORS)
+
+
+class OtherNamespaces(Protocol):
+    """The dashboards of all namespaces, as far as one of them knows them."""
+
+    async def visible_to(self, dashboard: Dashboard, request: Request) -> tuple[list[NamespaceLink], str]: ...
+    async def opened_by(self, token: str, request: Request) -> tuple[PageHost, str] | None: ...
 
 
 class Dashboard:
@@ -87,7 +93,7 @@ class Dashboard:
         self.actions = actions()
         self.view_cache = live_updates.ViewCache(ANSWER_TIMEOUT_S)
         self.closing = asyncio.Event()
-        self.namespaces: NamespaceDashboards | None = None
+        self.namespaces: OtherNamespaces | None = None
         """The dashboards of all namespaces, if there are several."""
         self._notes: dict[str, str] = {}
         self._parts: dict[Any, Any] = {}
