@@ -85,7 +85,7 @@ def _run(
     log: str,
     log_level: str | None,
 ) -> int:
-    from tarry.programs.worker import process
+    from tarry.programs.worker import parent_messages, process
 
     arguments = _child_command(
         session=session,
@@ -104,7 +104,7 @@ def _run(
     found = _load_worker(app, log)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.override(
-        url=session.url or os.environ.get(process.URL),
+        url=session.url or os.environ.get(parent_messages.URL),
         namespace=session.given_namespace,
         topics=chosen,
         concurrency=concurrency,
@@ -135,10 +135,10 @@ def _child_command(
     log_level: str | None,
 ) -> list[str]:
     """The command line of a child process. A URL is passed in the environment: it may contain a password."""
-    from tarry.programs.worker import process
+    from tarry.programs.worker import parent_messages
 
     if session.url:
-        os.environ[process.URL] = session.url
+        os.environ[parent_messages.URL] = session.url
     options = {
         "--namespace": session.given_namespace,
         "--topics": topics,

@@ -26,7 +26,7 @@ from typing import Any
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
 from tarry.programs.worker.outage import Outage, ServerHealth
-from tarry.programs.worker.process import (
+from tarry.programs.worker.parent_messages import (
     ANSWERED,
     BAD_ARGUMENTS,
     FAILED,

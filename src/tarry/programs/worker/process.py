@@ -21,16 +21,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tarry import __version__
+from tarry.programs.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.worker import Worker
 from tarry.values.durations import SECOND, as_text, duration_us
 
-STOPPED, FAILED, BAD_ARGUMENTS, NO_SERVER = range(4)
-HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
-"""Environment variables that a parent sets for its children."""
-ALIVE, ANSWERED, TOLD_TO_STOP = b".", b"+", b"s"
-"""The heartbeats: the child lives; it lives, and the server has answered it at least once; it stops, for somebody asked it to."""
 T = TypeVar("T")
 
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.programs.worker import log_setup, process, reload
+from tarry.programs.worker import log_setup, parent_messages, process, reload
 
 
 class Command(BaseCommand):
@@ -47,7 +47,7 @@ class Command(BaseCommand):
             )
             code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:
-            wrong = process.BAD_ARGUMENTS if isinstance(fault, BadInput) else process.NO_SERVER
+            wrong = parent_messages.BAD_ARGUMENTS if isinstance(fault, BadInput) else parent_messages.NO_SERVER
             raise CommandError(str(fault), returncode=wrong) from fault
         if code:
             sys.exit(code)
