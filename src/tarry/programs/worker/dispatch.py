@@ -23,7 +23,8 @@ def target_for(
     """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
-    unknown = settler.unknown = UnknownTasks(settler, bury_unknown_us)
+    unknown = UnknownTasks(settler, bury_unknown_us)
+    settler.unknown_lines = unknown.lines
     retry = next((target.retry for target in route.tasks.values() if _maps_body_error(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 

@@ -112,7 +112,7 @@ class WorkerReports:
                     slots=consumer.slots,
                     busy=len(jobs),
                     overrun=len(consumer.overruns),
-                    unknown=() if consumer.settler.unknown is None else consumer.settler.unknown.lines(),
+                    unknown=consumer.settler.unknown_lines(),
                     max_attempts=_attempt_limits(self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running

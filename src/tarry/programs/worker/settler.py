@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
@@ -24,9 +24,6 @@ from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
-
-if TYPE_CHECKING:
-    from tarry.programs.worker.unknown_tasks import UnknownTasks
 
 Job = BaseJob[Any]
 T = TypeVar("T")
@@ -60,8 +57,8 @@ class Settler:
         self.done: list[Job] = []
         self.results: dict[Job, bytes] = {}
         """The results of done jobs that will be kept."""
-        self.unknown: UnknownTasks | None = None
-        """The tasks of this topic that this worker does not know."""
+        self.unknown_lines: Callable[[], tuple[str, ...]] = tuple
+        """What the worker's report says of tasks of this topic that this worker does not know."""
         self.background: set[asyncio.Task[None]] = set()
         self.ending = False
 
