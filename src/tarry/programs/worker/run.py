@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
@@ -34,16 +35,43 @@ from tarry.verbs.jobs.pop import MOST_JOBS
 if TYPE_CHECKING:
     from tarry.programs.worker.liveness import Liveness
     from tarry.programs.worker.queue_consumer import QueueConsumer
-    from tarry.programs.worker.worker import Worker
+    from tarry.programs.worker.task_schedules import TaskSchedule
+    from tarry.values.durations import Duration
     from tarry.verbs.workers import WorkerMode
 
 logger = logging.getLogger("tarry.worker")
 
 
+class RunnableWorker(Protocol):
+    """The worker, as far as a run uses it: its settings, its handlers, and whom it calls."""
+
+    name: str | None
+    module: str | None
+    holder: bytes
+    slots: int | None
+    ttr: Duration
+    grace_s: float
+    blocked_s: float
+    bury_unknown_us: int | None
+    max_jobs_per_child: int | None
+    release_on_disconnect: bool
+    is_child: bool
+    moved_queues: tuple[str, ...]
+    on_alive: Callable[[bool], None]
+    on_told_to_stop: Callable[[], None]
+
+    @property
+    def has_stamps(self) -> bool: ...
+    def routes(self) -> list[TopicRoute]: ...
+    def queue_routes(self) -> list[QueueRoute]: ...
+    def all_schedules(self) -> Mapping[tuple[str, str], TaskSchedule]: ...
+    def stop(self) -> None: ...
+
+
 class WorkerRun:
     """Made in the event loop that it runs in, and used once. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
 
-    def __init__(self, worker: Worker, clients: clients.WorkerClients, idle_s: float | None) -> None:
+    def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, idle_s: float | None) -> None:
         routes, queues = worker.routes(), worker.queue_routes()
         if not routes and not queues:
             raise BadInput(
