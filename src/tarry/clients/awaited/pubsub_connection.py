@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import redis.exceptions as driver
 
@@ -26,15 +26,23 @@ from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
-    from tarry.clients.awaited.pubsub import PubSub
 
 logger = logging.getLogger("tarry")
+
+
+class PubSubHost(Protocol):
+    """The subscriptions of a client, as far as their connections know them."""
+
+    longest_delay_s: float
+
+    def end_if_unused(self, connection: PubSubConnection) -> bool: ...
+    async def reassign(self, connection: PubSubConnection) -> None: ...
 
 
 class PubSubConnection:
     """One connection to one server, and its task."""
 
-    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
+    def __init__(self, pubsub: PubSubHost, server: Server, channels: ChannelTable) -> None:
         self.server = server
         self.channels = channels
         self._pubsub = pubsub

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import redis.exceptions as driver
 
@@ -25,16 +25,24 @@ from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
-    from tarry.clients.blocking.pubsub import PubSub
 
 logger = logging.getLogger("tarry")
 CLOSING_S = 5.0
 
 
+class PubSubHost(Protocol):
+    """The subscriptions of a client, as far as their connections know them."""
+
+    longest_delay_s: float
+
+    def end_if_unused(self, connection: PubSubConnection) -> bool: ...
+    def reassign(self, connection: PubSubConnection) -> None: ...
+
+
 class PubSubConnection:
     """One connection to one server, and its thread."""
 
-    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
+    def __init__(self, pubsub: PubSubHost, server: Server, channels: ChannelTable) -> None:
         self.server = server
         self.channels = channels
         self._pubsub = pubsub
