@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from tarry.programs.worker import Worker
+from tarry import Worker
 
 TTR, TAKES_S, GAP_S = "4s", 0.02, 0.01
 Note = Callable[[str], None]
