@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
@@ -57,7 +57,7 @@ def _form(masters: list[ServerProcess]) -> None:
         if number:
             node.ask("CLUSTER", "MEET", "127.0.0.1", str(port_of(masters[0])))
     for node in masters:
-        for _ in resp.backoff_delays(20):
+        for _ in plain_client.backoff_delays(20):
             about = node.ask("CLUSTER", "INFO")
             assert isinstance(about, bytes)
             if b"cluster_state:ok" in about and f"cluster_known_nodes:{len(masters)}".encode() in about:
@@ -70,6 +70,6 @@ def port_of(server: ServerProcess) -> int:
 
 
 def cpu_s(server: ServerProcess) -> float:
-    with resp.RespConnection.connect(server.address) as line:
-        about = resp.read_info(line, "cpu")
+    with plain_client.RespConnection.connect(server.address) as line:
+        about = plain_client.read_info(line, "cpu")
     return float(about["used_cpu_user"]) + float(about["used_cpu_sys"])

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from bench.results import Turn
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
@@ -62,8 +62,8 @@ class Bench:
         self.server.ask("FLUSHALL", "SYNC")
 
     def info(self, section: str) -> dict[str, str]:
-        with resp.RespConnection.connect(self.socket) as line:
-            return resp.read_info(line, section)
+        with plain_client.RespConnection.connect(self.socket) as line:
+            return plain_client.read_info(line, section)
 
     def calls(self) -> dict[str, tuple[int, float]]:
         """Calls and microseconds of each command since the server started, those inside of scripts included."""

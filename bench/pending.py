@@ -32,7 +32,7 @@ import tarry
 from bench import clusters, table
 from bench.harness import BODY, private_server
 from bench.rows.dashboard import _served
-from tarry.connections.embedded import process, resp
+from tarry.connections.embedded import plain_client, process
 from tarry.connections.embedded.process import ServerProcess
 from tarry.programs.dashboard import Dashboard
 
@@ -71,8 +71,8 @@ class Site:
 
     def info(self, section: str) -> Iterator[dict[str, str]]:
         for server in self.servers:
-            with resp.RespConnection.connect(server.address, LOAD_S) as line:
-                yield resp.read_info(line, section)
+            with plain_client.RespConnection.connect(server.address, LOAD_S) as line:
+                yield plain_client.read_info(line, section)
 
     def cpu_s(self) -> float:
         return sum(float(one["used_cpu_user"]) + float(one["used_cpu_sys"]) for one in self.info("cpu"))
@@ -220,8 +220,8 @@ def rewrite(site: Site, found: dict[str, float]) -> None:
 
 
 def resp_info(server: ServerProcess, section: str) -> dict[str, str]:
-    with resp.RespConnection.connect(server.address, LOAD_S) as line:
-        return resp.read_info(line, section)
+    with plain_client.RespConnection.connect(server.address, LOAD_S) as line:
+        return plain_client.read_info(line, section)
 
 
 def restart(site: Site, found: dict[str, float]) -> None:
@@ -235,7 +235,7 @@ def restart(site: Site, found: dict[str, float]) -> None:
         longest = max(longest, time.perf_counter() - began)
     found["s from kill -9 until the server has loaded its file, the longest"] = longest
     for server in site.servers:
-        for _ in resp.backoff_delays(60):
+        for _ in plain_client.backoff_delays(60):
             if resp_info(server, "cluster").get("cluster_enabled") == "0" or b"cluster_state:ok" in server.ask(
                 "CLUSTER", "INFO"
             ):

@@ -22,7 +22,7 @@ import redis
 import trustme
 
 import servers
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 
 MASTER = "tarry-master"
@@ -33,8 +33,8 @@ CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONC
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
     """Asks again and again, for a minute at most."""
-    for _ in resp.backoff_delays(FORM_S):
-        with suppress(resp.ErrorReply, OSError):  # it is slow, or hangs up just then
+    for _ in plain_client.backoff_delays(FORM_S):
+        with suppress(plain_client.ErrorReply, OSError):  # it is slow, or hangs up just then
             if is_so():
                 return
     pytest.fail(f"{what}: not within {FORM_S:.0f} s")
@@ -165,7 +165,7 @@ def _ear(port: int) -> Iterator[Any]:
 
 
 def _announced(ear: Any) -> float:
-    for _ in resp.backoff_delays(FORM_S):
+    for _ in plain_client.backoff_delays(FORM_S):
         if ear.get_message(timeout=0.05) is not None:
             return time.monotonic()
     pytest.fail(f"no Sentinel announced another master within {FORM_S:.0f} s")

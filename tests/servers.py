@@ -29,7 +29,7 @@ from pathlib import Path
 
 import pytest
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess, find_binary, launch
 from tarry.errors import ServerUnfit
 
@@ -187,8 +187,8 @@ def _port(node: ServerProcess) -> int:
 
 def _wait_until_formed(node: ServerProcess, size: int) -> None:
     wanted = {"cluster_state": "ok", "cluster_known_nodes": str(size), "cluster_slots_ok": str(SLOTS)}
-    text: resp.Reply = b""
-    for _ in resp.backoff_delays(20):
+    text: plain_client.Reply = b""
+    for _ in plain_client.backoff_delays(20):
         text = node.ask("CLUSTER", "INFO")
         assert isinstance(text, bytes)
         lines = dict(row.split(":", 1) for row in text.decode().splitlines() if ":" in row)

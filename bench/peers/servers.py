@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bench.peers.processes import PeerFailed, Session
 from bench.zookeeper import free_port
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import find_binary
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
@@ -46,15 +46,15 @@ class Valkey:
         words = [str(find_binary()), "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "no", *DURABLE_OPTIONS]
         self.session = Session(words, folder / "server.log", {})
         by = time.monotonic() + READY_S
-        while resp.read_state(self._address) != "ready":
+        while plain_client.read_state(self._address) != "ready":
             if not self.session.alive or time.monotonic() > by:
                 self.session.close()
                 raise PeerFailed("the server did not start")
             time.sleep(0.02)
 
     def _info(self, section: str) -> dict[str, str]:
-        with resp.RespConnection.connect(self._address) as line:
-            return resp.read_info(line, section)
+        with plain_client.RespConnection.connect(self._address) as line:
+            return plain_client.read_info(line, section)
 
     def commands(self) -> int:
         return int(self._info("stats")["total_commands_processed"])
@@ -64,7 +64,7 @@ class Valkey:
         return int(about["used_memory"]) - int(about["mem_aof_buffer"]) - int(about["mem_clients_normal"])
 
     def flush(self) -> None:
-        with resp.RespConnection.connect(self._address) as line:
+        with plain_client.RespConnection.connect(self._address) as line:
             line.call("FLUSHALL", "SYNC")
 
 

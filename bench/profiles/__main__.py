@@ -27,7 +27,7 @@ from bench.profiles.child import Child
 from bench.profiles.client import MANY
 from bench.profiles.processes import How, TracedProcess, counted_server, python, wait_until
 from bench.rows.service import ADD, JOBS, TOPIC
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 
 BEGIN, END = "<!-- profile: tables -->", "<!-- profile: end -->"
 OPERATIONS = {
@@ -87,11 +87,11 @@ def processor_times() -> list[str]:
     with private_server() as server, python("plain", "bench.profiles.client", server.url) as client:
         assert isinstance(server.address, str)
         client.read_line()
-        with resp.RespConnection.connect(server.address) as line:
+        with plain_client.RespConnection.connect(server.address) as line:
 
             def do(name: str, times: int) -> list[float]:
                 used = client.do(name, times).split()[1:]
-                info = resp.read_info(line, "cpu")
+                info = plain_client.read_info(line, "cpu")
                 return [*map(float, used), float(info["used_cpu_user"]), float(info["used_cpu_sys"])]
 
             for name in ONE_BY_ONE:
@@ -140,7 +140,7 @@ def worker(how: How) -> Counts | Counter[str]:
             topic = client.topic("orders")
             jobs = topic.verbs.context.keys.jobs.decode()
             assert isinstance(server.address, str)
-            with resp.RespConnection.connect(server.address) as line:
+            with plain_client.RespConnection.connect(server.address) as line:
                 topic.add_many([BODY] * MANY)
                 wait_until(lambda: line.call("HLEN", jobs) == 0)
                 due = datetime.now(timezone.utc) + timedelta(seconds=AHEAD_S)
@@ -352,8 +352,8 @@ def tables() -> str:
 def server_version() -> str:
     with private_server() as server:
         assert isinstance(server.address, str)
-        with resp.RespConnection.connect(server.address) as line:
-            info = resp.read_info(line, "server")
+        with plain_client.RespConnection.connect(server.address) as line:
+            info = plain_client.read_info(line, "server")
         return str(info.get("valkey_version", info["redis_version"]))
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from bench.profiles.callgrind import CountedProcess
 from bench.profiles.child import Child
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import find_binary
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
@@ -78,7 +78,7 @@ def counted_server() -> Generator[tuple[str, CountedProcess]]:
         place = ["--port", "0", "--unixsocket", socket, "--dir", folder]
         started = CountedProcess([str(find_binary()), *place, *DURABLE_OPTIONS], Path(folder))
         try:
-            wait_until(lambda: resp.read_state(socket) == "ready")
+            wait_until(lambda: plain_client.read_state(socket) == "ready")
             yield f"unix://{socket}", started
         finally:
             started.stop()

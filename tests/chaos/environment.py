@@ -28,7 +28,7 @@ import redis
 
 import server_groups
 import servers
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 
 from . import history
@@ -464,7 +464,7 @@ def masters_port(run: Run) -> int:
 
 def _until_switched(run: Run, before: int, most_s: float = 20) -> int:
     """The moment at which the Sentinels name another master."""
-    for _ in resp.backoff_delays(most_s, most_s=0.02):
+    for _ in plain_client.backoff_delays(most_s, most_s=0.02):
         if masters_port(run) not in (0, before):
             break
     return clock()
@@ -472,7 +472,7 @@ def _until_switched(run: Run, before: int, most_s: float = 20) -> int:
 
 def _until_followed(run: Run, since: int) -> None:
     """Every other server is a replica again, and its link is up. It never has everything: writes go on."""
-    for _ in resp.backoff_delays(20, most_s=0.1):
+    for _ in plain_client.backoff_delays(20, most_s=0.1):
         with suppress(Exception):
             master = masters_port(run)
             rows = [server_groups.ask_fields(node, "INFO", "replication") for node in run.environment.nodes]
@@ -525,7 +525,7 @@ def sentinel_planned(run: Run, dice: random.Random) -> None:
         try:
             made.watchers[0].ask("SENTINEL", "FAILOVER", server_groups.MASTER)
             break
-        except resp.ErrorReply:
+        except plain_client.ErrorReply:
             run.rest(0.5)
     switched = _until_switched(run, before)
     if not run.family.min_replicas:
@@ -559,7 +559,7 @@ def _whole(run: Run, since: int) -> None:
 
 def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -> int:
     """The moment at which somebody else serves what a master served."""
-    for _ in resp.backoff_delays(most_s, most_s=0.03):
+    for _ in plain_client.backoff_delays(most_s, most_s=0.03):
         for node in run.environment.nodes:
             with suppress(Exception):
                 served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
@@ -617,9 +617,9 @@ def cluster_failover(run: Run, dice: random.Random) -> None:
     replicas = [n for n in run.environment.nodes if n not in masters]
     node = dice.choice(replicas)
     since = clock()
-    with suppress(resp.ErrorReply):
+    with suppress(plain_client.ErrorReply):
         node.ask("CLUSTER", "FAILOVER")
-    for _ in resp.backoff_delays(10):
+    for _ in plain_client.backoff_delays(10):
         if _cluster(run).role(node) == "master":
             break
     healed(run, "Cluster: planned switch", since)
@@ -680,7 +680,7 @@ def disk_full(run: Run, dice: random.Random) -> None:
             file.close()
     run.rest(dice.uniform(1, 4))
     ballast.unlink()
-    for _ in resp.backoff_delays(10):
+    for _ in plain_client.backoff_delays(10):
         if server_groups.ask_fields(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
             break
     healed(run, "disk full", since)

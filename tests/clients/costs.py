@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 import tarry
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 
 Costs: TypeAlias = "dict[str, dict[str, int]]"
 """By what is counted, then by operation."""
@@ -54,14 +54,14 @@ class CommandCounter:
     """Counts the commands of a server that nobody else uses."""
 
     def __init__(self, url: str) -> None:
-        self._connection = resp.RespConnection.connect(url.removeprefix("unix://"))
+        self._connection = plain_client.RespConnection.connect(url.removeprefix("unix://"))
 
     def close(self) -> None:
         self._connection.close()
 
     def all(self) -> int:
         """Commands until now, except the one that asks."""
-        stats = resp.read_info(self._connection, "commandstats")
+        stats = plain_client.read_info(self._connection, "commandstats")
         own = "cmdstat_info"
         return sum(int(text.split(",")[0].removeprefix("calls=")) for name, text in stats.items() if name != own)
 

@@ -18,7 +18,7 @@ from connections.roles import PAGE, rules, written
 from server_groups import BigCluster
 from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 from tarry.programs import acl
 from until import until
@@ -41,14 +41,14 @@ _numbers = itertools.count()
 @contextmanager
 def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> Iterator[str]:
     """The URL of a user who has just these rules."""
-    asking: list[Callable[..., resp.Reply]]
+    asking: list[Callable[..., plain_client.Reply]]
     if place.startswith("cluster"):
         six = request.getfixturevalue("constellation")(place)
         assert isinstance(six, BigCluster)
         asking, url = [node.ask for node in six.nodes], six.url.replace("://", f"://{name}:secret@")
     else:
         found = request.getfixturevalue(f"{place}_url").removeprefix("unix://")
-        asking, url = [lambda *words: resp.call_once(found, *words)], f"unix://{name}:secret@{found}"
+        asking, url = [lambda *words: plain_client.call_once(found, *words)], f"unix://{name}:secret@{found}"
     for ask in asking:
         assert ask("ACL", "SETUSER", name, "reset", *rules) == b"OK"
     try:

@@ -12,7 +12,7 @@ import redis
 import servers
 import tarry
 from connections.roles import SHOP, rules
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.programs import acl
 from tarry.values.keys import tokens_key, topic_keys, topics_key, worker_keys
 
@@ -90,11 +90,11 @@ class Intruder:
 
     def says(self, *words: str | bytes) -> tuple[bool, str]:
         """Whether it was refused, and what was answered. By a connection of its own: some answers never end."""
-        with resp.RespConnection.connect(self._path) as line:
+        with plain_client.RespConnection.connect(self._path) as line:
             assert line.call("AUTH", self._role, "secret") == b"OK"
             try:
                 return False, repr(line.call(*[os.fsdecode(word) for word in words]))
-            except resp.ErrorReply as fault:
+            except plain_client.ErrorReply as fault:
                 return any(said in str(fault).lower() for said in REFUSALS), str(fault)
 
 

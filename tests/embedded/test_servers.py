@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import IMAGINARY_CLOCK, ServerProcess, launch
 from tarry.errors import BadInput, ServerUnfit
 
@@ -27,8 +27,8 @@ OTHER = pytest.mark.otherserver
 def test_each_engine_is_the_version_it_is_named_after(
     fixture: str, version: str, request: pytest.FixtureRequest
 ) -> None:
-    with resp.RespConnection.connect(_path(request.getfixturevalue(fixture))) as line:
-        about = resp.read_info(line)
+    with plain_client.RespConnection.connect(_path(request.getfixturevalue(fixture))) as line:
+        about = plain_client.read_info(line)
     assert about.get("valkey_version", about["redis_version"]).startswith(version)
 
 
@@ -37,13 +37,13 @@ def test_each_engine_is_the_version_it_is_named_after(
 )
 def test_a_script_can_detect_a_server_for_imaginary_time(fixture: str, request: pytest.FixtureRequest) -> None:
     script = f"return redis.pcall('{IMAGINARY_CLOCK}', '42')"
-    assert resp.call_once(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
+    assert plain_client.call_once(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
 
 
 def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
     server = launch(folder, socket=folder / "s")
     try:
-        with pytest.raises(resp.ErrorReply):
+        with pytest.raises(plain_client.ErrorReply):
             server.ask("EVAL", f"return redis.call('{IMAGINARY_CLOCK}', '42')", "0")
     finally:
         server.stop()
@@ -53,7 +53,7 @@ def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
 def test_every_node_of_the_cluster_knows_all_slots(cluster_nodes: list[tuple[str, int]]) -> None:
     assert len(cluster_nodes) == 3
     for node in cluster_nodes:
-        assert b"cluster_slots_ok:16384" in _bytes(resp.call_once(node, "CLUSTER", "INFO"))
+        assert b"cluster_slots_ok:16384" in _bytes(plain_client.call_once(node, "CLUSTER", "INFO"))
 
 
 def test_an_own_server_can_be_killed_and_restarted_at_its_address(
@@ -62,7 +62,7 @@ def test_an_own_server_can_be_killed_and_restarted_at_its_address(
     server = own_server(maxmemory="20mb")
     first = server.pid
     server.kill()
-    assert resp.read_state(server.address) == "dead"
+    assert plain_client.read_state(server.address) == "dead"
     server.restart()
     assert server.pid != first
     assert server.ask("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"20971520"]
@@ -78,7 +78,7 @@ def test_a_frozen_server_resumes_with_its_data(own_server: Callable[..., ServerP
 
 def test_a_command_can_be_removed_from_an_own_server(own_server: Callable[..., ServerProcess]) -> None:
     server = own_server("--rename-command", "EVALSHA", "")
-    with pytest.raises(resp.ErrorReply, match="unknown command"):
+    with pytest.raises(plain_client.ErrorReply, match="unknown command"):
         server.ask("EVALSHA", "0" * 40, "0")
 
 
@@ -96,6 +96,6 @@ def _path(url: str) -> str:
     return unquote(urlsplit(url).path)
 
 
-def _bytes(reply: resp.Reply) -> bytes:
+def _bytes(reply: plain_client.Reply) -> bytes:
     assert isinstance(reply, bytes)
     return reply

@@ -13,7 +13,7 @@ import pytest
 import servers
 from embedded import users
 from embedded.users import User
-from tarry.connections.embedded import folder_files, resp
+from tarry.connections.embedded import folder_files, plain_client
 from tarry.connections.embedded.shared_server import join_server
 from tarry.errors import BadInput
 
@@ -34,14 +34,14 @@ def test_two_users_share_the_same_data(folder: Path) -> None:
     with join_server(folder) as first, join_server(folder) as second:
         assert (first.started, second.started) == (True, False)
         assert first.url == second.url
-        resp.call_once(users.address(folder), "SET", "k", "v")
-        assert resp.call_once(users.address(folder), "GET", "k") == b"v"
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
+        assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
 @pytest.mark.slow
 def test_the_server_is_private_and_keeps_its_data(folder: Path) -> None:
-    def setting(name: str) -> resp.Reply:
-        reply = resp.call_once(users.address(folder), "CONFIG", "GET", name)
+    def setting(name: str) -> plain_client.Reply:
+        reply = plain_client.call_once(users.address(folder), "CONFIG", "GET", name)
         assert isinstance(reply, list)
         return reply[1]
 
@@ -71,7 +71,7 @@ def test_two_folders_have_two_servers(folder: Path) -> None:
             assert here.url != there.url
             assert users.server_pid(folder) != users.server_pid(other)
         users.until_ended(other)
-        assert resp.read_state(users.address(folder)) == "ready"
+        assert plain_client.read_state(users.address(folder)) == "ready"
 
 
 def test_a_symlink_to_a_folder_finds_the_same_server(folder: Path) -> None:
@@ -101,11 +101,11 @@ def test_the_server_ends_after_its_last_user_crashes(folder: Path) -> None:
 
 def test_the_server_ends_after_its_last_user_and_restarts_with_its_data(folder: Path) -> None:
     with join_server(folder, linger_s=SHORT_S):
-        resp.call_once(users.address(folder), "SET", "k", "v")
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
     users.until_ended(folder)
     with join_server(folder) as again:
         assert again.started
-        assert resp.call_once(users.address(folder), "GET", "k") == b"v"
+        assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path) -> Non
     with ExitStack() as stack:
         two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
         assert all(user.report for user in two)
-        assert resp.call_once(users.address(folder), "GET", "visits") == b"30"
+        assert plain_client.call_once(users.address(folder), "GET", "visits") == b"30"
 
 
 def test_the_server_keeps_running_for_the_next_user(folder: Path) -> None:
@@ -153,19 +153,19 @@ def test_a_new_keeper_adopts_the_server_of_a_killed_one(folder: Path) -> None:
 
 def test_a_killed_server_is_restarted_with_its_data(folder: Path) -> None:
     with join_server(folder) as share:
-        resp.call_once(users.address(folder), "SET", "k", "v")
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
         first = users.server_pid(folder)
         os.kill(first, signal.SIGKILL)
         share.ensure_running()
         users.until_ready(folder)
         assert users.server_pid(folder) != first
-        assert resp.call_once(users.address(folder), "GET", "k") == b"v"
+        assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
 def test_a_keeper_with_a_cut_connection_does_not_restart_the_server(folder: Path) -> None:
     with join_server(folder) as share:
         first = users.server_pid(folder)
-        resp.call_once(users.address(folder), "CLIENT", "KILL", "TYPE", "normal")
+        plain_client.call_once(users.address(folder), "CLIENT", "KILL", "TYPE", "normal")
         assert users.server_pid(folder) == first
         users.kill(first, folder / folder_files.SERVER)
         share.ensure_running()
@@ -184,22 +184,22 @@ def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
 
 def test_a_user_restarts_keeper_and_server_when_both_are_killed(folder: Path) -> None:
     with join_server(folder) as share:
-        resp.call_once(users.address(folder), "SET", "k", "v")
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
         users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
         users.kill(users.server_pid(folder), folder / folder_files.SERVER)
         assert Path(users.address(folder)).exists(), "the stale socket is part of the story"
         share.ensure_running()
         assert share.started
-        assert resp.call_once(users.address(folder), "GET", "k") == b"v"
+        assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
 def test_a_removed_socket_is_recreated(folder: Path, runtime_folder: Path) -> None:
     with join_server(folder) as share:
-        resp.call_once(users.address(folder), "SET", "k", "v")
+        plain_client.call_once(users.address(folder), "SET", "k", "v")
         Path(users.address(folder)).unlink()
         (runtime_folder / "tarry").rmdir()
         share.ensure_running()
-        assert resp.call_once(users.address(folder), "GET", "k") == b"v"
+        assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
 def test_users_with_another_environment_find_the_same_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,8 @@ def test_a_deleted_folder_gets_a_new_server(folder: Path) -> None:
             ):  # it ends its server at once: the last user of the deleted folder has left
                 os.kill(keeper, signal.SIGCONT)
             assert any(
-                resp.read_state(before.removeprefix("unix://")) == "dead" for _ in resp.backoff_delays(users.BOUND_S)
+                plain_client.read_state(before.removeprefix("unix://")) == "dead"
+                for _ in plain_client.backoff_delays(users.BOUND_S)
             )
             users.clean_up(data)
 

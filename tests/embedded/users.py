@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tarry.connections.embedded import folder_files, resp
+from tarry.connections.embedded import folder_files, plain_client
 
 BOUND_S = 30.0
 
@@ -28,11 +28,11 @@ from pathlib import Path
 from tarry.connections.embedded.shared_server import join_server
 folder, linger_s, then = sys.argv[1:]
 if then == "come and go":
-    from tarry.connections.embedded import folder_files, resp
+    from tarry.connections.embedded import folder_files, plain_client
     for _ in range(15):
         time.sleep(random.uniform(0, 0.03))  # the other one and the keeper are to be met at every stage
         with join_server(Path(folder), linger_s=float(linger_s)):
-            resp.call_once(folder_files.read_address(folder + "/" + folder_files.ADDRESS), "INCR", "visits")
+            plain_client.call_once(folder_files.read_address(folder + "/" + folder_files.ADDRESS), "INCR", "visits")
 share = join_server(Path(folder), linger_s=float(linger_s))
 told = {"url": share.url, "started": share.started, "pid": os.getpid()}
 if then == "fork":
@@ -118,8 +118,8 @@ def keeper_pid(folder: Path) -> int:
 
 
 def server_pid(folder: Path) -> int:
-    with resp.RespConnection.connect(address(folder)) as line:
-        return int(resp.read_info(line)["process_id"])
+    with plain_client.RespConnection.connect(address(folder)) as line:
+        return int(plain_client.read_info(line)["process_id"])
 
 
 def address(folder: Path) -> str:
@@ -130,11 +130,11 @@ def address(folder: Path) -> str:
 
 def until_free(lock: Path) -> None:
     """Wait for the end of the process that holds this lock."""
-    assert any(not held(lock) for _ in resp.backoff_delays(BOUND_S)), f"{lock} is still held"
+    assert any(not held(lock) for _ in plain_client.backoff_delays(BOUND_S)), f"{lock} is still held"
 
 
 def until_ready(folder: Path) -> None:
-    assert any(resp.read_state(address(folder)) == "ready" for _ in resp.backoff_delays(BOUND_S)), (
+    assert any(plain_client.read_state(address(folder)) == "ready" for _ in plain_client.backoff_delays(BOUND_S)), (
         "the server did not come back"
     )
 
@@ -149,7 +149,9 @@ def kill(pid: int, lock: Path) -> None:
     """``kill -9``, and wait until the system has taken note."""
     before = folder_files.read_owner(str(lock))
     os.kill(pid, signal.SIGKILL)  # read first: the keeper may start the next one before this line ends
-    assert any(not held(lock) or folder_files.read_owner(str(lock)) != before for _ in resp.backoff_delays(BOUND_S))
+    assert any(
+        not held(lock) or folder_files.read_owner(str(lock)) != before for _ in plain_client.backoff_delays(BOUND_S)
+    )
 
 
 def clean_up(folder: Path) -> None:

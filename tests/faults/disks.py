@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import servers
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 
@@ -31,7 +31,7 @@ class Disk:
     def _is_refused(self) -> bool:
         try:
             self.server.ask("SET", "other:filler", "x" * 10_000)
-        except resp.ErrorReply as refusal:
+        except plain_client.ErrorReply as refusal:
             return "MISCONF" in str(refusal)
         return False
 
@@ -41,7 +41,7 @@ class Disk:
         def is_well() -> bool:
             try:
                 self.server.ask("SET", "other:filler", "")
-            except resp.ErrorReply:
+            except plain_client.ErrorReply:
                 return False
             return True
 

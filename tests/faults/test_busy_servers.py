@@ -15,7 +15,7 @@ import tarry
 from faults.any_client import KINDS, AnyClient
 from faults.blocked_clients import blocked
 from faults.wait_until import HANG_S, until
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 
 
@@ -30,7 +30,7 @@ def test_a_call_waits_for_a_loading_server(
             before.topic("a").add("x" * 300, id=f"job-{n}")
     server._command[server._command.index("--key-load-delay") + 1] = "1000"
     again = threads.submit(server.restart)
-    until(lambda: (not again.done() and resp.read_state(server.address) == "loading") or again.done())
+    until(lambda: (not again.done() and plain_client.read_state(server.address) == "loading") or again.done())
     any_client = make_client(kind, server.url)  # its very first question meets LOADING
     assert any_client.call(any_client.topic("a"), "stats").ready == 150
     again.result(HANG_S)
@@ -43,14 +43,17 @@ def busy(own_server: Callable[..., ServerProcess], threads: ThreadPoolExecutor) 
 
     def begin() -> ServerProcess:
         def loop() -> None:
-            with contextlib.suppress(resp.ErrorReply), resp.RespConnection.connect(server.address) as line:
+            with (
+                contextlib.suppress(plain_client.ErrorReply),
+                plain_client.RespConnection.connect(server.address) as line,
+            ):
                 line._socket.settimeout(HANG_S)
                 line.call("EVAL", "while true do end", "0")
 
         def is_busy() -> bool:
             try:
                 server.ask("GET", "a")
-            except resp.ErrorReply as refusal:
+            except plain_client.ErrorReply as refusal:
                 return "BUSY" in str(refusal)
             return False
 

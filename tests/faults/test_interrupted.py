@@ -20,8 +20,8 @@ import tarry
 from faults.blocked_clients import HANG_S, blocked, waiting
 from tarry.clients.blocking.waiter import Waiter
 from tarry.connections import connection_limit
+from tarry.connections.embedded.plain_client import backoff_delays
 from tarry.connections.embedded.process import ServerProcess
-from tarry.connections.embedded.resp import backoff_delays
 from until import until
 
 

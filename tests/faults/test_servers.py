@@ -15,7 +15,7 @@ import pytest
 import servers
 import tarry
 from faults.wait_until import HANG_S, blocked, until
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 
 
@@ -164,7 +164,7 @@ def test_a_call_is_repeated_while_the_server_has_too_many_clients(
 ) -> None:
     server = own_server(maxclients=4)
     with contextlib.ExitStack() as stack:
-        lines = [stack.enter_context(resp.RespConnection.connect(server.address)) for _ in range(4)]
+        lines = [stack.enter_context(plain_client.RespConnection.connect(server.address)) for _ in range(4)]
         for line in lines:
             line.call("PING")
         any_client = make_client(kind, server.url, patience=0.15)
@@ -183,7 +183,10 @@ def test_a_waiting_pop_works_without_room_for_a_blocking_connection(
     any_client = make_client(kind, server.url, imaginary=False)
     topic = any_client.topic("a")
     any_client.call(topic, "add", "tea", delay=0.2)
-    with resp.RespConnection.connect(server.address) as one, resp.RespConnection.connect(server.address) as two:
+    with (
+        plain_client.RespConnection.connect(server.address) as one,
+        plain_client.RespConnection.connect(server.address) as two,
+    ):
         one.call("PING")
         two.call("PING")
         assert any_client.call(topic, "pop", wait=20).body == "tea"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 
 HANG_S = 30
 
 
 def until(true: Callable[[], Any]) -> None:
-    for _ in resp.backoff_delays(HANG_S):
+    for _ in plain_client.backoff_delays(HANG_S):
         with contextlib.suppress(OSError):
             if true():
                 return

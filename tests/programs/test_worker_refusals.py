@@ -19,7 +19,7 @@ import tarry
 from faults.disks import Disk, full_disks
 from faults.proxy import Proxy
 from loops import LOOPS, run
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 
@@ -322,7 +322,7 @@ def test_a_refused_child_is_restarted_once_others_have_worked(
             until(lambda: server.ask("CLIENT", "LIST").count(b"cmd=blpop") == 2, "both wait for more")
             pid = int(taken()[0].split()[3])
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">other")
-            with pytest.raises(resp.ErrorReply):
+            with pytest.raises(plain_client.ErrorReply):
                 server.ask("ACL", "DELUSER", "default")
             os.kill(pid, 9)
             until(lambda: "ended with 3" in said.read_text() or process.poll() is not None)

@@ -22,7 +22,7 @@ import trustme
 import tarry
 from connections.roles import rules
 from connections.test_acl import user
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.core.requests import Command
 from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens
@@ -199,7 +199,9 @@ def test_a_forbidden_queue_removes_no_other_metric(
                 assert "DelayMessage" not in answer.text
             time.sleep(0.5)  # longer than the first repeats
         assert running.output.count("DelayMessage could not be moved") == 1
-        resp.call_once(valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels")
+        plain_client.call_once(
+            valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels"
+        )
         until(lambda: "DelayMessage is moved again" in running.output)
         assert running.output.count("DelayMessage could not be moved") == 1
         assert running.output.count("The queue DelayMessage is left out of the metrics: ") == 1

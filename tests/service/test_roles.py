@@ -20,7 +20,7 @@ from connections.test_acl import user, version_of
 from dashboard.conftest import Site
 from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.programs import acl
 from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
@@ -53,7 +53,7 @@ def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[
     """The URL of a user with a role in the namespace. At the end the server has refused only the expected commands."""
     from contextlib import ExitStack
 
-    resp.call_once(server, "ACL", "LOG", "RESET")
+    plain_client.call_once(server, "ACL", "LOG", "RESET")
     with ExitStack() as stack:
 
         def opened(role: acl.Role) -> str:
@@ -65,7 +65,7 @@ def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[
 
 def refused(server: str) -> set[str]:
     """What the server has refused since: commands, keys, channels."""
-    found: Any = resp.call_once(server, "ACL", "LOG", "100")
+    found: Any = plain_client.call_once(server, "ACL", "LOG", "100")
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in found]
     objects = {entry[b"object"].decode() for entry in entries if entry[b"username"].startswith(SHOP.encode())}
     # the driver names itself, and does without
@@ -74,7 +74,7 @@ def refused(server: str) -> set[str]:
 
 def is_redis_6_2(server: str) -> bool:
     """Redis 6.2 has no ACL DRYRUN, so the client tries commands; and its ACL log names a command without its subcommand."""
-    return b"redis_version:6.2" in bytes(resp.call_once(server, "INFO", "server"))  # type: ignore[arg-type]
+    return b"redis_version:6.2" in bytes(plain_client.call_once(server, "INFO", "server"))  # type: ignore[arg-type]
 
 
 def shop(value: Any, name: str = "") -> Any:
@@ -232,7 +232,7 @@ def test_doctor_prints_acl_users_that_work_on_this_server(
     assert words == [f"user {acl.line(role, SHOP, 'shop:', version_of(place))}" for role in acl.ROLES]
     for line in words:
         _, name, *line_of = line.split()
-        assert resp.call_once(server, "ACL", "SETUSER", name, "reset", *line_of) == b"OK"
+        assert plain_client.call_once(server, "ACL", "SETUSER", name, "reset", *line_of) == b"OK"
         try:
             with tarry.Client(f"unix://{name}:secret@{server}", namespace=SHOP) as client:
                 client.topic("orders").add(1, id="7", if_exists="keep")
@@ -242,4 +242,4 @@ def test_doctor_prints_acl_users_that_work_on_this_server(
                         client.map_cache("other:prices").get("tea")
                     client.topic("orders").purge()
         finally:
-            resp.call_once(server, "ACL", "DELUSER", name)
+            plain_client.call_once(server, "ACL", "DELUSER", name)

@@ -10,7 +10,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -152,7 +152,7 @@ def test_the_server_ends_with_the_session(pytester: pytest.Pytester, end: str) -
     until(lambda: url.exists() and url.read_text(), "the server's address")
     address = url.read_text().removeprefix("unix://")
     if end == "killed":
-        assert resp.read_state(address) == "ready"
+        assert plain_client.read_state(address) == "ready"
         os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    until(lambda: not Path(address).exists() or resp.read_state(address) == "dead", "the server's end")
+    until(lambda: not Path(address).exists() or plain_client.read_state(address) == "dead", "the server's end")

@@ -13,7 +13,7 @@ import pytest
 from connections.roles import rules
 from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from until import until
 from upgrade.conftest import VersionProcess, version_starter
@@ -35,9 +35,9 @@ LISTS = "[(one.id, one.record.note) for one in real.engine.run(list_all(real.nam
 def url(valkey_url: str, namespace: str) -> Iterator[str]:
     """Of the user that the page says, in this namespace."""
     path = valkey_url.removeprefix("unix://")
-    assert resp.call_once(path, "ACL", "SETUSER", namespace, "reset", *rules("all", namespace)) == b"OK"
+    assert plain_client.call_once(path, "ACL", "SETUSER", namespace, "reset", *rules("all", namespace)) == b"OK"
     yield f"unix://{namespace}:secret@{path}"
-    resp.call_once(path, "ACL", "DELUSER", namespace)
+    plain_client.call_once(path, "ACL", "DELUSER", namespace)
 
 
 @pytest.fixture

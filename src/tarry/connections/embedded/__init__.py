@@ -5,7 +5,7 @@
     supervisor     a small process, the server's parent: restarts it, and stops it when the last user has left
     folder_files   the locks, the wakeup pipe and the address in the server's folder
     socket_path    the path of the socket: short, in a private folder
-    resp           PING, INFO and SHUTDOWN without a driver
+    plain_client   PING, INFO and SHUTDOWN without a driver
 
 Rules: a process is stopped by its pid only, and only if it was started here; nothing here listens on a network.
 """

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from tarry.connections.embedded import resp
+from tarry.connections.embedded import plain_client
 from tarry.errors import BadInput, MissingExtra, ServerUnfit, Unavailable
 
 #: The name of ECHO on a test server. A script that can call it may take the time from its caller.
@@ -56,7 +56,7 @@ def find_binary() -> Path:
 class ServerProcess:
     """A server process that was started here."""
 
-    def __init__(self, folder: Path, command: Sequence[str], address: resp.Address) -> None:
+    def __init__(self, folder: Path, command: Sequence[str], address: plain_client.Address) -> None:
         self.folder = folder
         self.log = folder / "server.log"
         self.address = address
@@ -79,9 +79,9 @@ class ServerProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, *args: str) -> resp.Reply:
+    def ask(self, *args: str) -> plain_client.Reply:
         """One command and its reply, without a driver: ``server.ask("CONFIG", "SET", "maxmemory", "1mb")``."""
-        with resp.RespConnection.connect(self.address, START_S) as connection:
+        with plain_client.RespConnection.connect(self.address, START_S) as connection:
             return connection.call(*args)
 
     def stop(self) -> None:
@@ -128,14 +128,18 @@ class ServerProcess:
         return process
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        for _ in resp.backoff_delays(START_S):
+        for _ in plain_client.backoff_delays(START_S):
             if process.poll() is not None:
-                raise ServerUnfit(f"The server ended during its start. Its log says:\n{resp.last_lines(str(self.log))}")
-            if resp.read_state(self.address) == "ready":
+                raise ServerUnfit(
+                    f"The server ended during its start. Its log says:\n{plain_client.last_lines(str(self.log))}"
+                )
+            if plain_client.read_state(self.address) == "ready":
                 return
         process.kill()
         process.wait()
-        raise Unavailable(f"The server did not answer within {START_S:.0f} s:\n{resp.last_lines(str(self.log))}")
+        raise Unavailable(
+            f"The server did not answer within {START_S:.0f} s:\n{plain_client.last_lines(str(self.log))}"
+        )
 
 
 def launch(
@@ -154,7 +158,7 @@ def launch(
     if (socket is None) == (port == 0):
         raise BadInput("A server listens on a socket or on a port: give one of the two.")
     command = [str(binary or find_binary()), "--port", str(port), "--daemonize", "no"]
-    address: resp.Address
+    address: plain_client.Address
     if socket is not None:
         address = str(socket)
         command += ["--unixsocket", address, "--unixsocketperm", "700"]

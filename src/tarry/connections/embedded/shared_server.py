@@ -26,7 +26,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from tarry.connections.embedded import folder_files, resp, socket_path, supervisor
+from tarry.connections.embedded import folder_files, plain_client, socket_path, supervisor
 from tarry.connections.embedded.process import IMAGINARY_CLOCK, find_binary
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
@@ -108,7 +108,7 @@ def join_server(
 def running_url(folder: Path | None = None) -> str | None:
     """The URL of the embedded server of ``folder``, if it runs. Does not start it, and does not count as a user."""
     address = None if sys.platform == "win32" else _address_of(_default_folder() if folder is None else folder)
-    return "unix://" + quote(address) if address is not None and resp.read_state(address) == "ready" else None
+    return "unix://" + quote(address) if address is not None and plain_client.read_state(address) == "ready" else None
 
 
 def _default_folder() -> Path:
@@ -160,7 +160,7 @@ def _register_user(folder: Path) -> int:
     """Locks ``users.lock`` as a user of the folder. Waits while a supervisor is just stopping its server."""
     lock = _lock_file(folder / folder_files.USERS)
     try:
-        for _ in resp.backoff_delays(START_TIMEOUT_S):
+        for _ in plain_client.backoff_delays(START_TIMEOUT_S):
             if folder_files.try_lock(lock, shared=True):
                 return lock
     except OSError as error:
@@ -179,13 +179,13 @@ def _ensure_server(folder: Path, linger_s: float, options: Sequence[str]) -> tup
     """The socket of the folder's server, and whether it was started here."""
     started = False
     state = "dead"
-    for _ in resp.backoff_delays(START_TIMEOUT_S):
+    for _ in plain_client.backoff_delays(START_TIMEOUT_S):
         if not _wake_supervisor(folder):
             with _may_start(folder) as mine:
                 if mine and not _wake_supervisor(folder):
                     started = _start_supervisor(folder, linger_s, options)
         if address := _address_of(folder):
-            state = resp.read_state(address)
+            state = plain_client.read_state(address)
             if state == "ready":
                 return address, started
     if state == "loading":
@@ -273,7 +273,7 @@ def _parse_report(folder: Path, report: bytes) -> bool:
     fields = (
         json.loads(report)
         if report
-        else {"unfit": f"its supervisor ended:\n{resp.last_lines(str(folder / folder_files.LOG))}"}
+        else {"unfit": f"its supervisor ended:\n{plain_client.last_lines(str(folder / folder_files.LOG))}"}
     )
     if "unfit" in fields:
         raise ServerUnfit(f"The embedded server of {folder} cannot be started: {fields['unfit']}")

@@ -28,11 +28,11 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING or __name__ != "__main__":
-    from tarry.connections.embedded import folder_files, resp
+    from tarry.connections.embedded import folder_files, plain_client
 else:  # run by its path, without packages: its imports are beside it
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - no pathlib in the supervisor
     import folder_files
-    import resp
+    import plain_client
 
 START_S = 10.0
 STOP_S = 10.0
@@ -120,11 +120,11 @@ class Supervisor:
 
     # ---- the server
 
-    def ensure_server(self) -> resp.RespConnection:
+    def ensure_server(self) -> plain_client.RespConnection:
         """A connection to the folder's server, which is started if it does not run."""
         lock = folder_files.open_lock(folder_files.SERVER)
         try:
-            for _ in resp.backoff_delays(START_S):
+            for _ in plain_client.backoff_delays(START_S):
                 if folder_files.try_lock(lock):
                     self.socket = self.args.socket
                     self.start_server(lock)
@@ -139,15 +139,15 @@ class Supervisor:
                 )
         finally:
             os.close(lock)  # the server has inherited it, and keeps the lock
-        connection = resp.RespConnection.connect(self.socket)
-        self.pid = int(resp.read_info(connection)["process_id"])
+        connection = plain_client.RespConnection.connect(self.socket)
+        self.pid = int(plain_client.read_info(connection)["process_id"])
         self.started_at = time.monotonic()
         return connection
 
     def adopt_running_server(self) -> bool:
         """Whether the server of an earlier supervisor answers."""
         address = folder_files.read_address()
-        if address is None or resp.read_state(address) == "dead":
+        if address is None or plain_client.read_state(address) == "dead":
             return False
         self.socket = address
         return True
@@ -174,13 +174,13 @@ class Supervisor:
     def wait_until_ready(self, pid: int) -> None:
         """Waits until the new server answers. While it is loading its data there is no timeout."""
         while True:
-            for _ in resp.backoff_delays(START_S):
-                state = resp.read_state(self.socket)
+            for _ in plain_client.backoff_delays(START_S):
+                state = plain_client.read_state(self.socket)
                 if state == "ready":
                     return
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     raise CannotStart(
-                        f"it ended during its start. Its log ({folder_files.LOG}) says:\n{resp.last_lines(folder_files.LOG)}"
+                        f"it ended during its start. Its log ({folder_files.LOG}) says:\n{plain_client.last_lines(folder_files.LOG)}"
                     )
                 if state == "loading":
                     break
@@ -188,11 +188,11 @@ class Supervisor:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise CannotStart(
-                    f"it did not answer within {START_S:.0f} s. Its log ({folder_files.LOG}) says:\n{resp.last_lines(folder_files.LOG)}"
+                    f"it did not answer within {START_S:.0f} s. Its log ({folder_files.LOG}) says:\n{plain_client.last_lines(folder_files.LOG)}"
                 )
             time.sleep(0.05)
 
-    def restart_server(self) -> resp.RespConnection:
+    def restart_server(self) -> plain_client.RespConnection:
         """Starts a server that died again, with a growing delay, up to MOST_CRASHES times."""
         self.connection.close()
         if time.monotonic() - self.started_at > STABLE_AFTER_S:
@@ -222,7 +222,7 @@ class Supervisor:
     def _server_exited(self) -> bool:
         lock = folder_files.open_lock(folder_files.SERVER)
         try:
-            return any(folder_files.try_lock(lock) for _ in resp.backoff_delays(STOP_S))
+            return any(folder_files.try_lock(lock) for _ in plain_client.backoff_delays(STOP_S))
         finally:
             os.close(lock)
 
@@ -248,7 +248,7 @@ def main() -> None:
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     lock = folder_files.open_lock(folder_files.KEEPER)
-    if not any(folder_files.try_lock(lock) for _ in resp.backoff_delays(1.0)):
+    if not any(folder_files.try_lock(lock) for _ in plain_client.backoff_delays(1.0)):
         _report(taken=True)
         return
     folder_files.write_owner(lock, os.getpid())

@@ -1,4 +1,4 @@
-"""A minimal RESP client, to start and stop a server without a driver.
+"""A minimal client of a server, to start and stop a server without a driver.
 
     RespConnection.connect("/run/…/a.sock")        one open connection (a path, or a (host, port))
       .call("INFO", "server")   →    the reply: bytes, int, None or a list of them
