@@ -73,8 +73,8 @@ class Spelled:
 
     def run(self, operation: Any) -> None:
         from tarry.clients.replies import read_only_command as words
-        from tarry.connections.blocking import raise_faults
         from tarry.connections.faults import ServerRefused
+        from tarry.connections.resp import raise_faults
         from tarry.core.requests import ScriptCall, flow_of
 
         def perform(request: Any) -> Any:

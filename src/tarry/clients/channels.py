@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tarry.connections.blocking import Args
 from tarry.connections.faults import Fault
+from tarry.connections.resp import Args
 
 OnMessage = Callable[[bytes, bytes], None]
 """Called with a channel and a message; an empty one: messages may have been missed."""

@@ -14,30 +14,19 @@ import asyncio
 import math
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import redis.exceptions as driver
 
 from tarry.connections.address import connection_class
-from tarry.connections.blocking import (
-    READ_ONLY,
-    ROLE,
-    Args,
-    LiveObjects,
-    MasterCheck,
-    Outgoing,
-    Replies,
-    T,
-    judge_role,
-    pack_all,
-    raise_faults,
-    transaction_end,
-)
-from tarry.connections.blocking_blpop import WAIT_S
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
 from tarry.connections.pipelined import OnReplies, PipelinedConnection, abort_connection
+from tarry.connections.resp import READ_ONLY, WAIT_S, Args, Outgoing, Replies, pack_all, raise_faults, transaction_end
 from tarry.core.requests import Transaction
+
+T = TypeVar("T")
 
 
 class Server:

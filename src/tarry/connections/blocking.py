@@ -12,131 +12,32 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
-from weakref import ref
+from typing import Any, TypeVar
 
-import hiredis
 import redis.exceptions as driver
-from hiredis import Reader
 
 from tarry.connections.address import connection_class
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, IsReplica, TryLater, fault_of
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
+from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
+from tarry.connections.resp import (
+    DRAIN_TIMEOUT_S,
+    NOT_ENOUGH_DATA,
+    READ_ONLY,
+    READ_SIZE,
+    Args,
+    Outgoing,
+    Replies,
+    pack_all,
+    raise_faults,
+    reply_of,
+    reply_reader,
+    transaction_end,
+)
 from tarry.core.requests import Transaction
 
 T = TypeVar("T")
-Args = tuple[bytes, ...]
-Outgoing = Args | bytes
-"""A command, or one that is packed already."""
-READ_SIZE = 65536
-NOT_ENOUGH_DATA = object()
-_VALUES = frozenset((int, bytes, type(None), list))
-_PUSH: Any = getattr(hiredis, "PushNotification", ())  # since hiredis 3.2
-_MOST_HEADS = 1024
-_WORD_HEADS = [b"\r\n$%d\r\n" % size for size in range(_MOST_HEADS)]
-Replies = list[Any]
-"""One for each command: a value or a ``Fault``."""
 Rescue = Callable[[Replies], None]
 """It gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost."""
-
-READ_ONLY = (b"READONLY",)
-DRAIN_TIMEOUT_S = 1.0
-BUFFERED_TIMEOUT_S = 0.05
-"""Seconds to read replies that are buffered already, after a timeout."""
-
-
-def pack(args: Sequence[bytes]) -> bytes:
-    """One command."""
-    parts = [b"*%d" % len(args)]
-    append_words(parts, args)
-    return b"".join(parts)
-
-
-def append_words(parts: list[bytes], words: Sequence[bytes]) -> None:
-    """Appends words of a command, and the end of its last line."""
-    for word in words:
-        size = len(word)
-        parts += (_WORD_HEADS[size] if size < _MOST_HEADS else b"\r\n$%d\r\n" % size, word)
-    parts.append(b"\r\n")
-
-
-def pack_all(commands: Sequence[Outgoing]) -> bytes:
-    """Commands, for one send."""
-    if len(commands) == 1 and isinstance(commands[0], bytes):
-        return commands[0]
-    return b"".join([command if isinstance(command, bytes) else pack(command) for command in commands])
-
-
-def reply_reader(connection: Any) -> Reader:
-    """A reader for what comes on a connection that the driver has opened. Errors are the driver's."""
-    return Reader(
-        protocolError=driver.InvalidResponse,
-        replyError=connection._parser.parse_error,
-        notEnoughData=NOT_ENOUGH_DATA,
-    )
-
-
-def reply_of(parsed: Any) -> Any:
-    """A reply as a value, or as a ``Fault``. Raises the errors that end a connection, such as LOADING."""
-    first = parsed[0] if type(parsed) is list and parsed else parsed
-    if type(first) in _VALUES:
-        return parsed
-    if isinstance(parsed, _PUSH):
-        raise ConnectionLost("the server sent a message that is no reply")
-    if not isinstance(first, driver.RedisError):
-        return parsed
-    if not isinstance(first, driver.ResponseError):
-        raise first
-    return fault_of(first) if first is parsed else parsed
-
-
-class DroppableServer(Protocol):
-    """A server whose connections can all be dropped."""
-
-    url: str
-
-    def drop_all(self) -> None:
-        """Drops all connections, from any thread; requests without a reply fail."""
-
-
-class MasterCheck(Protocol):
-    """Knows whether a server is the master. ``confirm_master`` and ``refuse_if_replaced`` raise a ``Fault`` if it is not."""
-
-    def register(self, server: DroppableServer) -> None:
-        """Drops the server's connections when it is no longer the master."""
-
-    def confirm_master(self, url: str, within_s: float) -> None:
-        """Before a connection is made; blocks."""
-
-    def refuse_if_replaced(self, url: str) -> None:
-        """When the connection is made."""
-
-
-class LiveObjects(Generic[T]):
-    """Weak references to objects that still exist. Thread-safe, even while the garbage collector removes one."""
-
-    def __init__(self) -> None:
-        self._refs: dict[int, ref[T]] = {}
-
-    def add(self, value: T) -> None:
-        refs, key = self._refs, id(value)
-        refs[key] = ref(value, lambda _: refs.pop(key, None))
-
-    def all(self) -> list[T]:
-        return [value for weak in self._refs.copy().values() if (value := weak()) is not None]
-
-
-ROLE = ((b"ROLE",), (b"INFO", b"replication"))
-"""INFO is for users whose ACL forbids ROLE."""
-
-
-def judge_role(replies: Replies) -> None:
-    """Raises a ``Fault`` unless the server says that it is a master, or the user may ask neither command."""
-    role, info = replies
-    for reply in replies:
-        if isinstance(reply, (ConnectionLost, TryLater)):
-            raise reply
-    if (isinstance(role, list) and role[0] != b"master") or (isinstance(info, bytes) and b"role:master" not in info):
-        raise IsReplica("it is a replica; waiting for its master")
 
 
 class Server:
@@ -362,10 +263,6 @@ class RequestConnection:
         self._driver.disconnect()
 
 
-def transaction_end(commands: Sequence[Args]) -> Sequence[Args]:
-    return ((b"MULTI",), *commands, (b"EXEC",)) if commands else ((b"UNWATCH",),)
-
-
 def _request(connection: RequestConnection, commands: Sequence[Args]) -> Replies:
     """Sends commands and returns their replies. Raises a ``Fault``, also for a reply that is an error."""
     return raise_faults(_asked(connection, commands))
@@ -374,14 +271,6 @@ def _request(connection: RequestConnection, commands: Sequence[Args]) -> Replies
 def _asked(connection: RequestConnection, commands: Sequence[Args]) -> Replies:
     connection.send(commands)
     return [connection.read() for _ in commands]
-
-
-def raise_faults(replies: Replies) -> Replies:
-    """The replies, if none of them is an error."""
-    for reply in replies:
-        if isinstance(reply, Fault):
-            raise reply
-    return replies
 
 
 def _unchanged(message: Any) -> Any:

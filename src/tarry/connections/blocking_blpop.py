@@ -7,12 +7,10 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.connections.blocking import Server, pack
+from tarry.connections.blocking import Server
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
-
-WAIT_S = 60
-"""The server ends a BLPOP after this time; then it is sent again."""
+from tarry.connections.resp import WAIT_S, pack
 
 
 class BlpopConnection:

@@ -2,6 +2,8 @@
 
 Refused: older than Redis 6.2 or Valkey 7.2; no scripting; an eviction policy that may drop any key.
 Warned about: a policy that drops keys with an expiry; no persistence, if the user may ask.
+
+And whether it is the master, which each new connection asks if another server can become it.
 """
 
 from __future__ import annotations
@@ -9,10 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+from weakref import ref
 
-from tarry.connections.faults import ConnectionLost, Fault, NoScript, TryLater
+from tarry.connections.faults import ConnectionLost, Fault, IsReplica, NoScript, TryLater
+from tarry.connections.resp import Replies
 from tarry.errors import ServerUnfit
 
+T = TypeVar("T")
 logger = logging.getLogger("tarry")
 
 COMMANDS = tuple(
@@ -128,3 +134,56 @@ def _parse(info: bytes) -> dict[str, str]:
 def numbers(version: str) -> tuple[int, ...]:
     """Major and minor of a version, for comparison."""
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+# ── the master ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class DroppableServer(Protocol):
+    """A server whose connections can all be dropped."""
+
+    url: str
+
+    def drop_all(self) -> None:
+        """Drops all connections, from any thread; requests without a reply fail."""
+
+
+class MasterCheck(Protocol):
+    """Knows whether a server is the master. ``confirm_master`` and ``refuse_if_replaced`` raise a ``Fault`` if it is not."""
+
+    def register(self, server: DroppableServer) -> None:
+        """Drops the server's connections when it is no longer the master."""
+
+    def confirm_master(self, url: str, within_s: float) -> None:
+        """Before a connection is made; blocks."""
+
+    def refuse_if_replaced(self, url: str) -> None:
+        """When the connection is made."""
+
+
+class LiveObjects(Generic[T]):
+    """Weak references to objects that still exist. Thread-safe, even while the garbage collector removes one."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, ref[T]] = {}
+
+    def add(self, value: T) -> None:
+        refs, key = self._refs, id(value)
+        refs[key] = ref(value, lambda _: refs.pop(key, None))
+
+    def all(self) -> list[T]:
+        return [value for weak in self._refs.copy().values() if (value := weak()) is not None]
+
+
+ROLE = ((b"ROLE",), (b"INFO", b"replication"))
+"""INFO is for users whose ACL forbids ROLE."""
+
+
+def judge_role(replies: Replies) -> None:
+    """Raises a ``Fault`` unless the server says that it is a master, or the user may ask neither command."""
+    role, info = replies
+    for reply in replies:
+        if isinstance(reply, (ConnectionLost, TryLater)):
+            raise reply
+    if (isinstance(role, list) and role[0] != b"master") or (isinstance(info, bytes) and b"role:master" not in info):
+        raise IsReplica("it is a replica; waiting for its master")

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarry.connections.blocking import (
+from tarry.connections.faults import ConnectionLost, Fault, fault_of
+from tarry.connections.resp import (
     BUFFERED_TIMEOUT_S,
     NOT_ENOUGH_DATA,
     Outgoing,
@@ -23,7 +24,6 @@ from tarry.connections.blocking import (
     reply_of,
     reply_reader,
 )
-from tarry.connections.faults import ConnectionLost, Fault, fault_of
 
 OnReplies = Callable[[Replies], object]
 """Called once with a value or a ``Fault`` for each command. It does not raise."""

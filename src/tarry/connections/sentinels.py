@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.connections.address import ASK_TIMEOUT_S
-from tarry.connections.blocking import Server, pack, read_push_or_reply
+from tarry.connections.blocking import Server, read_push_or_reply
 from tarry.connections.clock import now
 from tarry.connections.faults import (
     CONNECTION_ERRORS,
@@ -32,6 +32,7 @@ from tarry.connections.faults import (
     TryLater,
     fault_of,
 )
+from tarry.connections.resp import pack
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
 
 EVERY_S = 0.5

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from redis.crc import key_slot
 
 from tarry.connections.address import ASK_TIMEOUT_S, SENTINEL_PORT, SENTINEL_PREFIX, Address
-from tarry.connections.blocking import DroppableServer, LiveObjects, Server, raise_faults
+from tarry.connections.blocking import Server
 from tarry.connections.faults import (
     ONE_DATABASE,
     WRONG_LOGIN,
@@ -35,6 +35,8 @@ from tarry.connections.faults import (
     WrongServerKind,
     with_tls_hint,
 )
+from tarry.connections.fitness import DroppableServer, LiveObjects
+from tarry.connections.resp import raise_faults
 from tarry.core.patience import FIRST_DELAY_S
 from tarry.errors import BadInput, ServerUnfit, TarryError
 

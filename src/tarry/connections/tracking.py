@@ -23,11 +23,11 @@ from typing import Any
 from redis.crc import key_slot
 
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, WrongNode
+from tarry.connections.resp import Args
 
 RECHECK_S = 10.0
 LINGER_S = 1.0
 """Seconds until an unused connection is closed."""
-Args = tuple[bytes, ...]
 
 _TRACK, _LENGTH, _CLAIM, _SUBSCRIBE, _UNSUBSCRIBE = b"CLIENT", b"LLEN", b"LPOP", b"SSUBSCRIBE", b"SUNSUBSCRIBE"
 

@@ -18,9 +18,9 @@ from tarry.clients.config import UNANSWERED
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.blocking import DRAIN_TIMEOUT_S
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.connections.pipelined import abort_connection
+from tarry.connections.resp import DRAIN_TIMEOUT_S
 from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys

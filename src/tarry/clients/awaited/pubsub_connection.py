@@ -19,9 +19,9 @@ from tarry.clients.channels import (
     log_dropped,
 )
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
 from tarry.connections.pipelined import abort_connection
+from tarry.connections.resp import Args
 from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:

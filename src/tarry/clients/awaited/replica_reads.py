@@ -13,9 +13,9 @@ from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server
-from tarry.connections.blocking import Replies
 from tarry.connections.faults import ConnectionLost, Fault, NoScript
 from tarry.connections.replicas import STATE_COMMAND, Replicas
+from tarry.connections.resp import Replies
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from tarry.clients.deliveries import Delivery, Pipeline, pipelines_of
 from tarry.clients.replies import key_of, refuse_unconfirmable
 from tarry.connections.address import Address
 from tarry.connections.awaited import ignore_error
-from tarry.connections.blocking import Replies
 from tarry.connections.faults import ConnectionLost, Fault, WrongNode, with_tls_hint
+from tarry.connections.resp import Replies
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable

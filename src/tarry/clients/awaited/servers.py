@@ -14,8 +14,8 @@ from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import ASK_TIMEOUT_S, Address
 from tarry.connections.awaited import Server, ignore_error
-from tarry.connections.blocking import raise_faults
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, TryLater, with_tls_hint
+from tarry.connections.resp import raise_faults
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Reply

@@ -22,7 +22,8 @@ from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, read_in_background, read_push_or_reply, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.pipelined import abort_connection
-from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
+from tarry.connections.resp import Args
+from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
 
 logger = logging.getLogger("tarry")
 ServerKey = tuple[str, float, bool]

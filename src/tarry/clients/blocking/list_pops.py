@@ -17,8 +17,9 @@ from typing import Any
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
-from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
+from tarry.connections.blocking import Server
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
+from tarry.connections.resp import DRAIN_TIMEOUT_S, pack
 from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys

@@ -19,8 +19,9 @@ from tarry.clients.channels import (
     Subscriber,
     log_dropped,
 )
-from tarry.connections.blocking import Args, Server, pack
+from tarry.connections.blocking import Server
 from tarry.connections.faults import CONNECTION_ERRORS, fault_of
+from tarry.connections.resp import Args, pack
 from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_th
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
-from tarry.connections.blocking import Replies, Server
+from tarry.connections.blocking import Server
 from tarry.connections.faults import ConnectionLost, Fault, NoScript
 from tarry.connections.replicas import STATE_COMMAND, Replicas
+from tarry.connections.resp import Replies
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 
 T = TypeVar("T")

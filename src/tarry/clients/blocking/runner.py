@@ -24,8 +24,9 @@ from tarry.clients.replies import (
     with_key,
 )
 from tarry.connections.address import Address
-from tarry.connections.blocking import BUFFERED_TIMEOUT_S, Replies, RequestConnection, Server
+from tarry.connections.blocking import RequestConnection, Server
 from tarry.connections.faults import ConnectionLost, Fault, WrongNode
+from tarry.connections.resp import BUFFERED_TIMEOUT_S, Replies
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.connections import connection_limit
-from tarry.connections.blocking import Server, pack, read_push_or_reply
+from tarry.connections.blocking import Server, read_push_or_reply
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
-from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
+from tarry.connections.resp import Args, pack
+from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
 from tarry.connections.wake_event import SocketWakeEvent
 
 if TYPE_CHECKING:

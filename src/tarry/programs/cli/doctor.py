@@ -189,7 +189,7 @@ def _too_large(
 
 def _topics_with_jobs(client: Client) -> dict[str, int]:
     """The topics that have jobs, found by their keys on all nodes, and the last partition that has any, or -1."""
-    from tarry.connections.blocking import raise_faults
+    from tarry.connections.resp import raise_faults
     from tarry.values.keys import partition_of, topic_keys
 
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"

@@ -61,8 +61,8 @@ def _list(
 
 
 def _known_names(session: CommandSession) -> list[str]:
-    from tarry.connections.blocking import raise_faults
     from tarry.connections.faults import NotPermitted
+    from tarry.connections.resp import raise_faults
     from tarry.errors import ServerUnfit
     from tarry.verbs.locks import lock_scripts
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from tarry.connections.blocking import raise_faults
+from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
 from tarry.verbs.jobs.stats import Stats
 
