@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tarry.clients.blocking.client import Client
     from tarry.connections.blocking import Server
-    from tarry.programs.nodes import Node
+    from tarry.connections.health import Node
     from tarry.verbs.jobs.partitions import PartitionVerbs
 
 LATE_S = 60.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.connections import fitness
 from tarry.connections.faults import Fault
-from tarry.programs.nodes import UNREADABLE, Node, alone, assess_node
+from tarry.connections.health import UNREADABLE, Node, alone, assess_node
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server

@@ -9,7 +9,7 @@ from typing import Any
 
 from tarry.connections import fitness
 from tarry.connections.awaited import Server
-from tarry.programs import nodes
+from tarry.connections.health import Node, assess_node
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import Visit
 
@@ -18,7 +18,7 @@ from tarry.programs.dashboard.visit import Visit
 class NodeHealth:
     """The assessment of a server, and more of its INFO."""
 
-    node: nodes.Node
+    node: Node
     role: str
     up: timedelta
     saved: timedelta | None
@@ -100,7 +100,7 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
     now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
     ahead = now - (before + after) / 2
     skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be measured more precisely
-    node = nodes.assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+    node = assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
     saved = info.get("rdb_last_save_time", "")
     return NodeHealth(
         node=node,
