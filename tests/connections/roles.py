@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarry.programs import acl
+from tarry.verbs import acl
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "secure-the-server.md"
 SHOP = "shop"

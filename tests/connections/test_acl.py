@@ -20,7 +20,7 @@ from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
-from tarry.programs import acl
+from tarry.verbs import acl
 from until import until
 
 PLACES = [

@@ -13,8 +13,8 @@ import servers
 import tarry
 from connections.roles import SHOP, rules
 from tarry.connections.embedded import plain_client
-from tarry.programs import acl
 from tarry.values.keys import tokens_key, topic_keys, topics_key, worker_keys
+from tarry.verbs import acl
 
 SECRET = "hush"
 FOREIGN: list[tuple[Any, ...]] = [

@@ -14,8 +14,8 @@ import servers
 from faults.proxy import UNSENT, Proxy
 from programs.killed_workers import Scene, kill_all_of
 from tarry.connections.embedded.process import ServerProcess
-from tarry.programs import acl
 from tarry.values.keys import holder_channel
+from tarry.verbs import acl
 from tarry.verbs.liveness import WITHDRAW
 from until import until
 from warm import WarmTarry

@@ -21,11 +21,10 @@ from dashboard.conftest import Site
 from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
-from tarry.programs import acl
 from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.programs.worker import Worker
-from tarry.verbs import tokens
+from tarry.verbs import acl, tokens
 from warm import WarmTarry
 
 PLACES = ["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8"))]

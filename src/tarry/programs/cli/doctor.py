@@ -217,7 +217,7 @@ def _topics_with_jobs(client: Client) -> dict[str, int]:
 def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
     """Prints ACL lines that the server accepts: an old server refuses a line with a command that it does not know."""
     from tarry.connections import fitness
-    from tarry.programs import acl
+    from tarry.verbs import acl
 
     def version(server: Server) -> tuple[int, ...]:
         info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
