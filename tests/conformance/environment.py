@@ -23,7 +23,7 @@ import tarry
 PATIENCE_S = 30
 HANDLES = ("topic", "schedules", "lock", "guarded_queue", "delayed_queue", "blocking_queue", "map_cache")
 """What makes a handle is no verb of the server: it answers at once in both clients."""
-OURS = {"belongs_to"}
+OURS = {"of", "parts"}
 """Public in name only: the client's own."""
 Said = dict[str, set[str]]
 

@@ -9,7 +9,7 @@ from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.models import BaseJob, JobParts
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
@@ -33,9 +33,13 @@ class AsyncJob(BaseJob[T]):
     __slots__ = ("_topic",)
     _topic: AsyncTopic[T]
 
-    def belongs_to(self, topic: AsyncTopic[T]) -> AsyncJob[T]:
-        self._topic = topic
-        return self
+    @classmethod
+    def of(cls, parts: JobParts, topic: AsyncTopic[T]) -> AsyncJob[T]:
+        # the job that has been handed out with these parts; this topic settles it
+        context = topic.verbs.context
+        job = cls(context.name, context.codec, *parts)
+        job._topic = topic  # its own
+        return job
 
     async def __aenter__(self) -> AsyncJob[T]:
         return self

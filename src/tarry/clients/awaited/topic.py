@@ -61,11 +61,7 @@ class AsyncTopic(Generic[T]):
     def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Makes jobs of a pop's result."""
         self.keeps_finished = taken.keeps_finished
-        context = self.verbs.context
-        jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
-        for job in jobs:
-            job.belongs_to(self)
-        return jobs
+        return [AsyncJob.of((taken.receipt, taken.now, raw), self) for raw in raws]
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

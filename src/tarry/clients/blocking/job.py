@@ -10,7 +10,7 @@ from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.models import BaseJob, JobParts
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
@@ -29,9 +29,13 @@ class Job(BaseJob[T]):
     __slots__ = ("_topic",)
     _topic: Topic[T]
 
-    def belongs_to(self, topic: Topic[T]) -> Job[T]:
-        self._topic = topic
-        return self
+    @classmethod
+    def of(cls, parts: JobParts, topic: Topic[T]) -> Job[T]:
+        # the job that has been handed out with these parts; this topic settles it
+        context = topic.verbs.context
+        job = cls(context.name, context.codec, *parts)
+        job._topic = topic  # its own
+        return job
 
     def __enter__(self) -> Job[T]:
         return self

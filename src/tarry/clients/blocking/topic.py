@@ -62,11 +62,7 @@ class Topic(Generic[T]):
     def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
         """Makes jobs of a pop's result."""
         self.keeps_finished = taken.keeps_finished
-        context = self.verbs.context
-        jobs = [Job(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
-        for job in jobs:
-            job.belongs_to(self)
-        return jobs
+        return [Job.of((taken.receipt, taken.now, raw), self) for raw in raws]
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.programs.worker.process_functions import ProcessFunction
-from tarry.verbs.jobs.models import PoppedFields
+from tarry.verbs.jobs.models import JobParts
 
 SIZE = struct.Struct(">Q")
 
@@ -33,9 +33,7 @@ class Request:
 
     function: ProcessFunction
     topic: str
-    receipt: int
-    now: int
-    raw: PoppedFields
+    job: JobParts
     wants_result: bool
 
 

@@ -168,8 +168,7 @@ class ProcessPool:
         return run
 
     def _run(self, job: BaseJob[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
-        raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
-        request = Request(function, job.topic, job.receipt, job._now, raw, wants_result)
+        request = Request(function, job.topic, job.parts, wants_result)
         answer: RunResult | None = None
         while answer is None:
             child = self._take(job)

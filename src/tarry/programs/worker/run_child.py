@@ -74,8 +74,7 @@ class JobRunner:
             if self.client is None:
                 self.client = Client(self.setup.url, **self.setup.client)
             topic = self.client.topic(request.topic, type=entry.type)
-            made: Job[Any] = Job(topic.name, topic.verbs.context.codec, request.receipt, request.now, request.raw)
-            job = made.belongs_to(topic)
+            job = Job.of(request.job, topic)
             send(self.connection, Started())
             result = entry.call(job)
             refuse_awaitable(result)

@@ -14,10 +14,6 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from tarry.clients.blocking.job import Job
-from tarry.clients.blocking.topic import Topic
-from tarry.verbs.jobs.models import BaseJob
-
 J = TypeVar("J")
 """A job, or an element that was taken from a queue."""
 
@@ -88,9 +84,3 @@ class ThreadPool(Generic[J]):
         self._notified = False  # first: a job that ends from now on wakes the loop again
         while self._finished:
             self._on_end(*self._finished.popleft())
-
-
-def as_blocking_job(job: BaseJob[Any], topic: Topic[Any]) -> Job[Any]:
-    """The same job with blocking verbs, for a handler in a thread."""
-    raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
-    return Job(job.topic, job._codec, job.receipt, job._now, raw).belongs_to(topic)

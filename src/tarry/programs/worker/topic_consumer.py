@@ -31,7 +31,7 @@ from tarry.programs.worker.process_pool import ProcessPool
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import JobQuota, SlotPool
 from tarry.programs.worker.targets import Target
-from tarry.programs.worker.threads import ThreadPool, as_blocking_job
+from tarry.programs.worker.threads import ThreadPool
 from tarry.values.durations import SECOND, Duration
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
@@ -159,7 +159,7 @@ class TopicConsumer:
             if jobs:
                 taken_jobs: Sequence[BaseJob[Any]] = jobs
                 if self.only_target is not None and not self.only_target.is_async:
-                    taken_jobs = [as_blocking_job(job, self.blocking) for job in jobs]
+                    taken_jobs = [Job.of(job.parts, self.blocking) for job in jobs]
                 self._in_hand.jobs_came(loop.time())
                 self.running.update(dict.fromkeys(taken_jobs))
                 self.on_popped(taken_jobs)
@@ -267,7 +267,7 @@ class TopicConsumer:
             self._threads = ThreadPool(self.topic.name, self.slots, self._thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
-            job = as_blocking_job(job, self.blocking)
+            job = Job.of(job.parts, self.blocking)
         self.running[job] = self._threads
         self._threads.run(job, self._noting_result(target), self.busy)
         if target.timeout_s is not None and target.process is None:

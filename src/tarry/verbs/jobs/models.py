@@ -127,6 +127,8 @@ class StoredJob(Generic[T]):
 
 PoppedFields = tuple[bytes, contents.Record, int, int, int]
 """id, record, attempt, due, TTR in µs."""
+JobParts = tuple[int, int, PoppedFields]
+"""Receipt, moment of the pop in µs, and the fields: what a job is made of, besides its topic."""
 
 
 class BaseJob(StoredJob[T]):
@@ -145,6 +147,11 @@ class BaseJob(StoredJob[T]):
         self.receipt = receipt
         self.settled = self.lost = False
         self._now = now
+
+    @property
+    def parts(self) -> JobParts:
+        # ``of`` makes the same job of them, for another client or in another process
+        return self.receipt, self._now, (self.id.encode(), self._value, self.attempt, self._due, self._ttr)
 
     @property
     def due(self) -> datetime:
