@@ -80,6 +80,16 @@ class ClientConfig:
         self._known_partitions = KnownPartitions()
         self._ids = names.IdGenerator(time.time_ns, os.urandom)
 
+    def settings(self) -> dict[str, Any]:
+        """All settings of its client but the URL, as its arguments: for another client of the same server."""
+        return {
+            "namespace": self.namespace,
+            "max_body": self._max_body,
+            "patience": self.patience.bound,
+            "name_mapper": self.name_mapper,
+            "queue_format": self.queue_format,
+        }
+
     def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.codec_for(kind)

@@ -69,28 +69,19 @@ def make_awaited(client: AsyncClient | Client) -> AsyncClient:
     """A new awaited client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(client.engine.config.address.full_url, **_settings(client))
+        return AsyncClient(client.engine.config.address.full_url, **client.engine.config.settings())
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(client.engine.config.address.full_url or "", clock, **_settings(client))
+    return TestAsyncClient(client.engine.config.address.full_url or "", clock, **client.engine.config.settings())
 
 
 def make_blocking(client: AsyncClient | Client, **other: Any) -> Client:
     """A new blocking client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(client.engine.config.address.full_url, **{**_settings(client), **other})
+        return Client(client.engine.config.address.full_url, **{**client.engine.config.settings(), **other})
     from tarry.clients.testing import TestClient
 
-    return TestClient(client.engine.config.address.full_url or "", clock, **{**_settings(client), **other})
-
-
-def _settings(client: AsyncClient | Client) -> dict[str, Any]:
-    config = client.engine.config
-    return {
-        "namespace": config.namespace,
-        "max_body": config._max_body,
-        "patience": config.patience.bound,
-        "name_mapper": config.name_mapper,
-        "queue_format": config.queue_format,
-    }
+    return TestClient(
+        client.engine.config.address.full_url or "", clock, **{**client.engine.config.settings(), **other}
+    )
