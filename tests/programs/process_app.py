@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,15 @@ def note(diary: str, *words: object) -> None:
         file.write(" ".join(map(str, words)) + "\n")
 
 
+def shop_name(name: str) -> str:
+    return f"shop:{name}"
+
+
+def settings_of(config: Any) -> str:
+    """A client's settings in one line."""
+    return re.sub(" at 0x[0-9a-f]*", "", repr(config.settings()))
+
+
 @registry.on("orders", run="process", concurrency=2, retry={Empty: None, tarry.BodyError: None, BaseException: "1h"})
 def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the other
     order = job.body
@@ -78,6 +88,9 @@ def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the othe
             return asyncio.sleep(0)
         case "stuck":
             time.sleep(TOO_LONG)
+        case "settings":
+            note(order.diary, settings_of(job._topic.engine.config))
+            note(order.diary, settings_of(registry.worker().blocking.engine.config))
         case "result":
             return {"n": order.n}
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import subprocess
@@ -195,12 +196,40 @@ def test_a_task_that_a_child_adds_gets_the_topic_and_the_stamps_of_its_worker(
     assert job.headers == {"host": "ada"}
 
 
+def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, diary: Path) -> None:
+    others = {"max_body": 2 << 20, "patience": 20, "name_mapper": process_app.shop_name, "queue_format": "dLc0"}
+    assert {"url", "namespace", *others} == set(inspect.signature(tarry.Client).parameters)
+    with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
+        worker = tarry.Worker(client)
+        try:
+            worker.include(process_app.registry)
+            worked(worker, client, diary, "settings")
+        finally:
+            process_app.registry._parent = None
+        *_, settings, of_its_tasks = [line for line in diary.read_text().splitlines() if line[0] == "{"]
+        assert settings == of_its_tasks == process_app.settings_of(client.engine.config)
+
+
+def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker(tarry.Client(valkey_url, namespace=namespace, name_mapper=lambda name: name))
+    try:
+        worker.include(process_app.registry)
+        with pytest.raises(tarry.BadInput, match="name_mapper: a child process imports it by name"):
+            asyncio.run(worker.run_until_idle())
+    finally:
+        process_app.registry._parent = None
+
+
 SCRIPT = """
 import asyncio, sys
 import tarry
 from programs import stamped_functions
 
-worker = tarry.Worker(sys.argv[1], namespace=sys.argv[2], name="hall")
+def shop_name(name):
+    return name
+
+client = tarry.Client(sys.argv[1], namespace=sys.argv[2], name_mapper=shop_name)
+worker = tarry.Worker(client, name="hall")
 worker.include(stamped_functions.registry)
 worker.stamp(lambda: {"host": "script"})
 START

@@ -16,11 +16,12 @@ SIZE = struct.Struct(">Q")
 
 @dataclass(slots=True)
 class Setup:
-    """The first message to a child: its settings. ``name`` is the worker's, ``app`` the module that made it, if it has stamps."""
+    """The first message to a child: its settings. ``client``: those of the worker's client, pickled, for a function among them may be
+    of the main script. ``name`` is the worker's, ``app`` the module that made it, if it has stamps."""
 
     parent: int
     url: str | None
-    client: dict[str, Any]
+    client: bytes
     main: dict[str, Any]
     logging: tuple[str, str] | None
     name: str | None = None

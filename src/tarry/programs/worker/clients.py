@@ -16,10 +16,13 @@ from tarry.values import names
 class WorkerClients:
     """One awaited and one blocking client of the same server and namespace; each is made when it is first needed."""
 
-    def __init__(self, server: str | Client | AsyncClient | None, namespace: str) -> None:
+    def __init__(
+        self, server: str | Client | AsyncClient | None, namespace: str, settings: dict[str, Any] | None = None
+    ) -> None:
+        """``settings``: further ones, for the clients of a URL."""
         names.check_namespace(namespace)
         self.given = server
-        self._namespace = namespace
+        self._settings = {**(settings or {}), "namespace": namespace}
         self._awaited = server if isinstance(server, AsyncClient) else None
         self._blocking = server if isinstance(server, Client) else None
 
@@ -27,14 +30,14 @@ class WorkerClients:
     def awaited(self) -> AsyncClient:
         if self._awaited is None:
             given = self._blocking
-            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else make_awaited(given)
+            self._awaited = AsyncClient(self._url, **self._settings) if given is None else make_awaited(given)
         return self._awaited
 
     @property
     def blocking(self) -> Client:
         if self._blocking is None:
             given = self._awaited
-            self._blocking = Client(self._url, namespace=self._namespace) if given is None else make_blocking(given)
+            self._blocking = Client(self._url, **self._settings) if given is None else make_blocking(given)
         return self._blocking
 
     def for_run(self) -> tuple[AsyncClient, Client]:

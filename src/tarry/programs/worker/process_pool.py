@@ -22,6 +22,7 @@ from multiprocessing.spawn import get_executable
 from typing import Any
 
 from tarry.clients.blocking.client import Client
+from tarry.errors import BadInput
 from tarry.programs.worker import log_setup
 from tarry.programs.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.programs.worker.process_functions import ProcessFunction, main_module
@@ -137,11 +138,10 @@ class ProcessPool:
 
     def __init__(self, client: Client, size: int, name: str | None, app: str | None, max_jobs: int | None) -> None:
         config = client.engine.config
-        settings = {"namespace": config.namespace, "max_body": config._max_body, "patience": config.patience.bound}
         self._setup = Setup(
             parent=os.getpid(),
             url=config.address.full_url,
-            client=settings,
+            client=_pickled(config.settings()),
             main=main_module(),
             logging=log_setup.configured,
             name=name,
@@ -249,6 +249,16 @@ class ProcessPool:
             child.connection.close()
         for child in idle:
             child.end()
+
+
+def _pickled(settings: dict[str, Any]) -> bytes:
+    """The settings of a client, for a child. Raises ``BadInput`` for a function that a child cannot import."""
+    try:
+        return pickle.dumps(settings)
+    except Exception as error:  # whatever a user's object raises
+        raise BadInput(
+            "name_mapper: a child process imports it by name; define it at the top level of a module, or give a prefix."
+        ) from error
 
 
 def _fault_of(answer: RunResult) -> BaseException:

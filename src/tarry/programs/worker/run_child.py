@@ -45,6 +45,7 @@ class JobRunner:
     setup: Setup
     busy: bool = False
     client: Client | None = None
+    settings: dict[str, Any] | None = None
     prepared: set[object] = field(default_factory=set)
 
     def serve(self) -> None:
@@ -72,7 +73,7 @@ class JobRunner:
         try:
             entry = self._find(request.function)
             if self.client is None:
-                self.client = Client(self.setup.url, **self.setup.client)
+                self.client = Client(self.setup.url, **self._settings())
             topic = self.client.topic(request.topic, type=entry.type)
             job = Job.of(request.job, topic)
             send(self.connection, Started())
@@ -102,13 +103,23 @@ class JobRunner:
             root = entry.registry.root
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
-                worker = Worker(self.setup.url, namespace=self.setup.client["namespace"], name=self.setup.name)
+                worker = Worker(self.setup.url, name=self.setup.name)
                 assert isinstance(root, Registry)
                 worker.include(root)
                 root = worker
-            root.override(url=self.setup.url, namespace=self.setup.client["namespace"])
+            root.adopt(self.setup.url, self._settings())
             self.prepared.add(root)
         return entry
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the worker's client."""
+        if self.settings is None:
+            try:
+                self.settings = pickle.loads(self.setup.client)  # noqa: S301  # from the worker
+            except (AttributeError, ImportError):  # a function of the script that was started
+                self._import("__main__")
+                self.settings = pickle.loads(self.setup.client)  # noqa: S301  # from the worker
+        return self.settings
 
     def _import(self, module: str) -> None:
         """Imports a module, or the script that was started."""

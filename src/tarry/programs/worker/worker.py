@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
@@ -159,6 +160,10 @@ class Worker(Registry):
             self.max_jobs_per_child = _check_jobs(max_jobs_per_child)
         if url is not None or namespace is not None:
             self._clients = self._clients.for_server(url, namespace)
+
+    def adopt(self, url: str | None, settings: dict[str, Any]) -> None:
+        # in a child process: the server and the settings of the worker's own client
+        self._clients = clients.WorkerClients(url, settings["namespace"], settings)
 
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics that it consumes."""
