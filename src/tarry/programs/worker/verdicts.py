@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.core.patience import exponential_delay
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs.models import BaseJob
 from tarry.verbs.jobs.partition import one_line
+from tarry.verbs.jobs.settle import back_off_us
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
 """Of a traceback: how many of the innermost frames, how many of the last bytes; and characters of the line before it. The
@@ -80,16 +80,8 @@ class BackOff:
 
     def after(self, attempt: int, fraction: float) -> int:
         """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
-        longest = duration_us(self.longest)
-        delay = exponential_delay(
-            max(attempt, 1) - 1,
-            duration_us(self.first),
-            longest,
-            factor=self.factor,
-            spread=self.jitter,
-            jitter=fraction,
-        )
-        return min(round(delay), longest)
+        first, longest = duration_us(self.first), duration_us(self.longest)
+        return back_off_us(attempt, fraction, first=first, factor=self.factor, longest=longest, spread=self.jitter)
 
 
 Delay = BackOff | Duration | None
@@ -141,7 +133,8 @@ def decide(
     if max_attempts is not None and job.attempt >= max_attempts:
         return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
-        after = fault.after_us if fault.after_us is not None else _back_off_us(policy, job, fraction)
+        back_off = policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF
+        after = back_off.after(job.attempt, fraction) if fault.after_us is None else fault.after_us
         return Verdict(after, True, _one_line(fault), _traceback(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, fraction)
@@ -162,10 +155,6 @@ def _delay(policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: fl
     if isinstance(given, BackOff):
         return given.after(job.attempt, fraction)
     return None if given is None else duration_us(given, "retry")
-
-
-def _back_off_us(policy: Policy, job: BaseJob[Any], fraction: float) -> int:
-    return (policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF).after(job.attempt, fraction)
 
 
 def _one_line(fault: BaseException) -> str:

@@ -199,9 +199,13 @@ def fail(
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
 
 
-def back_off_us(attempt: int, jitter: float) -> int:
-    """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``jitter`` is a number from 0 to 1."""
-    return min(round(exponential_delay(max(attempt, 1) - 1, SECOND, HOUR, spread=0.2, jitter=jitter)), HOUR)
+def back_off_us(
+    attempt: int, jitter: float, *, first: int = SECOND, factor: float = 2.0, longest: int = HOUR, spread: float = 0.2
+) -> int:
+    """Microseconds to wait after a failed attempt (the first is 1): 1 s × 2ⁿ ± 20 %, at most 1 h, or a worker's ``BackOff``.
+    ``jitter`` is a number from 0 to 1."""
+    delay = exponential_delay(max(attempt, 1) - 1, first, longest, factor=factor, spread=spread, jitter=jitter)
+    return min(round(delay), longest)
 
 
 def attempt_of(job: Any) -> int:
