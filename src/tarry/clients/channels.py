@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tarry.connections.faults import Fault
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.resp import Args
 
 OnMessage = Callable[[bytes, bytes], None]
@@ -23,6 +23,7 @@ MOST_EVENTS = 100_000
 """The most events that wait for slow handlers; further ones are dropped, and a warning is logged."""
 MESSAGE_KINDS = (b"message", b"smessage")
 UNSUBSCRIBED_BY_SERVER = b"sunsubscribe"
+logger = logging.getLogger("tarry")
 
 
 class Subscriber:
@@ -87,7 +88,10 @@ class ChannelTable:
         """Tells the subscribers that want to know."""
         for subscriber in list(self.subscribers):
             if subscriber.on_lost is not None and subscriber.open:
-                subscriber.on_lost(fault)
+                try:
+                    subscriber.on_lost(fault)
+                except Exception:
+                    logger.exception("Somebody who listens to %r failed.", subscriber.channels)
 
     def dispatch(self, reply: Any) -> list[tuple[Subscriber, bytes, bytes]]:
         """Returns the subscribers that a reply concerns, with the channel and the message."""
@@ -119,4 +123,14 @@ class ChannelTable:
 def log_dropped(dropped: int) -> None:
     """Logs the number of dropped events when it is 1, 2, 4, …"""
     if dropped & (dropped - 1) == 0:
-        logging.getLogger("tarry").warning("Handlers of events are too slow: %d events were dropped.", dropped)
+        logger.warning("Handlers of events are too slow: %d events were dropped.", dropped)
+
+
+def lost_by(error: Exception) -> Fault:
+    """The fault of a connection that broke, and logs it. Also an error that is not the connection's, say a bug of the driver,
+    means no more than that: what was subscribed on it is lost, and is subscribed again on a new one."""
+    if isinstance(error, CONNECTION_ERRORS):
+        logger.info("The line that events come by broke, calling again: %s", error)
+        return fault_of(error)
+    logger.error("The line that events come by failed, calling again.", exc_info=error)
+    return ConnectionLost(f"{type(error).__name__}: {error}")

@@ -102,8 +102,14 @@ class PubSub:
         with self._mutex:
             if connection.channels.subscribers:
                 return False
-            self._connections.pop(id(connection.server), None)
+            self.forget(connection)
             return True
+
+    def forget(self, connection: PubSubConnection) -> None:
+        """A connection ends, for whatever reason: the next subscriber opens a new one."""
+        with self._mutex:
+            if self._connections.get(id(connection.server)) is connection:
+                del self._connections[id(connection.server)]
 
     async def reassign(self, connection: PubSubConnection) -> None:
         """After a connection was lost: moves the subscribers whose channels are on another server now."""
@@ -113,5 +119,5 @@ class PubSub:
             for subscriber in list(connection.channels.subscribers):
                 with suppress(TarryError, Fault):
                     if await self._runner.server_of(subscriber.key) is not connection.server:
+                        await self._assign(subscriber)  # first: if it fails, the subscriber stays, and is moved later
                         connection.remove(subscriber)
-                        await self._assign(subscriber)

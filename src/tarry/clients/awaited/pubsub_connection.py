@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import redis.exceptions as driver
@@ -17,9 +18,10 @@ from tarry.clients.channels import (
     ChannelTable,
     Subscriber,
     log_dropped,
+    lost_by,
 )
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.faults import CONNECTION_ERRORS, fault_of
+from tarry.connections.faults import fault_of
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
 from tarry.core.patience import RetryDelay
@@ -36,6 +38,7 @@ class PubSubHost(Protocol):
     longest_delay_s: float
 
     def end_if_unused(self, connection: PubSubConnection) -> bool: ...
+    def forget(self, connection: PubSubConnection) -> None: ...
     async def reassign(self, connection: PubSubConnection) -> None: ...
 
 
@@ -71,19 +74,24 @@ class PubSubConnection:
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
+        was_lost = False
         try:
             while not self._pubsub.end_if_unused(self):
                 try:
-                    self._connection = await self.server.connect()
-                    await self._serve()
-                    self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
-                except CONNECTION_ERRORS as fault:
+                    if was_lost:
+                        was_lost = False
+                        await self._pubsub.reassign(self)
+                    else:
+                        self._connection = await self.server.connect()
+                        await self._serve()
+                        self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
+                except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: all would be deaf
+                    was_lost = True
                     self._disconnect()
-                    self.channels.connection_lost(fault_of(fault))
-                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    self.channels.connection_lost(lost_by(error))
                     await asyncio.sleep(self._back_off.next_delay())
-                    await self._pubsub.reassign(self)
         finally:
+            self._pubsub.forget(self)
             self._disconnect()
 
     async def _serve(self) -> None:
@@ -143,7 +151,8 @@ class PubSubConnection:
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            abort_connection(connection)
+            with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
+                abort_connection(connection)
 
 
 class Callbacks:
