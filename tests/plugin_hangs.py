@@ -1,0 +1,205 @@
+"""A test that hangs is ended and named, with the stacks of all threads and tasks; the run goes on.
+
+A test hangs when it is not over after two minutes, ten times what the slowest needs; marked ``long``, after twenty; marked
+``hangs_after(seconds)``, after those. It is ended in three steps:
+
+1. SIGALRM raises in the main thread, wherever that waits: the test fails with the stacks, its fixtures are torn down.
+   uvloop would only log what is raised, so its tasks are cancelled.
+2. What waits again while it is torn down gets the same again, every ten seconds.
+3. After a minute of that (the main thread is inside a call that no signal ends) a thread that needs no interpreter lock
+   writes the stacks down and ends the process. One of several processes is replaced, and the new one goes on with the next test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+import pytest
+
+HANGS_AFTER_S = 120.0
+LONG_HANGS_AFTER_S = 1200.0
+AGAIN_S = 10.0
+STUCK_S = 60.0
+RUNNER = re.compile(r"^<string>$|/site-packages/(_pytest|pluggy|xdist|execnet)/")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("hangs_after", "seconds until a test is said to hang", default=str(HANGS_AFTER_S))
+    parser.addini("stuck_after", "seconds more until its process is ended", default=str(STUCK_S))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        said: IO[Any] = Path(config.workerinput["hangs"]).open("wb")  # noqa: SIM115  # for the run
+    else:
+        said = os.fdopen(os.dup(2), "wb")
+        config.pluginmanager.register(Several(), "tarry-hangs-of-several")
+    config.pluginmanager.register(Hangs(config, said), "tarry-hangs")
+
+
+class Hangs:
+    """In each process that runs tests."""
+
+    def __init__(self, config: pytest.Config, said: IO[Any]) -> None:
+        self.after_s = float(config.getini("hangs_after"))
+        self.stuck_s = float(config.getini("stuck_after"))
+        self.said = said
+        self.ends = 0.0
+        self.told = self.watching = self.hung = False
+        self.words = ""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self.limit_s = self._limit_s(item)
+        self.ends = time.monotonic() + self.limit_s
+        self.told = False
+        faulthandler.dump_traceback_later(self.limit_s + self.stuck_s, exit=True, file=self.said)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _limit_s(self, item: pytest.Item) -> float:
+        if mark := item.get_closest_marker("hangs_after"):
+            return float(mark.args[0])
+        return LONG_HANGS_AFTER_S if item.get_closest_marker("long") else self.after_s
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self) -> Generator[None, object, object]:
+        with self._watched():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        with self._watched():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        with self._watched():
+            return (yield)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Only where an exception is the test's: outside, it would be the run's."""
+        before = signal.signal(signal.SIGALRM, self._end)
+        self.watching = True
+        again_s = min(AGAIN_S, self.after_s)
+        timer = signal.setitimer(signal.ITIMER_REAL, max(self.ends - time.monotonic(), again_s), again_s)
+        try:
+            yield
+        finally:
+            self.watching = False
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+            signal.signal(signal.SIGALRM, before)
+            self._fail()
+
+    def _end(self, _number: int, frame: FrameType | None) -> None:
+        if not self.watching:
+            return
+        words = f"hangs: not over after {self.limit_s:g} s"
+        self.words = f"{words}, and now it waits here" if self.told else f"{words}\n\n{stacks(frame)}"
+        self.told = self.hung = True
+        loop = asyncio._get_running_loop()
+        if loop is None or isinstance(loop, asyncio.BaseEventLoop):
+            self._fail()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+
+    def _fail(self) -> None:
+        words, self.words = self.words, ""
+        if words:
+            pytest.fail(words, pytrace=False)
+
+    def pytest_unconfigure(self) -> None:
+        if self.hung:  # a thread of that test would hold the process up for ever
+            faulthandler.dump_traceback_later(self.stuck_s, exit=True, file=self.said)
+
+
+def stacks(main: FrameType | None) -> str:
+    """Of all threads, the main one first, and of all tasks of all event loops."""
+    frames = {**sys._current_frames(), threading.main_thread().ident: main}
+    lines = []
+    for thread in threading.enumerate():
+        if frame := frames.get(thread.ident):
+            lines += [f"thread {thread.name}:\n", *traceback.format_list(ours(traceback.extract_stack(frame)))]
+    for loop in [one for one in gc.get_objects() if isinstance(one, asyncio.AbstractEventLoop) and not one.is_closed()]:
+        for task in asyncio.all_tasks(loop):
+            lines += [f"task {task.get_name()} of {loop!r}:\n", *traceback.format_list(list(awaited(task.get_coro())))]
+    return "".join(lines)
+
+
+def ours(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Without those of what runs the tests."""
+    return [one for one in frames if not RUNNER.search(one.filename)]
+
+
+def awaited(waiting: Any) -> Iterator[traceback.FrameSummary]:
+    """Where a coroutine waits, and what that awaits, and so on."""
+    while waiting is not None:
+        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(waiting, f"{kind}_frame")), None)
+        if kind is None:
+            return
+        if frame := getattr(waiting, f"{kind}_frame"):
+            yield traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        waiting = getattr(waiting, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
+
+
+class Several:
+    """In the process that starts the others, and replaces one that was ended."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["hangs"] = str(Path(self.folder.name, node.gateway.id))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, report: pytest.TestReport) -> None:
+        said = Path(self.folder.name, report.node.gateway.id).read_text("utf-8", "replace")  # type: ignore[attr-defined]
+        report.longrepr = f"{report.longrepr}\n{said}"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object:
+        from xdist.scheduler import LoadFileScheduling  # only where tests run in several processes
+
+        if config.getoption("dist") != "loadfile":
+            return None
+
+        class WithoutTheCrashed(LoadFileScheduling):
+            """xdist would run a test that ended its process again and again, in each process that replaces it."""
+
+            def remove_node(self, node: Any) -> str | None:
+                files = self.assigned_work.pop(node)
+                crashed = next(
+                    ((file, test) for file, tests in files.items() for test, done in tests.items() if not done), None
+                )
+                if crashed is None:
+                    return None
+                file, test = crashed
+                files[file][test] = True
+                self.workqueue.update({file: tests for file, tests in files.items() if not all(tests.values())})
+                for other in self.assigned_work:
+                    self._reschedule(other)
+                return test
+
+        return WithoutTheCrashed(config, log)
+
+    def pytest_unconfigure(self) -> None:
+        self.folder.cleanup()
