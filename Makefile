@@ -41,13 +41,13 @@ serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embed
 	@$(BIN)/tarry serve
 
 test: packages venv ## everything: lint, types, the whole suite on every server
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) $(call BESIDE,lint types) -m "not long"
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again $(call BESIDE,lint types) -m "not long"
 
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) -m long
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again -m long
 
 mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants
@@ -67,12 +67,13 @@ CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MIN
 chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
-lint: venv ## ruff, the formatter, the import contracts, and the words of the prose
+lint: venv ## ruff, the formatter, the import contracts, the words of the prose, the list of unsteady tests
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python docs/prose.py
+	@$(BIN)/python tests/unsteady.py
 
 types: mypy ## mypy strict and basedpyright strict
 	@$(BIN)/basedpyright
