@@ -12,6 +12,7 @@ import pytest
 
 import servers
 import tarry
+from connections.strange_server import strange_server
 from faults.any_client import KINDS, AnyClient
 from faults.blocked_clients import blocked
 from faults.wait_until import HANG_S, until
@@ -86,7 +87,7 @@ def test_a_server_that_stays_busy_raises_unavailable(
     busy: Callable[[], ServerProcess], kind: str, make_client: Any
 ) -> None:
     server = busy()
-    for patience in (0.15, 1.5, 15):  # on a busy machine the server's own answer may come too late
+    for patience in (0.15, 1.5, 15):  # on a busy machine the server's own answer to the first try may come too late
         any_client = make_client(kind, server.url, patience=patience)
         with pytest.raises(tarry.Unavailable) as told:
             any_client.call(any_client.topic("a"), "stats")
@@ -95,6 +96,25 @@ def test_a_server_that_stays_busy_raises_unavailable(
     assert "BUSY" in str(told.value)
     server.ask("SCRIPT", "KILL")
     assert any_client.call(any_client.topic("a"), "stats").ready == 0
+
+
+def test_a_refusal_is_told_also_when_the_last_try_has_no_answer(kind: str) -> None:
+    """The last try of a client has 20 ms: a server behind a slow line, or on a busy machine, needs longer to refuse again."""
+    refusal = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
+    for patience in (0.2, 2, 20):  # the first try needs its answer
+        asked: list[bytes] = []
+
+        def answer(words: list[bytes], asked: list[bytes] = asked) -> bytes:
+            asked.append(words[0])
+            return refusal if asked.count(b"INFO") == 1 else b""  # it stands at the beginning of each connection
+
+        with strange_server(answer) as url:
+            any_client = AnyClient(kind, url, None, patience=patience)
+            with contextlib.closing(any_client), pytest.raises(tarry.Unavailable) as told:
+                any_client.call(any_client.topic("a"), "stats")
+        if "BUSY" in str(told.value):
+            break
+    assert "a script keeps it busy" in str(told.value)
 
 
 def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, threads: ThreadPoolExecutor) -> None:

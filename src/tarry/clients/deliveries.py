@@ -25,6 +25,7 @@ from tarry.clients.replies import (
     split_reply,
     unavailable_error,
     with_key,
+    with_refusal,
 )
 from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, TryLater, WrongNode
 from tarry.core.patience import RetryBudget
@@ -58,7 +59,8 @@ class Delivery:
         if isinstance(fault, NoScript) and self.source < 2:
             self.source += 1
             return 0.0
-        budget, self.fault = self.budget, fault
+        budget = self.budget
+        self.fault = with_refusal(fault, budget)
         budget.added |= isinstance(fault, ConfirmationLost)
         if self.once or not isinstance(fault, (ConnectionLost, TryLater)):
             return None

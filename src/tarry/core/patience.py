@@ -82,6 +82,8 @@ class RetryBudget(Struct):
     """How many tries have failed."""
     added: bool = False
     """Whether a try was answered, and only its confirmation is missing."""
+    refusal: str = ""
+    """Why the server itself refused the last try that it answered."""
 
     def restart(self) -> None:
         """Begins again now: the time until now was not spent on waiting for an answer."""

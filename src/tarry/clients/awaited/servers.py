@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_server
-from tarry.clients.replies import log_retry, unavailable_error
+from tarry.clients.replies import log_retry, unavailable_error, with_refusal
 from tarry.connections import fitness
 from tarry.connections.address import ASK_TIMEOUT_S, Address
 from tarry.connections.awaited import Server, ignore_error
@@ -229,10 +229,11 @@ class ServerPool:
             try:
                 await self.ensure_master_known()
                 return await once(budget)
-            except Fault as fault:
+            except Fault as met:
+                fault = with_refusal(met, budget)
                 pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
                 if pause is None:
-                    raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from fault
+                    raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from met
                 budget.tries += 1
                 await asyncio.sleep(pause)
                 with suppress(Unavailable, Fault):  # no server yet: patience decides
