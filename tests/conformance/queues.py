@@ -90,8 +90,9 @@ async def map_caches(world: Environment) -> None:
     cache = client.map_cache(world.name, codec="json")
     seen: list[tarry.MapEvent[Any, Any]] = []
     async with (await cache.listen(seen.append)).inside() as listener:
-        assert await cache.put("tea", "green", ttl="50ms", max_idle="1h") is None
+        assert await cache.put("tea", "green", ttl="1h", max_idle="1h") is None
         assert await cache.replace("tea", "black") == "green"
+        assert await cache.expire_entry("tea", ttl="50ms")  # nothing is asked of it any more
 
         async def expired() -> bool:
             return [event.kind for event in seen] == ["created", "updated", "expired"]
