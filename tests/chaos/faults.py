@@ -55,6 +55,11 @@ class Faults:
         index = bisect_right(self._starts, until) - 1
         return index >= 0 and self._broken[index][1] >= since
 
+    def calm_after(self, since: int, until: int) -> int:
+        """When connections were whole again after what broke them between these moments; ``until`` if nothing did."""
+        index = bisect_right(self._starts, until) - 1
+        return max(until, self._broken[index][1]) if index >= 0 and self._broken[index][1] >= since else until
+
     def ended(self, who: int, until: int) -> str:
         """How a process ended before that moment; empty: it did not."""
         at, how = self._ended.get(who, (until + 1, ""))

@@ -44,6 +44,8 @@ from .history import (
 BEGAN, ENDED, KIND, STATUS, TOPIC, WHO, ID, A, B, C, D, E, F = range(1, 14)
 SLACK_US = 1000
 """Two processes that read one clock do not read it at once."""
+READ_US = 30 * 1_000_000
+"""A call without an answer may be read so long after its connection is gone, by a server on a busy machine."""
 LEAST_BACK_OFF_US = 800_000
 SOFT = (DELETE, RELEASE, BURY, RESCHEDULE, KICK)
 SETTLES = (FINISH, RELEASE, BURY, TOUCH)
@@ -261,19 +263,30 @@ class Case:
         """Who set a due time: begun, ended, not due before, whether it is certain."""
         delays = [(e, e[A]) for e in self.by[ADD] + self.by[RESCHEDULE]]
         delays += [(e, 0 if not e[C] else e[B] if e[B] >= 0 else LEAST_BACK_OFF_US) for e in self.by[RELEASE]]
-        found = [(e[BEGAN], e[ENDED], e[BEGAN] + delay, e[STATUS] == OK) for e, delay in delays if e[STATUS] != REFUSED]
+        found = [
+            (e[BEGAN], self.last_moment(e), e[BEGAN] + delay, e[STATUS] == OK)
+            for e, delay in delays
+            if e[STATUS] != REFUSED
+        ]
         found += [(e[BEGAN], FOREVER, e[BEGAN], False) for e in self.by[RAISED] + self.by[KICK]]
         for e in self.handed:  # its time to run ends, or its process does and its jobs are given back
             over = e[D] if self.faults.ended(e[WHO], FOREVER) or self.faults.undone(e[D]) else e[D] + e[F]
             found.append((over, FOREVER, over, False))
         return found
 
+    def last_moment(self, event: Event) -> int:
+        """When the server did it at the latest. A client that gave up takes nothing back: what it sent lies in a buffer on the way,
+        or of a server that stands still."""
+        if event[STATUS] != MAYBE:
+            return event[ENDED]
+        return self.faults.calm_after(event[BEGAN], event[ENDED]) + READ_US
+
     def judge_origin(self, handed: Event) -> None:
         """Somebody was adding it at the moment at which the server says it was added."""
         if not self.rules.server_clock:
             return
         created = handed[E]
-        if not any(add[BEGAN] - SLACK_US <= created <= add[ENDED] + SLACK_US for add in self.by[ADD]):
+        if not any(add[BEGAN] - SLACK_US <= created <= self.last_moment(add) + SLACK_US for add in self.by[ADD]):
             self.breach("ran anew", f"created {created - self.events[0][BEGAN]} µs")
 
     def judge_after(self, handed: Event) -> None:
@@ -351,7 +364,10 @@ class Case:
                 return "given back"
             if RAISED in kinds:
                 return "handler raised"
-        if any(k[STATUS] != REFUSED and k[BEGAN] <= other[ENDED] and k[ENDED] >= one[BEGAN] for k in self.by[KICK]):
+        if any(
+            k[STATUS] != REFUSED and k[BEGAN] <= other[ENDED] and self.last_moment(k) >= one[BEGAN]
+            for k in self.by[KICK]
+        ):
             return "kicked"
         touched = [
             t[BEGAN] + t[B] for t in self.by[TOUCH]

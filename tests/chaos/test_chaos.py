@@ -17,7 +17,6 @@ from chaos.families import FAMILIES
 from until import until
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_S = 480
 
 
 def chaos(*words: str) -> list[str]:
@@ -39,7 +38,7 @@ def test_a_minute_of_mixed_faults_breaks_no_promise(tmp_path: Path) -> None:
         "--json",
         str(tmp_path / "run.json"),
     )
-    done = subprocess.run(words, cwd=ROOT, timeout=LONGEST_S, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads((tmp_path / "run.json").read_text())["runs"]
     assert run["acknowledged"] > 1000

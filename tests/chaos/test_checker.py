@@ -136,6 +136,20 @@ def a_right_history(world: World) -> None:
     world.books[1].saw(RETURNED, 0, 0, (9, world.receipts))
 
 
+def test_an_add_without_an_answer_may_be_read_later(world: World) -> None:
+    """Two seconds after its client gave up; while connections are broken, whenever that ends."""
+    world.call(ADD, 1, 0, 0, 0, status=MAYBE)
+    world.sleep(2 * SECOND)
+    world.call(FINISH, 1, world.hand(1, world.now), by=1)
+    began = world.now
+    world.call(ADD, 2, 0, 0, 0, status=MAYBE)
+    world.sleep(100 * SECOND)
+    world.call(FINISH, 2, world.hand(2, world.now), by=1)
+    world.fault("broken", since=began, until=world.now)
+    verdict = world.verdict()
+    assert verdict.tally.breaches == {}, verdict.excerpt()
+
+
 def test_a_correct_history_passes(world: World) -> None:
     a_right_history(world)
     verdict = world.verdict()
@@ -318,6 +332,13 @@ def added_by_nobody_at_that_moment(world: World) -> None:
     created = world.add(50)
     world.call(FINISH, 50, world.hand(50, created), by=1)
     world.sleep(SECOND)
+    world.call(FINISH, 50, world.hand(50, world.now, 1), by=1)
+
+
+@planted("ran anew")
+def added_long_after_its_client_gave_up(world: World) -> None:
+    world.call(ADD, 50, 0, 0, 0, status=MAYBE)
+    world.sleep(40 * SECOND)
     world.call(FINISH, 50, world.hand(50, world.now, 1), by=1)
 
 
