@@ -32,7 +32,7 @@ from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 
 if TYPE_CHECKING:
-    from tarry.programs.worker.task_host import WorkerClients
+    from tarry.programs.worker.task_host import TaskWorker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -333,7 +333,7 @@ class Registry(ScheduleDecorators):
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         return self.task(topic=topic)(function)
 
-    def worker(self) -> WorkerClients:
+    def worker(self) -> TaskWorker:
         """The worker that includes this registry. Raises ``BadInput`` when none does."""
         root = self.root
         if root is self:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
 
 
-class WorkerClients(Protocol):
+class TaskWorker(Protocol):
     """A worker, as far as tasks use it: its two clients."""
 
     @property
@@ -29,7 +29,7 @@ class TaskHost(Protocol):
         """The last of those that include it: a worker, once it belongs to one."""
         ...
 
-    def worker(self) -> WorkerClients:
+    def worker(self) -> TaskWorker:
         """The worker that includes it. Raises ``BadInput`` when none does."""
         ...
 
