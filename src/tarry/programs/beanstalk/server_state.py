@@ -1,4 +1,4 @@
-"""What the connections of a server share: its counts, whether it drains, and which sessions are open."""
+"""The state that the connections of a server share: its counts, whether it drains, and which sessions are open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OpenSession(Protocol):
-    """The session of an open connection, as far as the answers to others tell of it."""
+    """The session of an open connection, as far as the answers to others describe it."""
 
     used: str
     watched: dict[str, None]

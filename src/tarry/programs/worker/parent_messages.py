@@ -1,4 +1,4 @@
-"""What a worker process and its parent say to each other: variables when it starts, heartbeats, and the exit code."""
+"""The messages between a worker process and its parent: variables when it starts, heartbeats, and the exit code."""
 
 from __future__ import annotations
 

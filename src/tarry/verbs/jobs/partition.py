@@ -1,5 +1,5 @@
-"""What the verbs of one partition, or of a topic that is not divided, need besides their arguments. Verbs return requests and
-flows, and perform nothing.
+"""The context of the verbs of one partition, or of a topic that is not divided. Verbs return requests and flows, and perform
+nothing.
 
 TopicContext(name, keys, codec, ids) ──▶ verb(context, …) ──▶ ScriptCall or flow
 """
