@@ -11,6 +11,7 @@ from pathlib import Path
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
+from tarry.connections.fitness import parse_info
 
 SLOTS = 16384
 
@@ -71,5 +72,5 @@ def port_of(server: ServerProcess) -> int:
 
 def cpu_s(server: ServerProcess) -> float:
     with plain_client.RespConnection.connect(server.address) as line:
-        about = plain_client.read_info(line, "cpu")
+        about = parse_info(line.call("INFO", "cpu"))
     return float(about["used_cpu_user"]) + float(about["used_cpu_sys"])

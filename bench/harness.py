@@ -24,6 +24,7 @@ from bench.results import Turn
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
+from tarry.connections.fitness import parse_info
 
 Effort = Literal["full", "quick", "tiny"]
 DAY_S = 86400
@@ -63,7 +64,7 @@ class Bench:
 
     def info(self, section: str) -> dict[str, str]:
         with plain_client.RespConnection.connect(self.socket) as line:
-            return plain_client.read_info(line, section)
+            return parse_info(line.call("INFO", section))
 
     def calls(self) -> dict[str, tuple[int, float]]:
         """Calls and microseconds of each command since the server started, those inside of scripts included."""

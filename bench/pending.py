@@ -34,6 +34,7 @@ from bench.harness import BODY, private_server
 from bench.rows.dashboard import _served
 from tarry.connections.embedded import plain_client, process
 from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.fitness import parse_info
 from tarry.programs.dashboard import Dashboard
 
 BEGIN, END = "<!-- pending: tables -->", "<!-- pending: end -->"
@@ -72,7 +73,7 @@ class Site:
     def info(self, section: str) -> Iterator[dict[str, str]]:
         for server in self.servers:
             with plain_client.RespConnection.connect(server.address, LOAD_S) as line:
-                yield plain_client.read_info(line, section)
+                yield parse_info(line.call("INFO", section))
 
     def cpu_s(self) -> float:
         return sum(float(one["used_cpu_user"]) + float(one["used_cpu_sys"]) for one in self.info("cpu"))
@@ -221,7 +222,7 @@ def rewrite(site: Site, found: dict[str, float]) -> None:
 
 def resp_info(server: ServerProcess, section: str) -> dict[str, str]:
     with plain_client.RespConnection.connect(server.address, LOAD_S) as line:
-        return plain_client.read_info(line, section)
+        return parse_info(line.call("INFO", section))
 
 
 def restart(site: Site, found: dict[str, float]) -> None:

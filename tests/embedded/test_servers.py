@@ -10,6 +10,7 @@ import pytest
 
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import IMAGINARY_CLOCK, ServerProcess, launch
+from tarry.connections.fitness import parse_info
 from tarry.errors import BadInput, ServerUnfit
 
 OTHER = pytest.mark.otherserver
@@ -28,7 +29,7 @@ def test_each_engine_is_the_version_it_is_named_after(
     fixture: str, version: str, request: pytest.FixtureRequest
 ) -> None:
     with plain_client.RespConnection.connect(_path(request.getfixturevalue(fixture))) as line:
-        about = plain_client.read_info(line)
+        about = parse_info(line.call("INFO", "server"))
     assert about.get("valkey_version", about["redis_version"]).startswith(version)
 
 

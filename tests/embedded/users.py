@@ -119,7 +119,7 @@ def keeper_pid(folder: Path) -> int:
 
 def server_pid(folder: Path) -> int:
     with plain_client.RespConnection.connect(address(folder)) as line:
-        return int(plain_client.read_info(line)["process_id"])
+        return plain_client.read_process_id(line)
 
 
 def address(folder: Path) -> str:

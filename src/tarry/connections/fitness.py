@@ -120,14 +120,15 @@ def parse_probe(replies: Sequence[object]) -> tuple[dict[str, str], str | None, 
     for reply in replies:
         if isinstance(reply, (TryLater, ConnectionLost)):  # it is loading, or a script keeps it busy
             raise reply
-    fields = _parse(info) if isinstance(info, bytes) else {}
     saves = save[0][1].decode() if save and isinstance(save[0], list) and len(save[0]) == 2 else None
     scripting_reply = may if isinstance(scripting, NoScript) else scripting
-    return fields, saves, str(scripting_reply) if isinstance(scripting_reply, Fault) else None
+    return parse_info(info), saves, str(scripting_reply) if isinstance(scripting_reply, Fault) else None
 
 
-def _parse(info: bytes) -> dict[str, str]:
-    pairs = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines() if not line.startswith("#"))
+def parse_info(reply: object) -> dict[str, str]:
+    """The fields of a reply to INFO; none of another reply."""
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line and not line.startswith("#"))
     return {name: value for name, _, value in pairs}
 
 

@@ -114,13 +114,13 @@ def call_once(address: Address, *args: str) -> Reply:
         return connection.call(*args)
 
 
-def read_info(connection: RespConnection, section: str = "server") -> dict[str, str]:
-    """A section of ``INFO`` as a mapping."""
-    text = connection.call("INFO", section)
-    if not isinstance(text, bytes):
-        raise ConnectionError("not a Redis or Valkey server: INFO is not a string")
-    pairs = (row.partition(":") for row in text.decode(errors="replace").splitlines() if ":" in row)
-    return {name: value for name, _, value in pairs}
+def read_process_id(connection: RespConnection) -> int:
+    """The process of the server. Its other fields are parsed by ``tarry.connections.fitness``, which the supervisor cannot import."""
+    info = connection.call("INFO", "server")
+    _, name, rest = info.partition(b"\nprocess_id:") if isinstance(info, bytes) else (b"", b"", b"")
+    if not name:
+        raise ConnectionError("not a Redis or Valkey server: INFO has no process id")
+    return int(rest.split(None, 1)[0])
 
 
 def read_state(address: Address) -> str:

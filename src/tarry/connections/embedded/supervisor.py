@@ -140,7 +140,7 @@ class Supervisor:
         finally:
             os.close(lock)  # the server has inherited it, and keeps the lock
         connection = plain_client.RespConnection.connect(self.socket)
-        self.pid = int(plain_client.read_info(connection)["process_id"])
+        self.pid = plain_client.read_process_id(connection)
         self.started_at = time.monotonic()
         return connection
 

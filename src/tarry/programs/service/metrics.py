@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from tarry.connections.fitness import parse_info
 from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
 from tarry.verbs.jobs.stats import Stats
@@ -63,9 +63,9 @@ async def _ping(server: Server) -> None:
 async def _used_memory(server: Server) -> float:
     """The server's memory as a part of its maxmemory; 0 without a limit."""
     [info] = raise_faults(await server.exchange(((b"INFO", b"memory"),)))
-    found = dict(re.findall(rb"^(used_memory|maxmemory):(\d+)", info, re.M))
-    limit = int(found.get(b"maxmemory", 0))
-    return int(found[b"used_memory"]) / limit if limit else 0.0
+    found = parse_info(info)
+    limit = int(found.get("maxmemory", 0))
+    return int(found["used_memory"]) / limit if limit else 0.0
 
 
 class Metrics:

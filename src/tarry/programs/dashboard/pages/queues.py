@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tarry.connections.fitness import parse_info
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
@@ -70,8 +71,7 @@ class QueueHistogram:
 async def _now(visit: Visit) -> datetime:
     """The server's time."""
     info = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
-    at = info.partition(b"server_time_usec:")[2].split(b"\r")[0]
-    return as_datetime(int(at))
+    return as_datetime(int(parse_info(info)["server_time_usec"]))
 
 
 async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
