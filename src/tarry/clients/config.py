@@ -65,8 +65,7 @@ class ClientConfig:
         name_mapper: NameMapper = None,
         queue_format: str | None = None,
     ) -> None:
-        if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
-            raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
+        self.max_body = check_max_body(max_body)
         names.check_namespace(namespace)
         if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
@@ -76,7 +75,6 @@ class ClientConfig:
         self.address: Address = find_address(url, os.environ)
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.name = names.random_word(os.urandom)
-        self._max_body = max_body
         self._known_partitions = KnownPartitions()
         self._ids = names.IdGenerator(time.time_ns, os.urandom)
 
@@ -84,7 +82,7 @@ class ClientConfig:
         """All settings of its client but the URL, as its arguments: for another client of the same server."""
         return {
             "namespace": self.namespace,
-            "max_body": self._max_body,
+            "max_body": self.max_body,
             "patience": self.patience.bound,
             "name_mapper": self.name_mapper,
             "queue_format": self.queue_format,
@@ -144,7 +142,7 @@ class ClientConfig:
 
     def codec_for(self, kind: Any) -> BodyCodec[Any]:
         """The codec of a kind, with this client's limit."""
-        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self.max_body)
 
     @property
     def redacted(self) -> str:
@@ -169,6 +167,13 @@ class ClientConfig:
     def new_waiter_name(self) -> bytes:
         """A name for a waiter, new for each process and connection."""
         return self.name + b"." + names.random_word(os.urandom)[:6]
+
+
+def check_max_body(given: int) -> int:
+    """The bytes that a body may have. Raises ``BadInput``."""
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= LARGEST_BODY:
+        raise BadInput(f"max_body: {given!r}; it is a number of bytes, at most 512 MiB.")
+    return given
 
 
 def queue_format_of(given: str | None) -> Format | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.config import LARGEST_BODY, queue_format_of
+from tarry.clients.config import check_max_body, queue_format_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
 from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, own_headers, request_to
 from tarry.clients.http.verbs.fields import optional_span
@@ -59,14 +59,12 @@ class HTTPClientConfig:
     def __init__(
         self, service: ServiceAddress, max_body: int, patience: Duration, queue_format: str | None = None
     ) -> None:
-        if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
-            raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
+        self.max_body = check_max_body(max_body)
         self.service = service
         self.namespace = service.namespace or "default"
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.queue_format = queue_format_of(queue_format)
         self.name = names.random_word(os.urandom)
-        self._max_body = max_body
         self._parsed_url = lru_cache(maxsize=MOST_URLS)(self._parse_url)
         self._declared_partitions: dict[str, int] = {}
         self._ids = names.IdGenerator(time.time_ns, os.urandom)
@@ -101,7 +99,7 @@ class HTTPClientConfig:
 
     def codec_for(self, kind: Any) -> BodyCodec[Any]:
         """The codec of a kind, with this client's limit."""
-        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self.max_body)
 
     def redisson_name(self, name: str) -> str:
         """Returns the name unchanged: the service maps names itself."""
