@@ -21,8 +21,9 @@ READ_SIZE = 65536
 NOT_ENOUGH_DATA = object()
 _VALUES = frozenset((int, bytes, type(None), list))
 _PUSH: Any = getattr(hiredis, "PushNotification", ())  # since hiredis 3.2
-_MOST_HEADS = 1024
-_WORD_HEADS = [b"\r\n$%d\r\n" % size for size in range(_MOST_HEADS)]
+_SHORT = 1024
+_SHORT_HEADS = [b"\r\n$%d\r\n" % size for size in range(_SHORT)]
+"""The heads of words with fewer than ``_SHORT`` bytes, made in advance."""
 Replies = list[Any]
 """One for each command: a value or a ``Fault``."""
 
@@ -45,7 +46,7 @@ def append_words(parts: list[bytes], words: Sequence[bytes]) -> None:
     """Appends words of a command, and the end of its last line."""
     for word in words:
         size = len(word)
-        parts += (_WORD_HEADS[size] if size < _MOST_HEADS else b"\r\n$%d\r\n" % size, word)
+        parts += (_SHORT_HEADS[size] if size < _SHORT else b"\r\n$%d\r\n" % size, word)
     parts.append(b"\r\n")
 
 
