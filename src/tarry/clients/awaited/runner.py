@@ -227,7 +227,8 @@ class Runner(ServerPool):
     def _limit_wait(self, delivery: Delivery) -> None:
         """Gives the caller the error when patience ends, however long the next try takes: the last one, if there are several."""
         timer = asyncio.get_running_loop().call_later(delivery.budget.remaining, self._give_up, delivery)
-        delivery.result.add_done_callback(lambda _: timer.cancel())
+        result: asyncio.Future[Any] = delivery.result
+        result.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, delivery: Delivery) -> None:
         delivery.fail(delivery.error(self._topology.redacted))
