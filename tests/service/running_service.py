@@ -16,6 +16,7 @@ import httpx
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
+from tarry.programs.service.listener import open_listener
 from tarry.programs.service.settings import ServiceSettings
 
 
@@ -59,7 +60,7 @@ def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None
 
     async def live() -> None:
         app = ServiceApp(settings or ServiceSettings(), opened)
-        with http_server.open_listener("127.0.0.1", 0) as listener:
+        with open_listener("127.0.0.1", 0) as listener:
             server = http_server.make_server(app)
             running = asyncio.ensure_future(server.serve([listener]))
             started.append(RunningService(app, asyncio.get_running_loop(), listener.getsockname()[1]))

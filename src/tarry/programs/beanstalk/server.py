@@ -22,13 +22,12 @@ from tarry.programs.beanstalk.connection import Connection
 from tarry.programs.beanstalk.server_state import ServerState
 from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
 from tarry.programs.beanstalk.tubes import Tubes
-from tarry.programs.service import http_server
 from tarry.programs.service.authorization import Credential, TokenBucket
+from tarry.programs.service.listener import WITHOUT_TOKENS, is_loopback, max_file_number, open_listener
 from tarry.programs.service.problems import Forbidden, NoToken
-from tarry.programs.service.settings import is_loopback
 
 if TYPE_CHECKING:
-    from tarry.programs.service.app import ServiceApp
+    from tarry.programs.service.host import ServiceHost
     from tarry.verbs.tokens import Scope
 
 logger = logging.getLogger("tarry.beanstalk")
@@ -68,11 +67,11 @@ class BeanstalkSettings:
 class BeanstalkServer:
     """Serves beanstalkd's clients beside a service. ``stop`` and ``close`` are called by the service."""
 
-    def __init__(self, app: ServiceApp, settings: BeanstalkSettings) -> None:
+    def __init__(self, app: ServiceHost, settings: BeanstalkSettings) -> None:
         self.settings = settings
         self.state = ServerState(settings.max_job_size, lambda: self.sessions)
         self._app = app
-        self._most_files = http_server.max_file_number()
+        self._most_files = max_file_number()
         self._connections: dict[Connection, None] = {}
         self._tubes: dict[str, Tubes] = {}
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -265,14 +264,14 @@ async def _wait_for_share(bucket: TokenBucket | None) -> None:
         await _wait_for_share(bucket)
 
 
-async def start(app: ServiceApp, settings: BeanstalkSettings, *, without_tokens: bool = False) -> str:
+async def start(app: ServiceHost, settings: BeanstalkSettings, *, without_tokens: bool = False) -> str:
     """Listens beside a service, until that is closed. Returns the line to print. Raises ``BadInput``, or ``ServerUnfit`` where
     anybody could read and delete jobs."""
     is_open = settings.namespace is not None or without_tokens or app.settings.tokens
     if not is_open and not is_loopback(settings.host):
         names = ", ".join(app.clients.namespaces)
-        raise ServerUnfit(http_server.WITHOUT_TOKENS.format(host=settings.host, namespaces=names))
-    listener = http_server.open_listener(settings.host, settings.port)
+        raise ServerUnfit(WITHOUT_TOKENS.format(host=settings.host, namespaces=names))
+    listener = open_listener(settings.host, settings.port)
     server = BeanstalkServer(app, settings)
     app.parts[BeanstalkServer] = server
     app.on_close.append(server.close)

@@ -183,12 +183,13 @@ async def _serve(
     without_tokens: bool,
 ) -> None:
     from tarry.programs.service import http_server
+    from tarry.programs.service.listener import open_listener, write_line
     from tarry.programs.service.processes import ServiceProcesses, inherited
 
     app = _make_app(session, settings)
     try:
         server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
-        opened, parent = inherited() or (http_server.open_listener(settings.host, settings.port), None)
+        opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
         with opened as listener:
             app.require_tokens(await http_server.check_tokens(app, without=without_tokens), later=not without_tokens)
             if parent is not None:
@@ -199,8 +200,8 @@ async def _serve(
             if spoken is not None:
                 from tarry.programs.beanstalk import server as beanstalk
 
-                http_server.write_line(await beanstalk.start(app, spoken, without_tokens=without_tokens))
-            http_server.write_line(http_server.banner(app, shown, handle, processes))
+                write_line(await beanstalk.start(app, spoken, without_tokens=without_tokens))
+            write_line(http_server.banner(app, shown, handle, processes))
             if processes == 1:
                 return await http_server.serve(app, listener, server)
             await app.close()

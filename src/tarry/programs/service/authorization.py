@@ -16,20 +16,62 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from tarry.programs.service.listener import is_loopback
 from tarry.programs.service.problems import Forbidden, NoToken, TooMany
-from tarry.programs.service.settings import ServiceSettings, is_loopback
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
     from tarry.clients.http.wire.endpoint import Scope
     from tarry.programs.service.clients import NamespaceClients
-from tarry.programs.service.router import Route
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")
+
+
+class TokenSettings(Protocol):
+    """The settings of a service, as far as authorization depends on them."""
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The first is the default."""
+        ...
+
+    @property
+    def tokens(self) -> bool:
+        """Requests need a token."""
+        ...
+
+    @property
+    def tokens_later(self) -> bool:
+        """Requests need a token as soon as the first one is created."""
+        ...
+
+    @property
+    def on_loopback(self) -> bool:
+        """The service can be reached from this machine only."""
+        ...
+
+
+class ScopedRoute(Protocol):
+    """A route, as far as authorization depends on it."""
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """A token needs one of them; without any, the route needs no token."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """It is about this namespace, whatever the request says."""
+        ...
+
+    @property
+    def namespaced(self) -> bool:
+        """It is about one namespace, which a request may choose."""
+        ...
 
 
 class TokenBucket:
@@ -76,9 +118,7 @@ class TokenTable:
 class Authorizer:
     """Checks the tokens, scopes and limits of requests."""
 
-    def __init__(
-        self, settings: ServiceSettings, clients: NamespaceClients, on_first_token: Callable[[], None]
-    ) -> None:
+    def __init__(self, settings: TokenSettings, clients: NamespaceClients, on_first_token: Callable[[], None]) -> None:
         """``on_first_token`` is called when the first token was found: from then on requests need one."""
         self.settings = settings
         self._on_first_token = on_first_token
@@ -89,7 +129,7 @@ class Authorizer:
         self._hosts: set[bytes] = set()
 
     async def authorize(
-        self, route: Route, headers: Mapping[bytes, bytes], query: dict[str, str]
+        self, route: ScopedRoute, headers: Mapping[bytes, bytes], query: dict[str, str]
     ) -> tuple[str, Credential | None]:
         """Checks a request. Returns its namespace, and its credential where tokens are required. Raises an ``HTTPError``."""
         given_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None

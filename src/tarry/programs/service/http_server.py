@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import math
 import socket
 import ssl
-import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry import __version__
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
+from tarry.programs.service.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
 
 if TYPE_CHECKING:
     import uvicorn
@@ -31,16 +30,8 @@ if TYPE_CHECKING:
 MISSING_EXTRA = "The service needs more than the library: pip install 'tarry[http]'."
 KEEP_ALIVE_S = 75
 """How long an idle connection is kept between two requests."""
-SPARE_FILES = 128
-"""File descriptors kept free for connections to servers, and for connections accepted but not yet counted; at most a quarter."""
-GRACE_S = 10.0
-"""How long requests may still run after the port is closed."""
 GC_THRESHOLD = 10_000
 """How many new objects trigger the cyclic garbage collector; 64 requests at once make some thousand."""
-WITHOUT_TOKENS = (
-    "{host} can be reached from other machines, and no token exists in {namespaces}: anybody could read, add and delete "
-    "jobs. Create one (tarry token create --scope produce --scope consume), or give --without-tokens."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +50,6 @@ def require_extra() -> None:
     except ImportError:
         raise MissingExtra(MISSING_EXTRA) from None
     del prometheus_client, uvicorn
-
-
-def open_listener(host: str, port: int) -> socket.socket:
-    """Opens a socket that listens. Raises ``BadInput``."""
-    try:
-        family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, number)
-    except OSError as fault:
-        raise BadInput(f"host: {host!r} is not an address of this machine: {fault}.") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
-        listener.listen(2048)
-    except OSError as fault:
-        listener.close()
-        raise BadInput(
-            f"port: {port} on {host} cannot be opened: {fault.strerror}. Choose another with --port."
-        ) from None
-    return listener
 
 
 def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Server:
@@ -127,16 +99,6 @@ def _protocol() -> Any:
     except ImportError:  # without httptools: h11, which is slower and has no timeout for headers
         return "auto"
     return partial(HTTPProtocol, open_file_limit=OpenFileLimit(max_file_number()))
-
-
-def max_file_number() -> float:
-    """The first file number at which a connection is one too many."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return math.inf
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return math.inf if limit == resource.RLIM_INFINITY else limit - min(SPARE_FILES, limit // 4)
 
 
 async def serve(
@@ -231,7 +193,3 @@ def _tokens_text(settings: ServiceSettings) -> str:
     if settings.tokens:
         return "required"
     return "not required until the first one is created" if settings.tokens_later else "not required"
-
-
-def write_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from tarry.connections.fitness import parse_info
 from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
+from tarry.programs.service.processes import SHARED_FOLDER
 from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ T = TypeVar("T")
 logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus_client learns where the processes of one service write what they count."""
 READINESS_TIMEOUT_S = 2.0
 """How long a readiness check waits for the servers."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)

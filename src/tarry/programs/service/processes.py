@@ -11,7 +11,6 @@ The processes write what they count into files of one folder; a scrape of any of
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import signal
@@ -23,12 +22,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tarry.core.patience import RetryDelay
-from tarry.programs.service.http_server import GRACE_S, write_line
-from tarry.programs.service.metrics import SHARED_FOLDER
+from tarry.programs.service.listener import GRACE_S, write_line
 from tarry.programs.worker.signals import handle_signals
 
 PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"
 """Environment variables that a parent sets for its children: file descriptors of the port, and of a socket to the parent."""
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client learns where the processes of one service write what they count."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S, STABLE_AFTER_S = 0.1, 30.0, 10.0
 """Pauses between a death and the next start. After a child that lived for ``STABLE_AFTER_S`` the pause is the shortest again."""
 FOLDER = "tarry-metrics-"
@@ -155,6 +155,8 @@ def _remove_abandoned() -> None:
 
 def _lock(folder: str) -> int:
     """Locks a folder. Returns the file descriptor, or -1: it is locked, gone, or somebody else's."""
+    import fcntl  # here: Windows has none, and must be able to import this module
+
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
+
+from tarry.programs.service.listener import is_loopback
 
 PORT = 7070
 HOST = "127.0.0.1"
@@ -73,13 +74,3 @@ class ServiceSettings:
     @property
     def on_loopback(self) -> bool:
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the host can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

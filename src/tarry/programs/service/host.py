@@ -1,0 +1,45 @@
+"""A service, as those know it that serve beside it: by another protocol, or with pages for people."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from tarry.programs.service.authorization import Authorizer, TokenSettings
+    from tarry.programs.service.clients import NamespaceClients
+
+
+class HostSettings(TokenSettings, Protocol):
+    """The settings of a service, as far as those beside it depend on them."""
+
+    @property
+    def host(self) -> str:
+        """The address that it listens on."""
+        ...
+
+
+class HostMetrics(Protocol):
+    """Where those beside a service count."""
+
+    registry: CollectorRegistry
+
+
+class ServiceHost(Protocol):
+    """A service: clients, tokens and metrics, shared with those that serve beside it."""
+
+    parts: dict[type, Any]
+    """Objects whose ``stop`` is called when the service drains."""
+    on_close: list[Callable[[], Awaitable[None]]]
+    """Functions that are awaited before the clients are closed."""
+
+    @property
+    def settings(self) -> HostSettings: ...
+    @property
+    def clients(self) -> NamespaceClients: ...
+    @property
+    def authorizer(self) -> Authorizer: ...
+    @property
+    def metrics(self) -> HostMetrics: ...
