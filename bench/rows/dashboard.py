@@ -21,7 +21,7 @@ from bench.harness import BODY, Bench
 from bench.results import Reading, Result, Target
 from bench.rows.idle import inside_scripts
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.service.listener import open_listener
+from tarry.programs.serving.listener import open_listener
 
 PATH = "/topic?topic=orders&look=hour"
 SPREAD_S = 5 * 86400

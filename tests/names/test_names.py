@@ -23,6 +23,7 @@ PRESCRIBED = {
 # Nouns of the field that end like a gerund.
 NOUNS = {
     "testing": "tarry.testing, as unittest, numpy and sqlalchemy call it",
+    "serving": "the serving layer, which the programs that serve clients share",
     "tracking": "CLIENT TRACKING, a command of Redis",
     "blocking": "an adjective, of calls and of Redisson's RBlockingQueue",
 }

@@ -16,8 +16,8 @@ import httpx
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
-from tarry.programs.service.listener import open_listener
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving.listener import open_listener
 
 
 class RunningService:

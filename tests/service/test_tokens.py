@@ -21,8 +21,8 @@ from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
-from tarry.programs.service import authorization
 from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
+from tarry.programs.serving import authorization
 from tarry.verbs import tokens
 from until import until
 from warm import WarmTarry

@@ -166,7 +166,7 @@ class RetryLater(Exception):  # never seen by users
 
 
 class ProblemFields(TypedDict, total=False):
-    """A service's error: see tarry/programs/service/problems.py."""
+    """A service's error: see tarry/programs/serving/problems.py."""
 
     code: str
     detail: str

@@ -22,12 +22,12 @@ from tarry.programs.beanstalk.connection import Connection
 from tarry.programs.beanstalk.server_state import ServerState
 from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
 from tarry.programs.beanstalk.tubes import Tubes
-from tarry.programs.service.authorization import Credential, TokenBucket
-from tarry.programs.service.listener import WITHOUT_TOKENS, is_loopback, max_file_number, open_listener
-from tarry.programs.service.problems import Forbidden, NoToken
+from tarry.programs.serving.authorization import Credential, TokenBucket
+from tarry.programs.serving.listener import WITHOUT_TOKENS, is_loopback, max_file_number, open_listener
+from tarry.programs.serving.problems import Forbidden, NoToken
 
 if TYPE_CHECKING:
-    from tarry.programs.service.host import ServiceHost
+    from tarry.programs.serving.host import ServiceHost
     from tarry.verbs.tokens import Scope
 
 logger = logging.getLogger("tarry.beanstalk")

@@ -20,7 +20,7 @@ from zlib import crc32
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import Body
 from tarry.programs.beanstalk.commands import TUBE_NAME
-from tarry.programs.service.clients import NamespaceClients
+from tarry.programs.serving.clients import NamespaceClients
 from tarry.values.names import DOTS
 from tarry.verbs import namespaces
 

@@ -183,8 +183,8 @@ async def _serve(
     without_tokens: bool,
 ) -> None:
     from tarry.programs.service import http_server
-    from tarry.programs.service.listener import open_listener, write_line
-    from tarry.programs.service.processes import ServiceProcesses, inherited
+    from tarry.programs.serving.listener import open_listener, write_line
+    from tarry.programs.serving.processes import ServiceProcesses, inherited
 
     app = _make_app(session, settings)
     try:

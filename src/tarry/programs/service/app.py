@@ -20,15 +20,15 @@ from tarry import __version__
 from tarry.clients.http.wire.schemas import NOTHING
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
-from tarry.programs.service.authorization import Authorizer
-from tarry.programs.service.clients import NamespaceClients, OpenClient
 from tarry.programs.service.metrics import Metrics
-from tarry.programs.service.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
 from tarry.programs.service.responses import NO_CONTENT, RESPOND, Headers, PlainResponse, Response, StreamResponse
 from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving.authorization import Authorizer
+from tarry.programs.serving.clients import NamespaceClients, OpenClient
+from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
 
 if TYPE_CHECKING:
     from tarry.programs.service.dashboards import DashboardMount

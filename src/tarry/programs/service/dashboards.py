@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.access import Role
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
-from tarry.programs.service.problems import NoToken
+from tarry.programs.serving.problems import NoToken
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import Application

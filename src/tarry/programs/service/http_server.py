@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry import __version__
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
-from tarry.programs.service.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
+from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
 
 if TYPE_CHECKING:
     import uvicorn

@@ -17,13 +17,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from tarry.connections.fitness import parse_info
 from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
-from tarry.programs.service.processes import SHARED_FOLDER
+from tarry.programs.serving.processes import SHARED_FOLDER
 from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
     from tarry.connections.awaited import Server
-    from tarry.programs.service.authorization import Credential
-    from tarry.programs.service.clients import NamespaceClients
+    from tarry.programs.serving.authorization import Credential
+    from tarry.programs.serving.clients import NamespaceClients
 
 T = TypeVar("T")
 

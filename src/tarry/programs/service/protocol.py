@@ -32,8 +32,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tarry.errors import BadInput
-from tarry.programs.service.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
 from tarry.programs.service.responses import NO_CONTENT, RESPOND
+from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
 
 _UPGRADE_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
 _LINE_END, _END = b"\r\n", b"\r\n\r\n"

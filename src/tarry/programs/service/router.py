@@ -26,7 +26,7 @@ from tarry.errors import BadInput
 from tarry.programs.service.decoders import Decode, decoder, query_decoder
 
 if TYPE_CHECKING:
-    from tarry.programs.service.problems import Problem
+    from tarry.programs.serving.problems import Problem
 
 Handler = Callable[[Any], Awaitable[Any]]
 """Of a ``ServiceRequest``."""

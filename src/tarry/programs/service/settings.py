@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tarry.programs.service.listener import is_loopback
+from tarry.programs.serving.listener import is_loopback
 
 PORT = 7070
 HOST = "127.0.0.1"

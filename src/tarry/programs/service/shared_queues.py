@@ -12,7 +12,7 @@ from tarry.clients.migration import MovedOver, dry_run_to_topic
 from tarry.clients.migration import move_to_topic as moving_to
 from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.programs.service.problems import Forbidden
+from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.delayed import transfer
 from tarry.verbs.delayed.context import QueueContext

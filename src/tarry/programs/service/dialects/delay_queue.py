@@ -18,8 +18,8 @@ from tarry.programs.service.dialects import by_id, replacement
 from tarry.programs.service.router import Handler, RouteTable
 
 if TYPE_CHECKING:
-    from tarry.programs.service.problems import Problem
     from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.problems import Problem
 
 WAIT_S = 178
 LONGEST_DELAY_S, LONGEST_TTR_S = 2**31, 86_400

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from tarry.errors import BadInput
-from tarry.programs.service.problems import WrongMedia
+from tarry.programs.serving.problems import WrongMedia
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 from tarry.errors import JobExists
-from tarry.programs.service import problems
-from tarry.programs.service.problems import UnknownRoute
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving import problems
+from tarry.programs.serving.problems import UnknownRoute
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

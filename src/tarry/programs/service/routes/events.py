@@ -17,9 +17,9 @@ import msgspec
 from tarry.clients.http.wire import topic_answers
 from tarry.clients.http.wire.endpoint import ANY_SCOPE
 from tarry.errors import TarryError
-from tarry.programs.service.problems import TooMany, problem_of
 from tarry.programs.service.responses import StreamResponse
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.problems import TooMany, problem_of
 from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.endpoints import guarded as endpoints
 from tarry.programs.service import idempotency
-from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
+from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.guarded.context import GuardedStats, Item

@@ -20,10 +20,10 @@ from tarry.clients.http.wire import bodies, models
 from tarry.clients.http.wire.endpoints import by_id, jobs, settle
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import idempotency
-from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
+from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Added

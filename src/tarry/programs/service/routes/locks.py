@@ -13,9 +13,9 @@ from tarry.clients.http.wire.endpoints import locks
 from tarry.clients.http.wire.endpoints import locks as endpoints
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
-from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import INTERNAL_PREFIXES
+from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
 

@@ -19,8 +19,8 @@ from tarry.clients.http.wire.queue_answers import plain
 from tarry.clients.http.wire.types import ms
 from tarry.errors import BadInput
 from tarry.programs.service import shared_queues
-from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.mapcache.models import MapStats
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.endpoints import schedules
 from tarry.clients.http.wire.endpoints import schedules as endpoints
 from tarry.clients.http.wire.models import given_options
-from tarry.programs.service.problems import UnknownSchedule
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.problems import UnknownSchedule
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from tarry.clients.http.wire import topic_answers, topic_models
 from tarry.clients.http.wire.endpoints import topics as endpoints
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
-from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.problems import UnknownCursor
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import DeadGroups

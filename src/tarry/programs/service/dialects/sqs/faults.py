@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarry import errors
-from tarry.programs.service import problems
+from tarry.programs.serving import problems
 
 _PREFIX = "AWS.SimpleQueueService."
 _CODES = {

@@ -19,13 +19,13 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from tarry.programs.service.listener import is_loopback
-from tarry.programs.service.problems import Forbidden, NoToken, TooMany
+from tarry.programs.serving.listener import is_loopback
+from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
     from tarry.clients.http.wire.endpoint import Scope
-    from tarry.programs.service.clients import NamespaceClients
+    from tarry.programs.serving.clients import NamespaceClients
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")

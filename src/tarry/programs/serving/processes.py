@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tarry.core.patience import RetryDelay
-from tarry.programs.service.listener import GRACE_S, write_line
+from tarry.programs.serving.listener import GRACE_S, write_line
 from tarry.programs.worker.signals import handle_signals
 
 PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"

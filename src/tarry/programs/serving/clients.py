@@ -10,7 +10,7 @@ from typing import Any
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import Body, PassThroughCodec
-from tarry.programs.service.problems import Forbidden
+from tarry.programs.serving.problems import Forbidden
 
 MOST_TOPICS = 4096
 """How many handles are cached; another one is made in microseconds."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from tarry.programs.service.authorization import Authorizer, TokenSettings
-    from tarry.programs.service.clients import NamespaceClients
+    from tarry.programs.serving.authorization import Authorizer, TokenSettings
+    from tarry.programs.serving.clients import NamespaceClients
 
 
 class HostSettings(TokenSettings, Protocol):

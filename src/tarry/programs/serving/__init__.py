@@ -1,0 +1,9 @@
+"""What the service and the server of beanstalkd's clients share; it knows neither of them.
+
+clients          a client for each namespace
+authorization    which request may do what: tokens, scopes, limits
+problems         errors for programs: each has a code and a status
+listener         the listening socket
+processes        several processes on one port, and their parent
+host             a service, as those know it that serve beside it
+"""
