@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from tarry.clients.http.wire.endpoint import NO_TOKEN
+from tarry.programs.service.dialects.mounts import Dialects
 from tarry.programs.service.router import Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
@@ -37,7 +38,7 @@ SCOPES = ("produce", "consume", "admin")
 def http_page() -> str:
     """Every row, by its tag."""
     parts, tag = ["# The service's routes\n", OPENING], ""
-    for row in routes_of(ServiceSettings()):
+    for row in routes_of(Dialects().mounts(ServiceSettings().namespaces[0])):
         if row.tag != tag:
             tag = row.tag
             parts.append(f"## {TITLES.get(tag, tag.capitalize())}\n")

@@ -16,6 +16,10 @@ def running_service(valkey_url: str) -> Iterator[RunningService]:
     """By the server's own time, where nothing else is said."""
     from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient
+    from tarry.programs.service.dashboards import DashboardMount
+    from tarry.programs.service.dialects.mounts import Dialects
+    from tarry.programs.service.mounts import Mount
 
-    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
+    mounts = (*Dialects().mounts("default"), Mount(open_pages=DashboardMount))
+    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace), mounts=mounts) as running:
         yield running

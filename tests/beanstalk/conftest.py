@@ -13,7 +13,7 @@ from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkServer, BeanstalkSettings
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 
 
 class Beanstalk:
@@ -41,7 +41,7 @@ class Beanstalk:
 @contextmanager
 def speaking(url: str, namespace: str, settings: BeanstalkSettings | None = None) -> Iterator[Beanstalk]:
     """A service of its own."""
-    chosen = ServiceSettings(namespaces=(namespace,), dialects=NO_DIALECTS, dashboard=False)
+    chosen = ServiceSettings(namespaces=(namespace,))
     with serve(lambda name: AsyncClient(url, namespace=name), chosen) as running_service:
         running_service.run(beanstalk.start(running_service.app, settings or BeanstalkSettings(port=0)))
         made = Beanstalk(running_service, url, namespace)

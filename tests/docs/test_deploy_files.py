@@ -96,7 +96,7 @@ def test_nobody_is_killed_before_the_grace_is_over() -> None:
 
 
 def test_probes_ask_for_routes_that_are_there_at_the_port_that_is_open() -> None:
-    paths = {route.path for route in routes_of(ServiceSettings())}
+    paths = {route.path for route in routes_of()}
     [container] = SERVICE["containers"]
     assert container["ports"] == [{"name": "http", "containerPort": ServiceSettings().port}]
     for probe in ("livenessProbe", "readinessProbe"):

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from service.any_client import AnyClient
-from service.dialect_clients import Speaks
+from service.dialect_clients import Speaks, dialects_of
 from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
-from tarry.programs.service.settings import Dialects, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 
 
 @pytest.fixture
@@ -46,10 +46,9 @@ def any_client(request: pytest.FixtureRequest, running_service: RunningService, 
 
 @pytest.fixture
 def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[RunningService]:
-    """A service by an imaginary clock; the dialects keep their jobs in namespaces of this test."""
-    dialects = Dialects(f"{namespace}-a", f"{namespace}-b", f"Delay{namespace}")
-    settings = ServiceSettings(namespaces=(namespace,), dialects=dialects)
-    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
+    """A service that speaks them, by an imaginary clock."""
+    settings, mounts = ServiceSettings(namespaces=(namespace,)), dialects_of(namespace).mounts(namespace)
+    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings, mounts) as running:
         yield running
 
 

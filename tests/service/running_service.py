@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import httpx
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
+from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.listener import open_listener
 
@@ -52,14 +53,16 @@ class RunningService:
 
 
 @contextmanager
-def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None) -> Iterator[RunningService]:
+def serve(
+    opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None, mounts: Sequence[Mount] = ()
+) -> Iterator[RunningService]:
     """A service, for as long as the block lasts."""
     started: list[RunningService] = []
     ready, stopped = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
     async def live() -> None:
-        app = ServiceApp(settings or ServiceSettings(), opened)
+        app = ServiceApp(settings or ServiceSettings(), opened, mounts)
         with open_listener("127.0.0.1", 0) as listener:
             server = http_server.make_server(app)
             running = asyncio.ensure_future(server.serve([listener]))

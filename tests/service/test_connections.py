@@ -16,7 +16,9 @@ from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import forms
 from tarry.programs.service import http_server, protocol, request
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.dashboards import DashboardMount
+from tarry.programs.service.mounts import Mount
+from tarry.programs.service.settings import ServiceSettings
 from until import until
 
 JOBS = "/v1/topics/orders/jobs"
@@ -77,9 +79,11 @@ def test_trailer_fields_are_not_headers(real: Api, field: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(valkey_url: str) -> Iterator[RunningService]:
-    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
-    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
-        running.call(running.app.show_dashboard)
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True)
+    with serve(
+        lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings, (Mount(open_pages=DashboardMount),)
+    ) as running:
+        running.call(running.app.show_pages)
         yield running
 
 

@@ -189,7 +189,7 @@ def test_a_worker_processes_all_readable_jobs(client: tarry.Client, valkey_url: 
 
 
 def test_the_dashboard_shows_damaged_jobs(running_service: RunningService, real: Api, client: tarry.Client) -> None:
-    running_service.call(running_service.app.show_dashboard)
+    running_service.call(running_service.app.show_pages)
     try:
         place = f"/ns/{real.namespace}"
         page = real("GET", f"{place}/jobs?topic=orders", params={"topic": "orders"})
@@ -205,4 +205,4 @@ def hide(running_service: RunningService) -> None:
     for part in running_service.app.parts.values():
         part.stop()
     running_service.app.parts.clear()
-    running_service.app.dashboard = None
+    running_service.app.pages = None

@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 import tarry
-from service.dialect_clients import START_MS, Speaks, client_of
+from service.dialect_clients import START_MS, Speaks, client_of, dialects_of
 from service.running_service import RunningService, serve
 from tarry.clients.testing import Clock
-from tarry.programs.service.app import ServiceApp
-from tarry.programs.service.settings import Dialects, ServiceSettings
+from tarry.programs.service.dialects.mounts import Dialects
 
 # ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
 
@@ -207,7 +206,8 @@ def test_delay_controller_other_methods_and_media_types_are_refused(send: Speaks
 def test_delayed_message_a_message_moves_to_the_blocking_queue(
     send: Speaks, dialect_service: RunningService, clock: Clock, valkey_url: str, method: str
 ) -> None:
-    name = dialect_service.app.settings.dialects.delayed_message
+    name = dialects_of(dialect_service.app.settings.namespaces[0]).delayed_message
+    assert name is not None
     assert name is not None
     client = dialect_service.app.clients[dialect_service.app.settings.namespaces[0]]
     for value, delay in (("AAAA", 20), ("BBBB", 5)):
@@ -248,8 +248,8 @@ def test_delayed_message_an_offer_needs_a_configured_format(
     import redis
 
     queue = f"Delay{namespace}"
-    settings = ServiceSettings(dialects=Dialects(None, None, queue, "string", said))
-    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
+    mounts = Dialects(None, None, queue, "string", said).mounts("default")
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), mounts=mounts) as running:
         answer = httpx.get(running.url + "/delayed/message", params={"delay": 3600, "value": "AAAA"})
     with redis.Redis.from_url(valkey_url) as server:
         offered = server.lrange(f"redisson_delay_queue:{{{queue}}}", 0, -1)
@@ -260,12 +260,9 @@ def test_delayed_message_an_offer_needs_a_configured_format(
         assert (answer.status_code, [len(element) for element in offered]) == (200, [length + 4])
 
 
-def test_delayed_message_an_invalid_format_is_refused_at_start(valkey_url: str) -> None:
+def test_delayed_message_an_invalid_format_is_refused_at_start() -> None:
     with pytest.raises(tarry.BadInput, match="message_format"):
-        ServiceApp(
-            ServiceSettings(dialects=Dialects(None, None, "q", "string", "old")),
-            lambda _: tarry.AsyncClient(valkey_url),
-        )
+        Dialects(None, None, "q", "string", "old").mounts("default")
 
 
 def test_delayed_message_other_media_types_and_options_requests_are_refused(send: Speaks) -> None:
@@ -276,9 +273,7 @@ def test_delayed_message_other_media_types_and_options_requests_are_refused(send
 
 
 def test_dialects_can_be_disabled(valkey_url: str) -> None:
-    from tarry.programs.service.settings import NO_DIALECTS
-
-    settings = ServiceSettings(dialects=NO_DIALECTS)
-    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as quiet:
+    assert Dialects(None, None, None).mounts("default") == ()
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as quiet:
         for method, path in (("POST", "/push"), ("POST", "/delay/add"), ("GET", "/delayed/message")):
             assert httpx.request(method, quiet.url + path).status_code == 404

@@ -59,10 +59,10 @@ def test_stats_are_not_polled_without_subscribers(running_service: RunningServic
 def test_queue_elements_are_counted_listed_and_moved(running_service: RunningService, valkey_url: str) -> None:
     from service.running_service import serve
     from tarry.clients.testing import TestAsyncClient
-    from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+    from tarry.programs.service.settings import ServiceSettings
 
     clock = Clock()
-    settings = ServiceSettings(namespaces=("queues",), dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("queues",))
     with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
         api = Api(running.url, "queues")
         path = "/v1/queues/ServiceMessages"

@@ -16,12 +16,12 @@ from hypothesis.errors import Unsatisfiable
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
+from tarry.programs.service.dialects.mounts import Dialects
 from tarry.programs.service.routes import routes_of
-from tarry.programs.service.settings import Dialects, ServiceSettings
 
 pytestmark = pytest.mark.slow
 
-ROWS = routes_of(ServiceSettings())
+ROWS = routes_of(Dialects().mounts("default"))
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 LONG = {"delay_queue_pop"}
 """Waits for three minutes where nothing is said."""
@@ -57,9 +57,7 @@ def test_examples_fit_their_schemas() -> None:
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[RunningService]:
     own = Dialects(delayed_message="FuzzedMessage")  # a queue whose format no other request says
-    with serve(
-        lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), ServiceSettings(dialects=own)
-    ) as running:
+    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), mounts=own.mounts("default")) as running:
         yield running
 
 

@@ -24,7 +24,11 @@ from connections.roles import rules
 from connections.test_acl import user
 from tarry.connections.embedded import plain_client
 from tarry.core.requests import Command
-from tarry.programs.service.settings import Dialects
+from tarry.programs.service import openapi
+from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.service.dialects.sqs import routes as sqs
+from tarry.programs.service.mounts import Mount
+from tarry.programs.service.routes import routes_of
 from tarry.verbs import tokens
 from until import until
 from warm import WarmProcess, WarmTarry
@@ -142,6 +146,20 @@ def test_a_service_can_serve_several_namespaces(start: Start) -> None:
     assert all(f'namespace="process-{which}"' in metrics for which in ("one", "two"))
 
 
+@pytest.mark.parametrize(
+    ("options", "mounts"),
+    [
+        ((), Dialects().mounts("default")),
+        (("--no-dialects",), ()),
+        (("--dialect", "sqs"), (*Dialects().mounts("default"), Mount((sqs.routes_of(),)))),
+    ],
+    ids=["alone", "no dialects", "sqs"],
+)
+def test_the_documented_routes_are_served(start: Start, options: tuple[str, ...], mounts: tuple[Mount, ...]) -> None:
+    running = start(*options)
+    assert httpx.get(f"{running.url}/openapi.json").content == openapi.encoded(routes_of(mounts))
+
+
 def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, valkey_url: str) -> None:
     """Its dashboard, too; one that was told never to ask does not."""
     named = ("--namespace", "process-asking", "--no-dialects")
@@ -165,7 +183,7 @@ def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, v
         assert one.get("/v1/topics").status_code == 401
 
 
-DIALECTS = Dialects().namespaces()
+DIALECTS = tuple(name for mount in Dialects().mounts("default") for name in mount.namespaces)
 
 
 @pytest.mark.parametrize("options", [("--no-dialects",), ("--delayed-message", "shop-messages")])

@@ -16,7 +16,8 @@ from service.running_service import serve
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import PassThroughCodec
 from tarry.programs.service.dialects import replacement
-from tarry.programs.service.settings import Dialects, ServiceSettings
+from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import namespaces
 
 ID = "7"
@@ -132,7 +133,8 @@ def test_one_job_is_left_in_a_cluster_too(cluster_nodes: list[tuple[str, int]], 
 
 @pytest.mark.slow
 def test_two_services_push_the_same_ids_at_once(valkey_url: str, namespace: str) -> None:
-    settings = ServiceSettings(namespaces=(namespace,), dialects=Dialects(f"{namespace}-a", f"{namespace}-b", None))
+    settings = ServiceSettings(namespaces=(namespace,))
+    mounts = Dialects(f"{namespace}-a", f"{namespace}-b", None).mounts(namespace)
 
     def opened(name: str) -> tarry.AsyncClient:
         return tarry.AsyncClient(valkey_url, namespace=name)
@@ -152,5 +154,5 @@ def test_two_services_push_the_same_ids_at_once(valkey_url: str, namespace: str)
                 kept = [await client.topic(name).get_many([f"{number}" for number in range(60)]) for name in NAMES[:2]]
             assert [sum(job is not None for job in jobs) for jobs in zip(*kept, strict=True)] == [1] * 60, where
 
-    with serve(opened, settings) as one, serve(opened, settings) as other:
+    with serve(opened, settings, mounts) as one, serve(opened, settings, mounts) as other:
         asyncio.run(work([one.url, other.url]))

@@ -22,7 +22,7 @@ from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
 from tarry.programs.dashboard import sections
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.worker import Worker
 from tarry.verbs import acl, tokens
 from warm import WarmTarry
@@ -89,7 +89,7 @@ def test_the_service_works_under_its_acl_user(url_of: Opened, server: str) -> No
     import msgspec
 
     url = url_of("all")
-    settings = ServiceSettings(namespaces=(SHOP,), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=(SHOP,), tokens=True)
     with tarry.Client(url, namespace=SHOP) as client:
         text, id, record = tokens.create_token(os.urandom, ["admin"])
         client.engine.run(tokens.store_token(SHOP, id, record))

@@ -21,7 +21,8 @@ from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
-from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
+from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
 from tarry.verbs import tokens
 from until import until
@@ -33,7 +34,7 @@ Make = Callable[..., str]
 @pytest.fixture(scope="module")
 def guarded(valkey_url: str) -> Iterator[RunningService]:
     """A service that asks for tokens."""
-    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True)
     with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
         yield running
 
@@ -81,8 +82,9 @@ def calls(guarded: RunningService, make: Make) -> Iterator[Callable[..., Api]]:
 
 
 def test_a_dialects_namespace_takes_its_own_tokens_only(valkey_url: str, make: Make) -> None:
-    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True, dialects=Dialects("other", None, None))
-    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
+    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True)
+    mounts = Dialects("other", None, None).mounts("guarded")
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings, mounts) as running:
         for namespace, status in (("other", 200), ("guarded", 403)):
             headers = {"authorization": f"Bearer {make('consume', namespace=namespace)}"}
             answered = partial(httpx.get, f"{running.url}/delay/pop?topic=tea", headers=headers)
@@ -169,7 +171,7 @@ def test_a_token_selects_its_namespace(guarded: RunningService, make: Make) -> N
 
 
 def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url: str, make: Make) -> None:
-    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True)
     text = make("consume")
 
     def opened(name: str) -> AsyncClient:
@@ -285,7 +287,7 @@ def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: R
 
 
 def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str, make: Make) -> None:
-    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True)
     text = make("consume")
     parts = tokens.split_token(text)
     assert parts is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -12,13 +11,19 @@ from botocore.config import Config
 
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.dialects.sqs.routes import routes_of
+from tarry.programs.service.mounts import Mount
+from tarry.programs.service.settings import ServiceSettings
+
+
+def mounts() -> tuple[Mount, ...]:
+    return (Mount((routes_of(),)),)
 
 
 @pytest.fixture
 def running_service(valkey_url: str, namespace: str) -> Iterator[RunningService]:
-    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
-    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
+    settings = ServiceSettings(namespaces=(namespace,))
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings, mounts()) as running:
         yield running
 
 

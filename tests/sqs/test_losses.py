@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ import pytest
 from server_groups import sentinels
 from service.running_service import RunningService, serve
 from service.test_process import Process, process
-from sqs.conftest import boto
+from sqs.conftest import boto, mounts
 from sqs.test_operations import receive
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs.codecs import JSON
 from until import until
 
@@ -112,10 +111,10 @@ def test_a_killed_service_loses_nothing_that_it_has_acknowledged(
 @pytest.mark.slow
 def test_a_fail_over_loses_nothing_that_was_acknowledged(namespace: str) -> None:
     safe = ("--min-replicas-max-lag", "2", "--min-replicas-to-write", "1")
-    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
+    settings = ServiceSettings(namespaces=(namespace,))
     with (
         sentinels(options=safe, replicas=1) as group,
-        serve(lambda name: AsyncClient(group.url, namespace=name), settings) as running_service,
+        serve(lambda name: AsyncClient(group.url, namespace=name), settings, mounts()) as running_service,
         traffic(boto(running_service.url).create_queue(QueueName="orders")["QueueUrl"]) as all_of_it,
     ):
         until(lambda: sum(all_of_it.received.values()) > 20, "the first messages")

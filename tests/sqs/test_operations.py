@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import botocore.exceptions
 import pytest
 
 from service.running_service import RunningService, serve
-from sqs.conftest import boto
+from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.programs.service.dialects.sqs.queues import NEVER, REGISTRY
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import NewJob
 
@@ -82,8 +81,8 @@ def test_queues_are_listed_page_by_page_and_no_more_is_read(
     own_server: Callable[..., ServerProcess], namespace: str
 ) -> None:
     server = own_server()
-    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
-    with serve(lambda name: AsyncClient(server.url, namespace=name), settings) as running_service:
+    settings = ServiceSettings(namespaces=(namespace,))
+    with serve(lambda name: AsyncClient(server.url, namespace=name), settings, mounts()) as running_service:
         sqs = boto(running_service.url)
         names = ["a-", "a-0", "b", "b-", "b-0", "b-1", "b0", "c"]
         for name in names:

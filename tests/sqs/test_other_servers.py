@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from service.running_service import RunningService, serve
+from sqs.conftest import mounts
 from sqs.test_operations import receive
 from sqs.test_redrive import bodies, redrive
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 from until import until
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
@@ -23,8 +23,8 @@ def running_service(
     request: pytest.FixtureRequest, constellation: Callable[[str], Any], namespace: str
 ) -> Iterator[RunningService]:
     url = constellation(request.param).url
-    settings = ServiceSettings(namespaces=(namespace,), dialects=replace(NO_DIALECTS, sqs=True))
-    with serve(lambda name: AsyncClient(url, namespace=name), settings) as running:
+    settings = ServiceSettings(namespaces=(namespace,))
+    with serve(lambda name: AsyncClient(url, namespace=name), settings, mounts()) as running:
         yield running
 
 

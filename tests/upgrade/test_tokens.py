@@ -14,7 +14,7 @@ from connections.roles import rules
 from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
-from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
+from tarry.programs.service.settings import ServiceSettings
 from until import until
 from upgrade.conftest import VersionProcess, version_starter
 
@@ -60,7 +60,7 @@ def test_either_version_creates_uses_and_revokes_tokens(
     one(CREATES)
     text, made = one("[text, made]")
     assert one(LISTS) == other(LISTS) == [[made, "by one of two"]]
-    settings = ServiceSettings(namespaces=(namespace,), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=(namespace,), tokens=True)
     with serve(lambda name: AsyncClient(url, namespace=name), settings) as running:
 
         def status() -> Any:

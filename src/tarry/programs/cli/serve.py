@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.programs.beanstalk.server import BeanstalkSettings
+    from tarry.programs.cli.composition import Composition
     from tarry.programs.service.app import ServiceApp
     from tarry.programs.service.http_server import TlsFiles
     from tarry.programs.service.settings import ServiceSettings
@@ -111,7 +110,7 @@ def serve(
 ) -> None:
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
     from tarry.programs.service import http_server
-    from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
+    from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.worker.process import run_in_loop
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
@@ -120,6 +119,9 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
+    from tarry.programs.cli.composition import Composition
+    from tarry.programs.service.dialects.mounts import Dialects
+
     if processes > 1 and (dashboard or beanstalk is not None):
         raise BadInput(
             "processes: the dashboard and beanstalkd's clients need a service of one process; start one beside this."
@@ -128,11 +130,10 @@ def serve(
     for one in dialect or ():
         if one != "sqs":
             raise BadInput(f"dialect: {one!r} is unknown; it is sqs.")
-    enabled_dialects = replace(
+    enabled_dialects = (
         Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
         if dialects
-        else NO_DIALECTS,
-        sqs=bool(dialect),
+        else Dialects(None, None, None)
     )
     settings = ServiceSettings(
         host=host,
@@ -141,11 +142,9 @@ def serve(
             dict.fromkeys((session.namespace, *(also or ()), *([beanstalk_namespace] if beanstalk_namespace else ())))
         ),
         max_request=max_request,
-        dialects=enabled_dialects,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
-        dashboard=dashboard,
         drain_s=duration_us(drain, "drain") / SECOND,
     )
     if key is not None and certificate is None:
@@ -158,7 +157,8 @@ def serve(
         spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
     if dashboard:
         _show_audit_log("json" if session.json else "text")
-    run_in_loop(_serve(session, settings, tls, spoken, processes, without_tokens=without_tokens))
+    composition = Composition(enabled_dialects, sqs=bool(dialect), dashboard=dashboard, beanstalk=spoken)
+    run_in_loop(_serve(session, settings, composition, tls, processes, without_tokens=without_tokens))
 
 
 def _show_audit_log(format: str) -> None:
@@ -176,8 +176,8 @@ def _show_audit_log(format: str) -> None:
 async def _serve(
     session: CommandSession,
     settings: ServiceSettings,
+    composition: Composition,
     tls: TlsFiles | None,
-    spoken: BeanstalkSettings | None,
     processes: int,
     *,
     without_tokens: bool,
@@ -186,7 +186,7 @@ async def _serve(
     from tarry.programs.serving.listener import open_listener, write_line
     from tarry.programs.serving.processes import ServiceProcesses, inherited
 
-    app = _make_app(session, settings)
+    app = _make_app(session, settings, composition)
     try:
         server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
         opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
@@ -197,11 +197,11 @@ async def _serve(
             host, port = listener.getsockname()[:2]
             handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
             shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
-            if spoken is not None:
+            if composition.beanstalk is not None:
                 from tarry.programs.beanstalk import server as beanstalk
 
-                write_line(await beanstalk.start(app, spoken, without_tokens=without_tokens))
-            write_line(http_server.banner(app, shown, handle, processes))
+                write_line(await beanstalk.start(app, composition.beanstalk, without_tokens=without_tokens))
+            write_line(composition.banner(app, shown, handle, processes))
             if processes == 1:
                 return await http_server.serve(app, listener, server)
             await app.close()
@@ -211,8 +211,12 @@ async def _serve(
         await app.close()
 
 
-def _make_app(session: CommandSession, settings: ServiceSettings) -> ServiceApp:
+def _make_app(session: CommandSession, settings: ServiceSettings, composition: Composition) -> ServiceApp:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.app import ServiceApp
 
-    return ServiceApp(settings, lambda namespace: AsyncClient(session.url, namespace=namespace))
+    return ServiceApp(
+        settings,
+        lambda namespace: AsyncClient(session.url, namespace=namespace),
+        composition.mounts(settings.namespaces[0]),
+    )

@@ -8,7 +8,8 @@
     router         Route: method, path, scopes, models, handler, example; routes has all, by subject
     app            the ASGI application: finds the route, sends the response
     request        one request: query, body, client, and whether that is still connected
-    http_server    a process of the service: uvicorn, signals, startup message
+    mounts         what other programs add: routes, and pages for browsers
+    http_server    a process of the service: uvicorn, signals
 
 Rules: OpenAPI, the reference page, metrics and dispatch all read the same routes. No handler waits for a client that has
 disconnected. No body is ever logged. The library imports nothing of this package, which needs ``tarry[http]``.

@@ -1,6 +1,6 @@
 """The ASGI application: finds the route of a request, authorizes it, calls the handler, sends the response.
 
-app = ServiceApp(ServiceSettings(), lambda namespace: tarry.AsyncClient(url, namespace=namespace))
+app = ServiceApp(ServiceSettings(), lambda namespace: tarry.AsyncClient(url, namespace=namespace), mounts)
 uvicorn.run(app)                    # or mounted: Starlette(routes=[Mount("/tarry", app)])
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,13 +31,13 @@ from tarry.programs.serving.clients import NamespaceClients, OpenClient
 from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
 
 if TYPE_CHECKING:
-    from tarry.programs.service.dashboards import DashboardMount
+    from tarry.programs.service.mounts import Mount, Pages
 
 JSON = b"application/json"
 API_PREFIX = "/v1/"
-"""No page of the dashboard has such a path."""
+"""No page for browsers has such a path."""
 TOKEN_CHECK_TIMEOUT_S = 1.0
-"""How long a page of the dashboard waits to learn whether a token exists now."""
+"""How long a page waits to learn whether a token exists now."""
 logger = logging.getLogger("tarry")
 CLIENT_GONE_STATUS = 499
 """The status in the metrics of a request whose client disconnected."""
@@ -45,12 +45,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ServiceApp:
-    """The service as an ASGI application. ``open_client`` makes the client of a namespace."""
+    """The service as an ASGI application. ``open_client`` makes the client of a namespace; ``mounts`` add routes and pages."""
 
-    def __init__(self, settings: ServiceSettings, open_client: OpenClient) -> None:
+    def __init__(self, settings: ServiceSettings, open_client: OpenClient, mounts: Sequence[Mount] = ()) -> None:
         self.settings = settings
-        self.routes = routes_of(settings)
-        self.clients = NamespaceClients(settings.all_namespaces, open_client, settings.max_body)
+        self.mounts = tuple(mounts)
+        self.routes = routes_of(mounts)
+        namespaces = dict.fromkeys((*settings.namespaces, *(name for one in mounts for name in one.namespaces)))
+        self.clients = NamespaceClients(tuple(namespaces), open_client, settings.max_body)
+        self.moved_queues = tuple(dict.fromkeys((*settings.queues, *(name for one in mounts for name in one.queues))))
+        """All queues that it moves, including those of what is mounted."""
         self.authorizer = Authorizer(settings, self.clients, self._first_token)
         self.metrics = Metrics()
         self.draining = False
@@ -59,11 +63,11 @@ class ServiceApp:
         """Objects that routes share while the service runs; stopped with it."""
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         """Functions that ``close`` awaits before it closes the clients."""
-        self.dashboard: DashboardMount | None = None
-        """The dashboard, once ``show_dashboard`` was called."""
+        self.pages: Pages | None = None
+        """The pages that are mounted, once ``show_pages`` was called."""
         self._routes = PathTree(self.routes)
-        self._before_dashboard = {(route.method, route.path) for route in self.routes if route.path == "/"}
-        """Routes at a path of the dashboard; their methods are not the dashboard's."""
+        self._before_pages = {(route.method, route.path) for route in self.routes if route.path == "/"}
+        """Routes at a path of a page; their methods are not the page's."""
         self._document: bytes | None = None
         self._held_requests: set[asyncio.Future[Any]] = set()
 
@@ -80,17 +84,17 @@ class ServiceApp:
 
     def _first_token(self) -> None:
         self.require_tokens(True)
-        if self.dashboard is not None:
-            self.dashboard.require_tokens()
+        if self.pages is not None:
+            self.pages.require_tokens()
         logger.warning("The first token was created: from now on every request needs a token.")
 
-    def show_dashboard(self) -> None:
-        """Serves the dashboard too. Call it in the event loop that serves, after ``require_tokens``."""
-        from tarry.programs.service.dashboards import DashboardMount
-
-        mount: DashboardMount = self.shared_part(DashboardMount)
-        mount.start()
-        self.dashboard = mount
+    def show_pages(self) -> None:
+        """Serves the pages that are mounted, if any are. Call it in the event loop that serves, after ``require_tokens``."""
+        for mount in self.mounts:
+            if mount.open_pages is not None:
+                pages: Pages = self.shared_part(mount.open_pages)
+                pages.start()
+                self.pages = pages
 
     # ── lifecycle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,17 +153,18 @@ class ServiceApp:
             return self.metrics.count_request(name, status, time.perf_counter() - began)
         path: str = scope["path"]
         if (
-            self.dashboard is not None
+            self.pages is not None
             and not path.startswith(API_PREFIX)
-            and (scope["method"], path) not in self._before_dashboard
+            and (scope["method"], path) not in self._before_pages
         ):
-            page = self.dashboard.by_namespace.route(scope)
+            page = self.pages.route(scope)
             if page is not None:
                 with suppress(Unavailable, TimeoutError):  # the page says so itself
                     async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
                         await self.authorizer.detect_first_token()
                 show, inner = page
-                return await show(inner, receive, send)
+                await show(inner, receive, send)
+                return None
         try:
             route, found = self._route_of(scope)
             name = route.name
@@ -169,11 +174,11 @@ class ServiceApp:
         except ClientGone:
             pass
         except UnknownRoute as fault:
-            if self.dashboard is None or not _is_browser(scope, headers):
+            if self.pages is None or not _is_browser(scope, headers):
                 status = await self._send_problem(fault, None, send)
             else:
                 status = fault.status
-                show, inner = self.dashboard.by_namespace.route_unknown(scope)
+                show, inner = self.pages.route_unknown(scope)
                 await show(inner, receive, send)
         except Exception as fault:  # noqa: BLE001  # the client gets a problem for any exception
             status = await self._send_problem(fault, route, send)

@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.access import Role
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.serving.problems import NoToken
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import Application
+    from starlette.types import ASGIApp, Scope
+
+    from tarry.programs.dashboard.access import Role
+    from tarry.programs.serving.host import ServiceHost
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -23,28 +25,36 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class DashboardMount:
     """The dashboards by namespace, mounted in the service."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ServiceHost) -> None:
         self._authorizer = app.authorizer
         self._app = app
-        self.by_namespace = NamespaceDashboards(
+        self._by_namespace = NamespaceDashboards(
             lambda: app.clients.namespaces,
             self._make,
-            set(app.settings.all_namespaces) - set(app.settings.namespaces),
+            set(app.clients.namespaces) - set(app.settings.namespaces),
         )
 
     def start(self) -> None:
         for name in self._app.settings.namespaces:
-            self.by_namespace.of(name).sampler.start()
+            self._by_namespace.of(name).sampler.start()
 
     def stop(self) -> None:
         """Ends the streams and the sampling."""
-        for one in self.by_namespace.opened:
+        for one in self._by_namespace.opened:
             one.closing.set()
             one.sampler.stop_nowait()
 
+    def route(self, scope: Scope) -> tuple[ASGIApp, Scope] | None:
+        """The application that answers a request, and its scope; ``None`` if no page has the path."""
+        return self._by_namespace.route(scope)
+
+    def route_unknown(self, scope: Scope) -> tuple[ASGIApp, Scope]:
+        """The dashboard that shows its error page for a path that does not exist, and its scope."""
+        return self._by_namespace.route_unknown(scope)
+
     def require_tokens(self) -> None:
         """Requires tokens from now on; open streams end."""
-        for one in self.by_namespace.opened:
+        for one in self._by_namespace.opened:
             one.access.require_tokens(partial(self._role, one.client.namespace))
 
     def _make(self, namespace: str) -> Dashboard:

@@ -1,4 +1,4 @@
-"""A process of the service, as ``tarry serve`` runs it: uvicorn, signals, startup message.
+"""A process of the service, as ``tarry serve`` runs it: uvicorn, signals.
 
 SIGTERM, Ctrl-C ─▶ drain: held and new requests get 503 ─▶ the port closes ─▶ running requests end ─▶ exit 0
 a second one    ─▶ exits at once
@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tarry import __version__
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
 from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import uvicorn
 
     from tarry.programs.service.app import ServiceApp
-    from tarry.programs.service.settings import ServiceSettings
 
 MISSING_EXTRA = "The service needs more than the library: pip install 'tarry[http]'."
 KEEP_ALIVE_S = 75
@@ -117,10 +115,9 @@ async def serve(
     restore_signals = handle_signals(stop, stopping.is_set, is_child=parent is not None)
     if parent is not None:
         asyncio.get_running_loop().add_reader(parent, stopping.set)
-    if app.settings.moved_queues:
-        await app.clients[app.settings.namespaces[0]].keep_moving(*app.settings.moved_queues)
-    if app.settings.dashboard:
-        app.show_dashboard()
+    if app.moved_queues:
+        await app.clients[app.settings.namespaces[0]].keep_moving(*app.moved_queues)
+    app.show_pages()
     _freeze_gc()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
@@ -161,35 +158,3 @@ async def check_tokens(app: ServiceApp, *, without: bool) -> bool:
         names = ", ".join(app.clients.namespaces)
         raise ServerUnfit(WITHOUT_TOKENS.format(host=app.settings.host, namespaces=names))
     return False
-
-
-def banner(app: ServiceApp, shown: str, address: str, processes: int = 1) -> str:
-    """The lines that a service prints when it starts."""
-    settings = app.settings
-    several = f", {processes} processes" if processes > 1 else ""
-    lines = [
-        f"tarry {__version__}{several}, service at {address}",
-        f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
-        f"  tokens   {_tokens_text(settings)}",
-    ]
-    dialects = settings.dialects
-    for path, where in (
-        ("/delay/…", dialects.delay_controller),
-        ("/push /pop …", dialects.delay_queue),
-        ("/delayed/message", dialects.delayed_message),
-    ):
-        if where is not None:
-            lines.append(f"  dialect  {path} in {where}")
-    if dialects.sqs:
-        lines.append(f"  dialect  /sqs: Amazon SQS, queue URLs {address}/sqs/NAMESPACE/QUEUE")
-    if settings.moved_queues:
-        lines.append(f"  moves    {', '.join(settings.moved_queues)}")
-    lines.append(f"  {address}/ is the dashboard" if settings.dashboard else "  no dashboard")
-    lines.append(f"  {address}/openapi.json  {address}/metrics; Ctrl-C or SIGTERM drains it")
-    return "\n".join(lines)
-
-
-def _tokens_text(settings: ServiceSettings) -> str:
-    if settings.tokens:
-        return "required"
-    return "not required until the first one is created" if settings.tokens_later else "not required"

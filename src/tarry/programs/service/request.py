@@ -50,6 +50,7 @@ class Application(Protocol):
     metrics: Metrics
     draining: bool
     version: str
+    moved_queues: tuple[str, ...]
 
     @property
     def document(self) -> bytes:

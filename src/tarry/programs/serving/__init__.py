@@ -1,4 +1,4 @@
-"""What the service and the server of beanstalkd's clients share; it knows neither of them.
+"""The floor below the service and the server of beanstalkd's clients; it knows neither of them.
 
 clients          a client for each namespace
 authorization    which request may do what: tokens, scopes, limits

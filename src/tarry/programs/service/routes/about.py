@@ -87,8 +87,8 @@ async def version(request: ServiceRequest) -> Version:
 async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await request.app.metrics.exposition(request.app.clients, request.credential)
-    settings = request.app.settings
-    first, maps, queues, locks = settings.namespaces[0], settings.map_caches, settings.moved_queues, settings.locks
+    settings, queues = request.app.settings, request.app.moved_queues
+    first, maps, locks = settings.namespaces[0], settings.map_caches, settings.locks
     if (maps or queues or locks) and (request.credential is None or request.credential.namespace == first):
         from tarry.programs.service import shared_metrics
 
