@@ -86,10 +86,19 @@ def patterns_of(old: str, new: str) -> Iterator[tuple[re.Pattern[str], str]]:
         yield re.compile(rf"(?<![\w/-]){re.escape(old)}(?![\w-])"), new
         if old.startswith(TESTS) and (old.endswith(".py") or (ROOT / old).is_dir()):
             yield re.compile(rf"^(\s*(?:from|import) ){re.escape(dotted(old))}(?=[.\s])", re.M), rf"\g<1>{dotted(new)}"
-    if old.startswith(SCRIPTS):
+    if "/lib/" in old and old.startswith(SCRIPTS):
+        included = re.escape(include_of(old))
+        yield re.compile(rf"^(-- include (?:[\w/]+ )*){included}(?![\w/])", re.M), rf"\g<1>{include_of(new)}"
+    elif old.startswith(SCRIPTS):
         folder, target = old.removeprefix(SCRIPTS), new.removeprefix(SCRIPTS)
         names = "|".join(sorted(path.stem for path in (ROOT / old).glob("*.lua")))
         yield re.compile(rf"(?<=[\"']){re.escape(folder)}/({names})(?=[\"'])"), rf"{target}/\g<1>"
+
+
+def include_of(path: str) -> str:
+    """How a script includes a shared part."""
+    folder, _, part = path.removeprefix(SCRIPTS).removesuffix(".lua").rpartition("lib/")
+    return folder + part
 
 
 def with_imports(text: str, modules: dict[str, str]) -> str:

@@ -177,9 +177,10 @@ class Tree:
         """The scripts that a file of Lua is part of."""
         lua = self.folder / "src" / "tarry" / "lua"
         name = file.removeprefix("lua/").removesuffix(".lua")
-        if not name.startswith("lib/"):
+        folder, lib, part = f"/{name}".rpartition("/lib/")
+        if not lib:
             return {name}
-        include = re.compile(rf"^-- include .*\b{name.removeprefix('lib/')}\b", re.M)
+        include = re.compile(rf"^-- include .*(?<![\w/]){f'{folder}/{part}'.removeprefix('/')}(?![\w/])", re.M)
         return {
             str(path.relative_to(lua).with_suffix(""))
             for path in lua.rglob("*.lua")

@@ -4,7 +4,8 @@
         local due, reserved, … = unpack(KEYS)          names of the keys: code and declaration at once
         local clock, is_replay = unpack(ARGV)           names of the arguments, the clock first
         -- each: id, receipt = unpack(ARGV, i, i + 1)  names of each item's arguments, in a script over many items
-        -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, inserted here in this order
+        -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, inserted here in this order;
+                                                       FOLDER/NAME is lua/FOLDER/lib/NAME.lua
 
 A verb declares what it will pass (``Script("topic/finish", item=("id", "receipt"))``). It must agree with the file, or the
 import fails: a script and its caller cannot drift apart.
@@ -23,7 +24,7 @@ from tarry.values.keys import TOPIC_PARTS, keys_of_parts
 _KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
 _ITEM = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
-_INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
+_INCLUDE = re.compile(r"^-- include ([\w/ ]+)$", re.M)
 _CALL = re.compile(rb"redis\.call\(([^,]*)")
 _LUA = Path(__file__).parent.parent / "lua"
 _COMMAND = re.compile(rb"'([A-Z]+)'")
@@ -99,4 +100,5 @@ def _source_of(name: str) -> str:
 
 
 def _include(name: str) -> str:
-    return _source_of(f"lib/{name}")
+    folder, _, part = name.rpartition("/")
+    return _source_of(f"{folder}/lib/{part}" if folder else f"lib/{part}")
