@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 import tarry
 from doc_pages import ROOT
 from tarry.programs.worker.parent import KILL_MARGIN_S
-from tarry.programs.worker.process import BAD_ARGUMENTS
+from tarry.programs.worker.parent_messages import BAD_ARGUMENTS
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.values.durations import SECOND, duration_us
 from until import until
