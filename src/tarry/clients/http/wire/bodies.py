@@ -81,3 +81,16 @@ def body_fields(body: Body) -> dict[str, Any]:
         except BadInput:
             return {"body_base64": b64encode(raw).decode(), "coded": True}
     return {"body_base64": b64encode(raw).decode()}
+
+
+def text_of(body: Body) -> str:
+    """A body as text, for clients that know no other type."""
+    raw, flag = body
+    if flag == JSON:
+        try:
+            decoded = msgspec.json.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            pass
+        else:
+            return decoded if isinstance(decoded, str) else raw.decode()
+    return raw.decode("utf-8", "replace")

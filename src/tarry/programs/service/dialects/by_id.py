@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from tarry.clients.http.wire.bodies import Body
 from tarry.errors import BodyError
-from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo, StoredJob
 
@@ -39,19 +36,6 @@ async def find_everywhere(request: ServiceRequest, id: str) -> list[tuple[AsyncT
         *[topic.engine.run(topic.verbs.get([id])) for topic in searched]
     )  # never from a replica
     return [(topic, job) for topic, (job,) in zip(searched, found, strict=True) if job is not None]
-
-
-def text_of(body: Body) -> str:
-    """A body as text: these clients know no other type."""
-    raw, flag = body
-    if flag == JSON:
-        try:
-            decoded = msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            pass
-        else:
-            return decoded if isinstance(decoded, str) else raw.decode()
-    return raw.decode("utf-8", "replace")
 
 
 def header_number(job: StoredJob[Body], name: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from tarry.clients.http.wire.bodies import text_of
 from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example
 from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
@@ -141,7 +142,7 @@ def routes_of(namespace: str) -> RouteTable:
         if not jobs:
             return PlainResponse(b"null", "application/json")
         job = jobs[0]
-        message = None if job.body[0] == b"null" else by_id.text_of(job.body)
+        message = None if job.body[0] == b"null" else text_of(job.body)
         delay = by_id.header_number(job, "delayTime")
         return ReservedJob(
             delayTime=delay,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tarry.clients.awaited.topic import pop_first
+from tarry.clients.http.wire.bodies import text_of
 from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, replacement
@@ -85,7 +86,7 @@ async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
     request.app.authorizer.count_jobs(request.credential, 1)
     chosen = [request.topic_named(name) for name in names]
     jobs = await request.pop_or_give_back(pop_first(chosen[0].engine, chosen, 1, WAIT_S, None), waits=True)
-    return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)
+    return Reply(0, DONE, {"id": jobs[0].id, "body": text_of(jobs[0].body)} if jobs else None)
 
 
 async def finish(request: ServiceRequest, payload: JobId) -> Reply:
@@ -107,7 +108,7 @@ async def get(request: ServiceRequest, payload: JobId) -> Reply:
         return Reply(0, DONE)
     due = int(job.created.timestamp()) + by_id.header_number(job, "delay")
     ttr = round(job.ttr.total_seconds()) if job.ttr is not None else 0
-    data = {"topic": job.topic, "id": job.id, "delay": due, "ttr": ttr, "body": by_id.text_of(job.body)}
+    data = {"topic": job.topic, "id": job.id, "delay": due, "ttr": ttr, "body": text_of(job.body)}
     return Reply(0, DONE, data)
 
 
