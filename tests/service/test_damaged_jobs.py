@@ -13,9 +13,7 @@ import pytest
 
 import tarry
 from service.any_client import AnyClient
-from service.dialect_clients import Speaks, client_of
 from service.running_service import Api, RunningService
-from tarry.clients.testing import Clock
 from tarry.core.requests import Command
 from warm import WarmTarry
 
@@ -127,26 +125,6 @@ def test_an_invalid_content_type_is_not_sent(real: Api, client: tarry.Client) ->
     assert real("GET", "/v1/topics/notes/jobs/20/body").content == b"tea"
     assert real.refused("GET", "/v1/topics/orders/jobs/d/body") == (422, "body_error")
     notes.purge()
-
-
-def test_dialects_hand_out_jobs_with_damaged_headers(
-    dialect_service: RunningService, send: Speaks, clock: Clock
-) -> None:
-    add = {"id": 3, "topic": "test", "delayTime": 10, "ttrTime": 9000, "message": "tea"}
-    assert send("POST", "/delay/add", data=add).status_code == 200
-    send("POST", "/push", json={"topic": "order", "id": "7", "delay": 10, "ttr": 120, "body": "{}"})
-    dialect_service.run(spoil(client_of(dialect_service, "delay_controller"), "test", "3"))
-    dialect_service.run(spoil(client_of(dialect_service, "delay_queue"), "order", "7"))
-    clock.advance("1m")
-    assert send("GET", "/delay/pop", params={"topic": "test"}).json()["message"] == "tea"
-    assert send("POST", "/get", json={"id": "7"}).json()["data"]["body"] == "{}"
-    assert send("POST", "/pop", json={"topic": "order"}).json()["data"]["id"] == "7"
-
-
-async def spoil(client: Any, topic: str, id: str) -> None:
-    key = client.topic(topic).verbs.keys.jobs
-    value = await client.engine.run(Command((b"HGET", key, id.encode()), bytes))
-    await client.engine.run(Command((b"HSET", key, id.encode(), no_headers(value)), int))
 
 
 @pytest.mark.slow

@@ -11,7 +11,9 @@ import pytest
 import tarry
 from service.dialect_clients import START_MS, Speaks, client_of, dialects_of
 from service.running_service import RunningService, serve
+from service.test_damaged_jobs import no_headers
 from tarry.clients.testing import Clock
+from tarry.core.requests import Command
 from tarry.programs.service.dialects.mounts import Dialects
 
 # ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
@@ -277,3 +279,31 @@ def test_dialects_can_be_disabled(valkey_url: str) -> None:
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as quiet:
         for method, path in (("POST", "/push"), ("POST", "/delay/add"), ("GET", "/delayed/message")):
             assert httpx.request(method, quiet.url + path).status_code == 404
+
+
+def test_dialects_create_no_names_of_dots(send: Speaks) -> None:
+    for topic, id in (("..", "7"), ("orders", "..")):
+        said = {"topic": topic, "id": id, "delay": 1, "ttr": 10, "body": "{}"}
+        assert send("POST", "/push", json=said).json()["code"] == 1
+    answer = send("POST", "/delay/add", data={"id": 3, "topic": "..", "delayTime": 1, "ttrTime": 9, "message": "tea"})
+    assert answer.status_code == 400
+
+
+def test_dialects_hand_out_jobs_with_damaged_headers(
+    dialect_service: RunningService, send: Speaks, clock: Clock
+) -> None:
+    add = {"id": 3, "topic": "test", "delayTime": 10, "ttrTime": 9000, "message": "tea"}
+    assert send("POST", "/delay/add", data=add).status_code == 200
+    send("POST", "/push", json={"topic": "order", "id": "7", "delay": 10, "ttr": 120, "body": "{}"})
+    dialect_service.run(spoil(client_of(dialect_service, "delay_controller"), "test", "3"))
+    dialect_service.run(spoil(client_of(dialect_service, "delay_queue"), "order", "7"))
+    clock.advance("1m")
+    assert send("GET", "/delay/pop", params={"topic": "test"}).json()["message"] == "tea"
+    assert send("POST", "/get", json={"id": "7"}).json()["data"]["body"] == "{}"
+    assert send("POST", "/pop", json={"topic": "order"}).json()["data"]["id"] == "7"
+
+
+async def spoil(client: Any, topic: str, id: str) -> None:
+    key = client.topic(topic).verbs.keys.jobs
+    value = await client.engine.run(Command((b"HGET", key, id.encode()), bytes))
+    await client.engine.run(Command((b"HSET", key, id.encode(), no_headers(value)), int))

@@ -12,7 +12,6 @@ import pytest
 
 import tarry
 from service.any_client import AnyClient
-from service.dialect_clients import Speaks
 from service.running_service import Api, RunningService
 from service.test_connections import asked
 from tarry.values import names
@@ -114,14 +113,6 @@ def test_the_api_creates_no_names_of_dots(real: Api, name: str) -> None:
     text = real("POST", "/v1/topics/orders/jobs", content=b"x", params=query, headers={"content-type": "text/plain"})
     assert text.status_code == 400
     assert real.get("/v1/topics")["topics"] == []
-
-
-def test_dialects_create_no_names_of_dots(send: Speaks) -> None:
-    for topic, id in (("..", "7"), ("orders", "..")):
-        said = {"topic": topic, "id": id, "delay": 1, "ttr": 10, "body": "{}"}
-        assert send("POST", "/push", json=said).json()["code"] == 1
-    answer = send("POST", "/delay/add", data={"id": 3, "topic": "..", "delayTime": 1, "ttrTime": 9, "message": "tea"})
-    assert answer.status_code == 400
 
 
 def test_shared_structures_may_have_names_of_dots(client: tarry.Client) -> None:
