@@ -11,7 +11,7 @@ SIDE_BY_SIDE = --numprocesses $$(($(1) * $(CORES))) --dist loadfile --no-loadsco
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.
-PROGRAMS := beanstalk bench chaos conformance dashboard frameworks packaging plugins programs service sqs testing
+PROGRAMS := beanstalk bench chaos conformance dashboard dialects frameworks packaging plugins programs service sqs testing
 INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
 	tests/programs/test_worker.py tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin

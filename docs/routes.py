@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from tarry.clients.http.wire.endpoint import NO_TOKEN
-from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.router import Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings

@@ -16,8 +16,8 @@ def running_service(valkey_url: str) -> Iterator[RunningService]:
     """By the server's own time, where nothing else is said."""
     from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.service.dashboards import DashboardMount
-    from tarry.programs.service.dialects.mounts import Dialects
+    from tarry.programs.dashboard.mount import DashboardMount
+    from tarry.programs.dialects.mounts import Dialects
     from tarry.programs.service.mounts import Mount
 
     mounts = (*Dialects().mounts("default"), Mount(open_pages=DashboardMount))

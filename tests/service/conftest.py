@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from service.any_client import AnyClient
-from service.dialect_clients import Speaks, dialects_of
-from service.running_service import Api, RunningService, serve
+from service.running_service import Api, RunningService
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
-from tarry.programs.service.settings import ServiceSettings
 
 
 @pytest.fixture
@@ -42,17 +39,3 @@ def any_client(request: pytest.FixtureRequest, running_service: RunningService, 
     made = AnyClient(request.param, running_service, valkey_url)
     yield made
     made.close()
-
-
-@pytest.fixture
-def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[RunningService]:
-    """A service that speaks them, by an imaginary clock."""
-    settings, mounts = ServiceSettings(namespaces=(namespace,)), dialects_of(namespace).mounts(namespace)
-    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings, mounts) as running:
-        yield running
-
-
-@pytest.fixture
-def send(dialect_service: RunningService) -> Iterator[Speaks]:
-    with httpx.Client(base_url=dialect_service.url, timeout=20) as http:
-        yield http.request

@@ -15,8 +15,8 @@ from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import forms
+from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service import http_server, protocol, request
-from tarry.programs.service.dashboards import DashboardMount
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from until import until

@@ -15,8 +15,8 @@ from hypothesis.errors import Unsatisfiable
 
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
+from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service import openapi
-from tarry.programs.service.dialects.mounts import Dialects
 from tarry.programs.service.routes import routes_of
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def fuzzed(valkey_url: str) -> Iterator[RunningService]:
 NO_TOKENS = ["ignored_auth"]
 """No token is asked for here; tests/service/test_tokens.py."""
 ALWAYS_200 = ["negative_data_rejection"]
-"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialect_of_go.py. What the body of
+"""The dialect of the Go implementation refuses with a code in the body; tests/dialects/test_dialect_of_go.py. What the body of
 /delay/add lacks may stand in its query."""
 UNSAID = {
     r"it has \d+ bytes of UTF-8": "a schema counts letters, and names are counted in bytes",

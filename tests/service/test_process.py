@@ -24,11 +24,11 @@ from connections.roles import rules
 from connections.test_acl import user
 from tarry.connections.embedded import plain_client
 from tarry.core.requests import Command
+from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service import openapi
-from tarry.programs.service.dialects.mounts import Dialects
-from tarry.programs.service.dialects.sqs import routes as sqs
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.routes import routes_of
+from tarry.programs.sqs import routes as sqs
 from tarry.verbs import tokens
 from until import until
 from warm import WarmProcess, WarmTarry

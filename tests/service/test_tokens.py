@@ -21,7 +21,7 @@ from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
-from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
 from tarry.verbs import tokens

@@ -11,9 +11,9 @@ from botocore.config import Config
 
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.dialects.sqs.routes import routes_of
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.sqs.routes import routes_of
 
 
 def mounts() -> tuple[Mount, ...]:

@@ -13,8 +13,8 @@ from service.running_service import RunningService, serve
 from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.programs.service.dialects.sqs.queues import NEVER, REGISTRY
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.sqs.queues import NEVER, REGISTRY
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import NewJob
 

@@ -10,7 +10,7 @@ import pytest
 
 from service.running_service import RunningService
 from sqs.test_operations import receive, refused
-from tarry.programs.service.dialects.sqs import operations
+from tarry.programs.sqs import operations
 
 
 @pytest.fixture

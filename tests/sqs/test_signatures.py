@@ -11,8 +11,8 @@ import pytest
 from service.running_service import RunningService
 from sqs.conftest import boto
 from sqs.test_operations import receive, refused
-from tarry.programs.service.dialects.sqs import signature
-from tarry.programs.service.dialects.sqs.faults import SqsError
+from tarry.programs.sqs import signature
+from tarry.programs.sqs.faults import SqsError
 from tarry.verbs import tokens
 from tarry.verbs.codecs import JSON
 from until import until

@@ -10,8 +10,8 @@ from tarry.programs.service.mounts import Mount
 
 if TYPE_CHECKING:
     from tarry.programs.beanstalk.server import BeanstalkSettings
+    from tarry.programs.dialects.mounts import Dialects
     from tarry.programs.service.app import ServiceApp
-    from tarry.programs.service.dialects.mounts import Dialects
     from tarry.programs.service.settings import ServiceSettings
 
 
@@ -31,11 +31,11 @@ class Composition:
         """The mounts of a service with this first namespace. Raises ``BadInput``."""
         found = list(self.dialects.mounts(first_namespace))
         if self.sqs:
-            from tarry.programs.service.dialects.sqs import routes as sqs  # not imported unless it is asked for
+            from tarry.programs.sqs import routes as sqs  # not imported unless it is asked for
 
             found.append(Mount((sqs.routes_of(),)))
         if self.dashboard:
-            from tarry.programs.service.dashboards import DashboardMount
+            from tarry.programs.dashboard.mount import DashboardMount
 
             found.append(Mount(open_pages=DashboardMount))
         return tuple(found)

@@ -120,7 +120,7 @@ def serve(
             names.check_namespace(one)
     http_server.require_extra()
     from tarry.programs.cli.composition import Composition
-    from tarry.programs.service.dialects.mounts import Dialects
+    from tarry.programs.dialects.mounts import Dialects
 
     if processes > 1 and (dashboard or beanstalk is not None):
         raise BadInput(

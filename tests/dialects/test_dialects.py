@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 import tarry
-from service.dialect_clients import START_MS, Speaks, client_of, dialects_of
+from dialects.dialect_clients import START_MS, Speaks, client_of, dialects_of
 from service.running_service import RunningService, serve
 from service.test_damaged_jobs import no_headers
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
-from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import Dialects
 
 # ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.clients.http.wire.endpoint import PRODUCE, Example
-from tarry.programs.service.dialects import forms
+from tarry.programs.dialects import forms
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import open_queue

@@ -15,8 +15,8 @@ import tarry
 from service.running_service import serve
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import PassThroughCodec
-from tarry.programs.service.dialects import replacement
-from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.dialects import replacement
+from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import namespaces
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarry.programs.service.dialects import delay_controller, delay_queue, delayed_message
+from tarry.programs.dialects import delay_controller, delay_queue, delayed_message
 from tarry.programs.service.mounts import Mount
 
 

@@ -13,7 +13,7 @@ from tarry.clients.http.wire.bodies import text_of
 from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example
 from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id, forms, replacement
+from tarry.programs.dialects import by_id, forms, replacement
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us

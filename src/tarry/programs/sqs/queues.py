@@ -15,7 +15,7 @@ import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
-from tarry.programs.service.dialects.sqs.faults import SqsError, invalid, unknown_queue
+from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.views import cursor_after

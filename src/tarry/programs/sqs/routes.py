@@ -10,12 +10,12 @@ from uuid import uuid4
 import msgspec
 
 from tarry.clients.http.wire.endpoint import NO_TOKEN, Scope
-from tarry.programs.service.dialects.sqs import query_protocol, signature
-from tarry.programs.service.dialects.sqs.faults import SqsError, fault_of, unknown_queue
-from tarry.programs.service.dialects.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
 from tarry.programs.service.request import ClientGone
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
+from tarry.programs.sqs import query_protocol, signature
+from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
+from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

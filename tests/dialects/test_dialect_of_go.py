@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from service.dialect_clients import START_S, Speaks, client_of
+from dialects.dialect_clients import START_S, Speaks, client_of
 from service.running_service import RunningService
 from tarry.clients.testing import Clock
-from tarry.programs.service.dialects import delay_queue
+from tarry.programs.dialects import delay_queue
 from tarry.verbs import tokens
 
 PUSH = {"topic": "order", "id": "15702398321", "delay": 3600, "ttr": 120, "body": '{"uid": 10829378}'}

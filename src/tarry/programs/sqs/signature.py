@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from hashlib import sha256
 from urllib.parse import parse_qsl, quote
 
-from tarry.programs.service.dialects.sqs.faults import SqsError
+from tarry.programs.sqs.faults import SqsError
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 MOST_SKEW_S = 900

@@ -15,7 +15,7 @@ from tarry.clients.awaited.topic import pop_first
 from tarry.clients.http.wire.bodies import text_of
 from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id, replacement
+from tarry.programs.dialects import by_id, replacement
 from tarry.programs.service.router import Handler, RouteTable
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import msgspec
 
 from tarry.clients.http.wire.bodies import text_of
 from tarry.errors import BodyError
-from tarry.programs.service.dialects.sqs.faults import SqsError, bad_handle
+from tarry.programs.sqs.faults import SqsError, bad_handle
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.models import Reservation
 

@@ -9,7 +9,7 @@ import httpx
 
 from service.running_service import RunningService
 from tarry.clients.testing import START_US
-from tarry.programs.service.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import Dialects
 
 START_MS, START_S = START_US // 1000, START_US // 1_000_000
 Speaks = Callable[..., httpx.Response]

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
-from tarry.programs.service.dialects.sqs.faults import SqsError
+from tarry.programs.sqs.faults import SqsError
 
 MOST_FIELDS = 5_000
 NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"

@@ -18,10 +18,10 @@ from msgspec import Meta, Struct
 from tarry.clients.awaited.topic import pop_first
 from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 from tarry.errors import BadInput, StaleReceipt
-from tarry.programs.service.dialects.sqs import messages
-from tarry.programs.service.dialects.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
-from tarry.programs.service.dialects.sqs.messages import AttributeValue
-from tarry.programs.service.dialects.sqs.queues import (
+from tarry.programs.sqs import messages
+from tarry.programs.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
+from tarry.programs.sqs.messages import AttributeValue
+from tarry.programs.sqs.queues import (
     LONGEST_DELAY_S,
     MOST_BYTES,
     Queue,
