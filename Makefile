@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test check test-long test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,10 @@ check: venv ## the inner loop: lint, mypy, the library on the embedded server
 
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again -m long
+
+# make test-steady ROUNDS=3 WHOLE=6
+test-steady: packages venv ## is the suite ever red for nothing? the racy tests 20 times on a busy machine; ROUNDS=, WHOLE= runs of make test
+	@$(BIN)/python tests/steady.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WHOLE),--whole $(WHOLE))
 
 mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants
