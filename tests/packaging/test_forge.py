@@ -18,10 +18,22 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_runs_targets_that_are_there(workflow: Path) -> None:
     jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
-    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    commands = [step["run"] for job in jobs for step in job.get("steps", ()) if "run" in step]
     used = {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
     assert used
     assert used <= TARGETS
+
+
+def test_the_long_tests_run_every_night_and_before_a_release() -> None:
+    nightly, release = (
+        yaml.safe_load((WORKFLOWS[0].parent / name).read_text()) for name in ("nightly.yml", "release.yml")
+    )
+    when = nightly[True]  # YAML reads `on` as a truth value
+    assert {"schedule", "workflow_call"} <= when.keys()
+    [job] = nightly["jobs"].values()
+    assert job["steps"][-1]["run"].startswith("make test-long")
+    [(name, _)] = [(name, job) for name, job in release["jobs"].items() if job.get("uses", "").endswith("/nightly.yml")]
+    assert release["jobs"]["publish"]["needs"] == name
 
 
 def test_every_python_that_the_package_names_is_tried() -> None:
