@@ -6,15 +6,16 @@ import gc
 import hashlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import pytest
 import redis
 import trustme
+from _pytest.assertion import rewrite
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
@@ -28,13 +29,17 @@ from tarry.connections.embedded.process import ServerProcess
 # Stories say what they found when it is not what they expect, whoever tells them first.
 pytest.register_assert_rewrite("conformance.jobs", "conformance.queues", "conformance.environment")
 
-# pytest parses what it imports, and two threads that parse at the same time get a SystemError of Python 3.11. What threads import
-# late is imported here.
-for late in (
-    "clients.blocking.race clients.blocking.wait_connections clients.blocking.waiter "
-    "connections.sentinels verbs.jobs.by_id verbs.jobs.durability verbs.jobs.holders verbs.jobs.views verbs.jobs.wait"
-).split():
-    import_module(f"tarry.{late}")
+# pytest parses what is imported, and two threads that parse at the same time get a SystemError of Python 3.11: in a fresh clone, or
+# after a change. One after the other they may.
+_parse, _one_parses = rewrite._rewrite_test, threading.Lock()
+
+
+def _parse_alone(*given: Any) -> Any:
+    with _one_parses:
+        return _parse(*given)
+
+
+rewrite._rewrite_test = _parse_alone
 
 # What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
