@@ -17,7 +17,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
 TICK_MS = 200
 """Sessions may time out after two ticks: 0.4 s."""
-READY_S = 60
+READY_S = 600
 
 
 class ZooKeeper:
@@ -42,7 +42,7 @@ class ZooKeeper:
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
         by = time.monotonic() + READY_S
-        while self.ask("ruok") != b"imok":
+        while b"Mode:" not in self.ask("srvr"):  # `ruok` is answered before sessions are
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < by, "ZooKeeper did not start"
             time.sleep(0.02)
