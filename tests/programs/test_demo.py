@@ -124,9 +124,12 @@ def test_ending_the_demo_ends_its_workers(valkey_url: str, tmp_path: Path, end: 
     words = [sys.executable, "-m", "tarry", "--url", valkey_url, "demo", "--seconds", "3600"]
     here = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(words, env=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
-        until(lambda: len(diaries(tmp_path)) == 2 and all(map(ready, diaries(tmp_path))), "both at work")
-        demo.send_signal(end)
-        code = demo.wait()
+        try:
+            until(lambda: len(diaries(tmp_path)) == 2 and all(map(ready, diaries(tmp_path))), "both at work")
+            demo.send_signal(end)
+            code = demo.wait()
+        finally:
+            demo.kill()  # or it would go on for an hour, and so would the test
     if end == signal.SIGTERM:
         assert code == 130
         assert list(tmp_path.iterdir()) == [], "it has waited for them, and cleaned up"

@@ -94,7 +94,7 @@ def test_a_worker_reports_its_running_jobs(
         seen[:] = client.workers()
         return bool(seen and seen[0].jobs)
 
-    in_a_worker(valkey_url, namespace, lambda worker: until(busy, "the job is told"), ttr="600ms", concurrency=shared)
+    in_a_worker(valkey_url, namespace, lambda worker: until(busy, "the job is told"), ttr="3s", concurrency=shared)
     [info] = seen
     assert (info.busy, info.slots, info.free) == (1, shared or 25, (shared or 25) - 1)
     assert [(job.topic, job.id, job.attempt) for job in info.jobs] == [("orders", "7", 1)]
