@@ -25,6 +25,7 @@ import warm
 import zookeepers
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
 pytest.register_assert_rewrite("conformance.jobs", "conformance.queues", "conformance.environment")
@@ -74,6 +75,13 @@ REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop sto
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
 
 
+HANG_LATER = (
+    "docs chaos/test_chaos dashboard/test_browser service/test_openapi testing/test_plugin sqs/test_losses "
+    "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench"
+).split()
+"""A machine that is ten times too slow needs more than the two minutes of ``plugin_hangs`` for these."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays for the whole run: the garbage collector need not look through it, again and again. That was
@@ -87,9 +95,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what says less than its twin, and what needs another server; the longest files come first, or the last one of
+    """Marks what says less than its twin, what needs another server, and what takes long; the longest files come first, or the last one of
     several processes would be waited for."""
     for item in items:
+        if _is_one_of(item, HANG_LATER) and item.get_closest_marker("long") is None:
+            item.add_marker(pytest.mark.hangs_after(LONGEST_S))
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
         params = getattr(getattr(item, "callspec", None), "params", {}).values()

@@ -24,20 +24,21 @@ import trustme
 import servers
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 MASTER = "tarry-master"
-DOWN_MS, FORM_S = 1000, 60.0
+DOWN_MS = 1000
 AT_ONCE = ("--repl-diskless-sync-delay", "0")  # a master waits 5 s otherwise, for more replicas to ask
 CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONCE)
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
-    """Asks again and again, for a minute at most."""
-    for _ in plain_client.backoff_delays(FORM_S):
+    """Asks again until it is so."""
+    for _ in plain_client.backoff_delays(LONGEST_S):
         with suppress(plain_client.ErrorReply, OSError):  # it is slow, or hangs up just then
             if is_so():
                 return
-    pytest.fail(f"{what}: not within {FORM_S:.0f} s")
+    pytest.fail(f"{what}: not within {LONGEST_S} s")
 
 
 def port_of(running: ServerProcess) -> int:
@@ -160,15 +161,15 @@ class Switch:
 def _ear(port: int) -> Iterator[Any]:
     with redis.Redis(port=port) as asked, asked.pubsub(ignore_subscribe_messages=True) as ear:
         ear.subscribe("+switch-master")
-        ear.get_message(timeout=FORM_S)  # it is subscribed
+        ear.get_message(timeout=LONGEST_S)  # it is subscribed
         yield ear
 
 
 def _announced(ear: Any) -> float:
-    for _ in plain_client.backoff_delays(FORM_S):
+    for _ in plain_client.backoff_delays(LONGEST_S):
         if ear.get_message(timeout=0.05) is not None:
             return time.monotonic()
-    pytest.fail(f"no Sentinel announced another master within {FORM_S:.0f} s")
+    pytest.fail(f"no Sentinel announced another master within {LONGEST_S} s")
 
 
 @contextmanager

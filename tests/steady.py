@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "steady"
 RECORD = FOLDER / "record.jsonl"
 CORES = os.cpu_count() or 1
+MOMENT = "%Y-%m-%d %H:%M:%S"
 RACY = """
     chaos/test_chaos.py::test_a_minute_of_mixed_faults_breaks_no_promise
     chaos/test_chaos.py::test_a_killed_run_leaves_no_processes_or_folders
@@ -91,7 +92,7 @@ def run(name: str, *, busy: bool) -> dict[str, Any]:
         "commit": commit(),
         "run": name,
         "busy": busy,
-        "began": time.strftime("%F %T", time.localtime(began)),
+        "began": time.strftime(MOMENT, time.localtime(began)),
         "seconds": round(time.time() - began),
         "load": os.getloadavg()[0],
         "code": code,
@@ -111,15 +112,16 @@ def main() -> int:
     asked = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     RECORD.touch()
+    begun = time.strftime(MOMENT)
     for name, busy in plan(asked.rounds, asked.whole):
-        if any(one["run"] == name for one in recorded()):
+        if any(one["run"] == name for one in recorded(begun)):
             continue
         line = run(name, busy=busy)
         with RECORD.open("a", encoding="utf-8") as record:
             print(json.dumps(line), file=record)
         print(name, *line["failed"], *line["unsteady"], line["tests"], sep="\n  ", flush=True)
     names = [name for name, _ in plan(asked.rounds, asked.whole)]
-    lines = [one for one in recorded() if one["run"] in names]
+    lines = [one for one in recorded(begun) if one["run"] in names]
     red = [one for one in lines if one["code"] or one["failed"] or one["unsteady"]]
     print(f"{commit()}: {len(lines)} runs, {len(red)} of them red or unsteady; {RECORD.relative_to(ROOT)}")
     for one in red:
@@ -127,10 +129,11 @@ def main() -> int:
     return bool(red)
 
 
-def recorded() -> list[dict[str, Any]]:
-    """Of this commit."""
+def recorded(begun: str) -> list[dict[str, Any]]:
+    """Of this commit; where it has changes that are in none, of this call."""
     here = commit()
-    return [one for one in map(json.loads, RECORD.read_text(encoding="utf-8").splitlines()) if one["commit"] == here]
+    lines = [one for one in map(json.loads, RECORD.read_text(encoding="utf-8").splitlines()) if one["commit"] == here]
+    return [one for one in lines if one["began"] >= begun or not here.endswith("-dirty")]
 
 
 if __name__ == "__main__":

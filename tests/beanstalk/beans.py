@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from until import until
+from until import LONGEST_S, until
 
 ONLY_WORDS = (b"RESERVED", b"FOUND", b"OK")
 """The words of replies that a body follows."""
@@ -95,4 +95,4 @@ def beanstalkd(*words: str) -> Iterator[int]:
         yield port
     finally:
         child.terminate()
-        child.wait(20)
+        child.wait(LONGEST_S)

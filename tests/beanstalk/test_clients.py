@@ -11,6 +11,7 @@ import pystalk
 import pytest
 
 from beanstalk.conftest import Beanstalk
+from until import LONGEST_S
 
 BODY = "tea, grün"
 SERVERS = ["tarry", "beanstalkd"]
@@ -142,7 +143,7 @@ def test_a_node_client(port: int, tmp_path: Path) -> None:
         pytest.skip(f"needs {JACKD} from the npm registry")
     program = tmp_path / "program.js"
     program.write_text(NODE)
-    assert subprocess.check_output([node, program, str(port)], timeout=60, text=True).strip() == "done"
+    assert subprocess.check_output([node, program, str(port)], timeout=LONGEST_S, text=True).strip() == "done"
 
 
 @pytest.mark.long
@@ -153,4 +154,4 @@ def test_a_php_client(port: int, tmp_path: Path) -> None:
     program = tmp_path / "program.php"
     program.write_text(PHP)
     command = [php, "-d", "zend.assertions=1", "-d", "assert.exception=1", program, str(port)]
-    assert subprocess.check_output(command, timeout=60, text=True).strip() == "done"
+    assert subprocess.check_output(command, timeout=LONGEST_S, text=True).strip() == "done"

@@ -23,7 +23,7 @@ from tarry.errors import ServerUnfit
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 
 Connect = Callable[[], Bean]
@@ -225,7 +225,7 @@ def process(warm: WarmTarry, url: str, log: Path) -> Iterator[tuple[WarmProcess,
         yield child, int(found[1])
     finally:
         child.kill()
-        child.wait(20)
+        child.wait(LONGEST_S)
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_sigterm_gives_jobs_back_and_kill_leaves_them_to_their_time_to_run(
         worker(b"reserve")
         worker.close()
         child.send_signal(signal.SIGTERM)
-        assert child.wait(60) == 0
+        assert child.wait(LONGEST_S) == 0
     with process(tarry_command, url, tmp_path / "2") as (child, port), Bean(port) as worker:
         assert worker(b"reserve").endswith(b"\r\ntea")
         assert worker(b"reserve").endswith(b"\r\ncoffee")

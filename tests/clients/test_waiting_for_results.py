@@ -14,7 +14,7 @@ from tarry.clients.awaited import finished_jobs as awaited
 from tarry.clients.blocking import finished_jobs as blocking
 from tarry.core.requests import Command
 from tarry.values.keys import finished_channel
-from until import until
+from until import LONGEST_S, until
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_waiting_caller_is_woken_when_the_job_is_finished(client: Client) -> N
         jobs = {job.id: job for job in topic.pop_many(2)}
         topic.finish(jobs["8"], result="other")
         topic.finish(jobs["7"], result=42)
-        assert found.result(30) == 42
+        assert found.result(LONGEST_S) == 42
     until(lambda: subscribers(client, topic) == 0)
 
 
@@ -98,6 +98,6 @@ def test_a_topic_with_partitions_keeps_results(client: Client) -> None:
             for job in topic.pop_many(20):
                 topic.finish(job, result=job.id)
                 done += 1
-        assert found.result(30) == ids[5]
+        assert found.result(LONGEST_S) == ids[5]
     assert [job.result for job in topic.list("finished")] == [job.id for job in topic.list("finished")]
     assert topic.stats().finished_kept == 20

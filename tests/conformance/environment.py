@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import tarry
+from until import LONGEST_S
 
-PATIENCE_S = 30
 HANDLES = ("topic", "schedules", "lock", "guarded_queue", "delayed_queue", "blocking_queue", "map_cache")
 """What makes a handle is no verb of the server: it answers at once in both clients."""
 OURS = {"of", "parts"}
@@ -143,7 +143,7 @@ class Environment:
 
     async def until(self, is_so: Any) -> None:
         """Waits for what happens a moment later: asks a verb again and again."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(LONGEST_S):
             while not await is_so():  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.01)
 

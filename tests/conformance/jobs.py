@@ -16,8 +16,7 @@ from story.test_adapters import (
     several_topics_are_one,
     the_topic_is_ruled,
 )
-
-WAIT_S = 30
+from until import LONGEST_S
 
 
 async def topics(world: Environment) -> None:
@@ -36,7 +35,7 @@ async def topics(world: Environment) -> None:
 async def holders(world: Environment) -> None:
     topic = world.topic("held")
     await topic.add_many(range(5))
-    assert len(await topic.pop_many(5, wait=WAIT_S)) == 5
+    assert len(await topic.pop_many(5, wait=LONGEST_S)) == 5
     holder = (await topic.list("reserved")).jobs[0].holder
     assert await topic.touch_holder(holder, "10m") == 5
     assert await topic.release_holder(holder) == 5
@@ -47,7 +46,7 @@ async def holders(world: Environment) -> None:
 async def priorities(world: Environment) -> None:
     topic = world.topic("urgent")
     await topic.add_many([tarry.NewJob(n, id=f"{n}", priority=n % 4) for n in range(8)])
-    jobs = await topic.pop_many(3, wait=WAIT_S)
+    jobs = await topic.pop_many(3, wait=LONGEST_S)
     assert [job.id for job in jobs] == ["3", "7", "2"]
     await topic.release_many(jobs, 0)
     await topic.reschedule("7", delay="1h")
@@ -61,9 +60,9 @@ async def results(world: Environment) -> None:
     topic = world.topic("kept")
     await topic.configure(keep_finished="1d")
     job = await topic.add(1)
-    [taken] = await topic.pop_many(1, wait=WAIT_S)
+    [taken] = await topic.pop_many(1, wait=LONGEST_S)
     await topic.finish(taken, result={"sum": 3})
-    assert await topic.result(job.id, wait=WAIT_S) == {"sum": 3}
+    assert await topic.result(job.id, wait=LONGEST_S) == {"sum": 3}
     assert [info.id for info in await topic.list("finished")] == [job.id]
     assert await topic.purge("finished") == 1
     assert (await topic.check()).ok
@@ -73,7 +72,7 @@ async def jobs_settle_themselves(world: Environment) -> None:
     topic = world.topic("settled")
     await topic.add_many([tarry.NewJob(verb) for verb in ("finish", "release", "bury")])
     for _ in range(3):
-        job = await topic.pop(wait=WAIT_S)
+        job = await topic.pop(wait=LONGEST_S)
         await world.of(job, job.body)
     stats = await topic.stats()
     assert (stats.delayed, stats.ready, stats.reserved, stats.dead) == (1, 0, 0, 1)
@@ -91,10 +90,10 @@ async def partitions(world: Environment) -> None:
     assert stats.delayed + stats.ready == 40
     taken: Counter[int] = Counter()
     while sum(taken.values()) < 20:
-        for job in await found.pop_many(7, wait=WAIT_S):
+        for job in await found.pop_many(7, wait=LONGEST_S):
             taken[job.body] += 1
             await found.finish(job)
-    job = await world.client.pop("parted", wait=WAIT_S)
+    job = await world.client.pop("parted", wait=LONGEST_S)
     taken[job.body] += 1
     await topic.touch_many([job], "1m")
     await topic.bury(job, "no use")
@@ -114,7 +113,7 @@ async def partitions(world: Environment) -> None:
     await topic.pause("1h")
     assert await found.pop() is None
     await topic.resume()
-    held = await found.pop_many(3, wait=WAIT_S)
+    held = await found.pop_many(3, wait=LONGEST_S)
     assert {job.ttr for job in held} == {timedelta(minutes=2)}
     await found.release_many(held, delay=0)
     assert (await topic.check()).ok
@@ -126,15 +125,15 @@ async def limits(world: Environment) -> None:
     topic = world.topic("limited")
     await topic.configure(rate="2/s", concurrency=2)
     await topic.add_many(range(5))
-    assert len(await topic.pop_many(5, wait=WAIT_S)) == 1
+    assert len(await topic.pop_many(5, wait=LONGEST_S)) == 1
     assert await topic.pop() is None
     assert (await topic.stats()).limited is not None
     await topic.configure(rate=None)
-    held = await topic.pop_many(5, wait=WAIT_S)
+    held = await topic.pop_many(5, wait=LONGEST_S)
     assert len(held) == 1
     assert await topic.pop(wait="10ms") is None
     await topic.finish_many(held)
-    assert await topic.pop(wait=WAIT_S) is not None
+    assert await topic.pop(wait=LONGEST_S) is not None
 
 
 async def schedules(world: Environment) -> None:
@@ -142,7 +141,7 @@ async def schedules(world: Environment) -> None:
     put = await made.put("reports", "daily", {"kind": "daily"}, cron="0 7 * * *", tz="Europe/Berlin")
     assert put.next is not None
     await made.put("reports", "often", {"kind": "often"}, every="100ms")
-    job = await world.topic("reports").pop(wait=WAIT_S)
+    job = await world.topic("reports").pop(wait=LONGEST_S)
     assert (job.body, job.id.partition("@")[0]) == ({"kind": "often"}, "often")
     await world.topic("reports").finish(job)
     assert await made.pause("reports", "often")
@@ -160,7 +159,7 @@ async def clients(world: Environment) -> None:
     assert await client.set_worker_mode("never-there", "quiet") is False
     await client.topic("a").add("tea")
     assert await client.topics() == ["a"]
-    job = await client.pop("b", "a", wait=WAIT_S)
+    job = await client.pop("b", "a", wait=LONGEST_S)
     assert (job.topic, job.body) == ("a", "tea")
     await client.topic("a").finish(job)
     await client.topic("old").add_many([tarry.NewJob(number, id=f"{number}") for number in range(20)], delay="1h")

@@ -9,8 +9,7 @@ import pytest
 
 import tarry
 from conformance.environment import Environment
-
-WAIT_S = 30
+from until import LONGEST_S
 
 
 async def delayed_queues(world: Environment) -> None:
@@ -30,7 +29,7 @@ async def delayed_queues(world: Environment) -> None:
     assert await client.blocking_queue(other, codec="string").take() == "far 5"
     due = await delayed.offer("near", "20ms")
     assert (await delayed.stats()).waiting == 2
-    assert await ready.poll(wait=WAIT_S) == "near"
+    assert await ready.poll(wait=LONGEST_S) == "near"
     assert due is not None
     await blocking_queues(world, delayed, ready)
     assert await delayed.poison() == []
@@ -53,7 +52,7 @@ async def blocking_queues(world: Environment, delayed: Any, ready: Any) -> None:
     assert (await ready.take(), await ready.drain_to(taken), taken) == ("a", 1, ["b"])
     another = f"{world.name} more:{{{world.name}}}"
     await world.client.delayed_queue(another, codec="string").offer("there", "20ms")
-    assert await ready.poll_from_any(another, wait=WAIT_S) == "there"
+    assert await ready.poll_from_any(another, wait=LONGEST_S) == "there"
     heard: list[str] = []
     subscription = await ready.subscribe(world.function(heard.append))
     await delayed.offer_many(["c", "d"], "20ms")
@@ -193,9 +192,9 @@ async def locks(world: Environment) -> None:
     assert not (await mine.state()).held
     await who_waits_is_counted_and_served(world, mine, theirs)
     brief = await mine.acquire(lease="100ms")
-    other = await theirs.acquire(wait=WAIT_S)
+    other = await theirs.acquire(wait=LONGEST_S)
     assert other.token > brief.token
-    assert await brief.lost.wait(WAIT_S)
+    assert await brief.lost.wait(LONGEST_S)
     assert await mine.force_release()
     with pytest.raises(tarry.LockLost):
         await other.check()
@@ -208,7 +207,7 @@ async def who_waits_is_counted_and_served(world: Environment, mine: Any, theirs:
     grant = await mine.acquire(wait=0)
 
     async def wait_for_it() -> int:
-        got = await theirs.acquire(wait=WAIT_S)
+        got = await theirs.acquire(wait=LONGEST_S)
         await got.release()
         token: int = got.token
         return token
@@ -253,12 +252,12 @@ async def one_guarded_queue(world: Environment, layout: str, guard: Any) -> None
     other = world.another().guarded_queue(name, layout=layout)
     assert not await queue.clear()
     assert len(await queue.push([("now", 0), ("soon", "30ms"), ("later", "1h")])) == 3
-    [now] = await queue.poll(wait=WAIT_S)
-    [soon] = await queue.poll(wait=WAIT_S, count=9)
+    [now] = await queue.poll(wait=LONGEST_S)
+    [soon] = await queue.poll(wait=LONGEST_S, count=9)
     assert (now.value, soon.value) == ("now", "soon")
     assert soon.lateness >= timedelta(0)
     stats = await queue.stats()
     assert (stats.size, stats.overdue, await other.size()) == (1, 0, 1)
     await other.push({"told of": "20ms"})
-    assert [item.value for item in await queue.poll(wait=WAIT_S)] == ["told of"]
+    assert [item.value for item in await queue.poll(wait=LONGEST_S)] == ["told of"]
     assert await queue.clear()

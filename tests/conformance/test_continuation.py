@@ -23,9 +23,9 @@ from server_groups import MASTER, BigCluster, Sentinels, ask_fields, big_cluster
 from servers import binary_of, short_folder
 from tarry.core.requests import Command
 from tarry.values.keys import guarded_keys, topic_keys
+from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
-LONG_S = 60
 FACES = ("sync", "async")
 _numbers = itertools.count()
 
@@ -70,7 +70,7 @@ def working(url: str, namespace: str, topic: str) -> Iterator[list[Any]]:
         yield closed
     finally:
         loops[0].call_soon_threadsafe(worker.stop)
-        thread.join(LONG_S)
+        thread.join(LONGEST_S)
 
 
 async def everything_goes_on(world: Environment, names: Names, change: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -110,8 +110,8 @@ async def everything_else_goes_on(
     waiting = [
         world.begin(lambda: acquired_and_released(waiters[0].lock(wanted))),
         world.begin(waiters[1].blocking_queue(taken, codec="string").take),
-        world.begin(lambda: waiters[2].guarded_queue(pushed).poll(wait=LONG_S)),
-        world.begin(lambda: waiters[3].pop(scheduled, wait=LONG_S)),
+        world.begin(lambda: waiters[2].guarded_queue(pushed).poll(wait=LONGEST_S)),
+        world.begin(lambda: waiters[3].pop(scheduled, wait=LONGEST_S)),
     ]
 
     async def known() -> bool:
@@ -157,7 +157,7 @@ async def everything_else_goes_on(
     await mine.release()
     await fresh.delayed_queue(taken, codec="string").offer("jam", "20ms")
     await fresh.guarded_queue(pushed).push({"egg": 0})
-    token, jam, [egg], job = await asyncio.wait_for(asyncio.gather(*waiting), LONG_S)
+    token, jam, [egg], job = await asyncio.wait_for(asyncio.gather(*waiting), LONGEST_S)
     assert token > mine.token
     assert (jam, egg.value, job.body) == ("jam", "egg", {"kind": "often"})
     await fresh.topic(scheduled).finish(job)
@@ -165,7 +165,7 @@ async def everything_else_goes_on(
 
 
 async def acquired_and_released(lock: Any) -> int:
-    grant = await lock.acquire(wait=LONG_S)
+    grant = await lock.acquire(wait=LONGEST_S)
     await grant.release()
     token: int = grant.token
     return token
@@ -194,7 +194,7 @@ def assert_continues(url: str, goes: Callable[[bytes], bool], change: Callable[[
     for thread in threads:
         thread.start()
     try:
-        before.wait(LONG_S)
+        before.wait(LONGEST_S)
         change()
     except threading.BrokenBarrierError:
         pass  # one of them says why

@@ -16,10 +16,8 @@ from conformance import jobs
 from conformance.cli import Cli
 from conformance.environment import Environment, perform
 from tarry.programs.testing.clocks import TestClock
-from until import until
+from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
-
-WAIT_S = 30
 
 
 @contextmanager
@@ -66,7 +64,7 @@ def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path, ta
         [schedule] = client.schedules.list()
         assert (schedule.topic, schedule.from_code) == ("beats", True)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(WAIT_S) == 0, log.read_text()
+        assert running.wait(LONGEST_S) == 0, log.read_text()
         assert client.workers() == []
         assert client.topic("orders").check().ok
 
@@ -80,12 +78,14 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path, t
         base = until(lambda: _address(log.read_text()))
         with (
             tarry.HTTPClient(base, namespace=namespace, token=token["token"]) as client,
-            httpx.Client(base_url=base, headers={"authorization": f"Bearer {token['token']}"}, timeout=20) as http,
+            httpx.Client(
+                base_url=base, headers={"authorization": f"Bearer {token['token']}"}, timeout=LONGEST_S
+            ) as http,
             tarry.Client(url, namespace=namespace) as inside,
         ):
             orders = client.topic("orders")
             orders.add({"order": 7}, id="7")
-            job = orders.pop(wait=WAIT_S)
+            job = orders.pop(wait=LONGEST_S)
             assert job is not None
             with job:
                 assert job.body == {"order": 7}
@@ -102,7 +102,7 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path, t
                 answer = http.get(page)
                 assert answer.status_code == 200, (page, answer.text)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(WAIT_S) == 0, log.read_text()
+        assert running.wait(LONGEST_S) == 0, log.read_text()
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
@@ -126,7 +126,7 @@ def test_the_demo_runs_on_a_cluster(
 ) -> None:
     words = ("demo", "--jobs", "60", "--seconds", "2", "--json", "--url", constellation("cluster of valkey").url)
     with process(tarry_command, tmp_path, *words) as (running, log):
-        assert running.wait(60) == 0, log.read_text()
+        assert running.wait(LONGEST_S) == 0, log.read_text()
         assert '"ok":true' in log.read_text()
 
 

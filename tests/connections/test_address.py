@@ -18,7 +18,7 @@ import tarry
 from tarry import BadInput, ServerUnfit, Unavailable
 from tarry.connections.address import connection_class, find_address
 from tarry.connections.embedded.process import ServerProcess
-from until import until
+from until import LONGEST_S, until
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_first_use_without_a_url_is_logged_once(tmp_path: Path) -> None:
     )
     environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TARRY_URL": ""}
     told = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=True
     )
     lines = told.stderr.splitlines()
     assert len(lines) == 1, told.stderr

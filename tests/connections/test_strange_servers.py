@@ -13,6 +13,7 @@ from connections.strange_server import CUT, strange_server
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import Server as BlockingServer
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused
+from until import LONGEST_S
 
 Requests = Sequence[bytes]
 Told = list[list[Any]]
@@ -96,7 +97,7 @@ def test_all_callers_are_told_of_a_reply_that_makes_no_sense() -> None:
         return b":1\r\n"
 
     async def story(url: str) -> list[Any]:
-        async with tarry.AsyncClient(url) as client, asyncio.timeout(20):
+        async with tarry.AsyncClient(url) as client, asyncio.timeout(LONGEST_S):
             topic = client.topic("x")
             return await asyncio.gather(*[topic.add(n) for n in range(3)], return_exceptions=True)
 
@@ -121,7 +122,7 @@ def test_a_server_that_stops_reading_and_says_goodbye_keeps_nobody() -> None:
 
         door = await asyncio.start_server(serve, "127.0.0.1", 0)
         server = Server(f"redis://127.0.0.1:{door.sockets[0].getsockname()[1]}?socket_timeout=1000")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONGEST_S):
             [fault] = await server.exchange(((b"ECHO", b"x" * 50_000_000),))
             assert isinstance(fault, ConnectionLost)
         server.close()

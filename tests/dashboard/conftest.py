@@ -16,7 +16,7 @@ import uvicorn
 import servers
 import tarry
 from tarry.programs.dashboard import Dashboard
-from until import until
+from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 
 LONGEST_MS = 60_000
@@ -39,7 +39,7 @@ class Site:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
         self._thread.start()
-        assert ready.wait(20)
+        assert ready.wait(LONGEST_S)
         return self
 
     async def _serve(self, ready: threading.Event) -> None:
@@ -67,7 +67,7 @@ class Site:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.dashboard.closing.set)
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(LONGEST_S)
         assert not self._thread.is_alive()
 
 
@@ -94,7 +94,7 @@ class Service:
     def stop(self) -> None:
         if self._started:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(LONGEST_S)
 
 
 @pytest.fixture

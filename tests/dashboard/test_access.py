@@ -10,6 +10,7 @@ import pytest
 
 import tarry
 from dashboard.conftest import Site
+from until import LONGEST_S
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 OURS = {"sec-fetch-site": "same-origin"}
@@ -31,7 +32,7 @@ PAGES = (
 
 @pytest.fixture
 def http() -> Iterator[httpx.Client]:
-    with httpx.Client(timeout=10) as http:
+    with httpx.Client(timeout=LONGEST_S) as http:
         yield http
 
 

@@ -14,7 +14,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service, Site
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.slow
 OURS = {"sec-fetch-site": "same-origin"}
@@ -28,7 +28,7 @@ def test_each_executed_action_is_one_line(site: Site, client: tarry.Client, capl
     caplog.set_level(logging.INFO, "tarry.audit")
     topic = client.topic("orders")
     topic.add_many([tarry.NewJob(n, id=f"{n}", delay="1h") for n in range(30)])
-    with httpx.Client(base_url=site.at, headers=OURS, timeout=10) as http:
+    with httpx.Client(base_url=site.at, headers=OURS, timeout=LONGEST_S) as http:
 
         def act(action: str, **fields: Any) -> None:
             assert http.post("/act", data={"action": action, "topic": "orders", **fields}).status_code in (200, 303)
@@ -85,7 +85,7 @@ def test_a_service_logs_the_id_of_the_token_and_not_its_secret(
     client.topic("orders").add(0, id="7")
     service._words.insert(0, "--json")
     service.start()
-    with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
+    with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers=OURS) as http:
         http.post("/sign-in", data={"token": text})
         http.post("/act", data={"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"})
     until(lambda: "tarry.audit" in service._log.read_text(), "it is logged")

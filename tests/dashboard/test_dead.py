@@ -15,6 +15,7 @@ import pytest
 import tarry
 from dashboard.conftest import Site, expect
 from tarry.programs.dashboard import dead_scans
+from until import LONGEST_S
 
 OURS = {"sec-fetch-site": "same-origin"}
 CARD = "ConnectionError: can't charge <b>card</b>"
@@ -22,7 +23,7 @@ CARD = "ConnectionError: can't charge <b>card</b>"
 
 @pytest.fixture
 def http(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS, follow_redirects=True) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS, follow_redirects=True) as http:
         yield http
 
 
@@ -113,7 +114,7 @@ def test_a_viewer_looks_and_exports_only(
     site_of: Callable[..., Site], valkey_url: str, topic: tarry.Topic[Any]
 ) -> None:
     site = site_of(valkey_url, allow="viewer")
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS) as http:
         text = http.get("/dead?topic=orders").text
         assert ("Export" in text, "Kick" in text, "/act" in text) == (True, False, False)
         assert http.get("/dead.jsonl?topic=orders").status_code == 200

@@ -13,6 +13,7 @@ import pytest
 
 import tarry
 from dashboard.conftest import Site, expect
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 OURS = {"sec-fetch-site": "same-origin"}
@@ -20,7 +21,7 @@ OURS = {"sec-fetch-site": "same-origin"}
 
 @pytest.fixture
 def http(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS) as http:
         yield http
 
 

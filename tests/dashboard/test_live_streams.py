@@ -16,6 +16,7 @@ from tarry.core.requests import Command
 from tarry.programs.dashboard.sections import Section, sections
 from tarry.values.keys import worker_keys
 from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 STREAM = {"accept": "text/event-stream"}
@@ -55,7 +56,7 @@ def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, sec
         report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, True, topics, [job]))
     )
     url = f"{site.at}{section.path}?{QUERIES.get(section.path, '')}"
-    with httpx.stream("GET", url, headers=STREAM, timeout=20) as stream:
+    with httpx.stream("GET", url, headers=STREAM, timeout=LONGEST_S) as stream:
         stream_of = events(stream.iter_lines())
         assert next(stream_of)[0] == "hello"
         kind, html = next(stream_of)
@@ -67,7 +68,7 @@ def test_a_view_is_sent_again_only_after_its_interval(site: Site) -> None:
     usual = section.every_s
     object.__setattr__(section, "every_s", 3600.0)
     try:
-        with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=20) as stream:
+        with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=LONGEST_S) as stream:
             stream_of = events(stream.iter_lines())
             assert [kind for kind, _ in islice(stream_of, 2)] == ["hello", "view"]
             assert httpx.get(site.at + "/workers").status_code == 200  # it had time to send more
@@ -95,7 +96,7 @@ def test_a_view_that_fails_is_told_and_logged_and_the_stream_goes_on(
     fresh = page.context.new_page()
     assert fresh.goto(site.at + "/workers").status == 500
     expect(fresh.locator("h1")).to_have_text("This page failed.")
-    with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=20) as stream:
+    with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=LONGEST_S) as stream:
         kinds = [kind for kind, _ in islice(events(stream.iter_lines()), 3)]
         assert kinds == ["hello", "failed", "failed"]
     client.engine.run(report)

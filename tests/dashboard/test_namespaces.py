@@ -12,6 +12,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service
 from tarry.verbs import tokens
+from until import LONGEST_S
 
 OURS = {"sec-fetch-site": "same-origin"}
 DELETE = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
@@ -26,7 +27,7 @@ def other(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
 
 @pytest.fixture
 def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
+    with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers=OURS) as http:
         yield http
 
 

@@ -14,7 +14,7 @@ import tarry
 from dashboard.conftest import Service, Site
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def empty(
 
 def test_pages_of_shared_objects_appear_once_there_is_one(empty: tuple[tarry.Client, Site]) -> None:
     client, site = empty
-    with httpx.Client(base_url=site.at, timeout=10) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S) as http:
         client.topic("orders").add(1)
         assert titles(http.get("/").text) == ALWAYS
         server = http.get("/server").text
@@ -66,7 +66,7 @@ def test_a_dialect_is_in_the_menu_once_it_is_used(
     service._words.remove("--no-dialects")
     service.start()
     try:
-        with httpx.Client(base_url=service.at, timeout=10) as http:
+        with httpx.Client(base_url=service.at, timeout=LONGEST_S) as http:
             assert 'aria-label="Namespaces"' not in http.get("/").text
             assert http.get("/ns/delay/").status_code == 200
             with tarry.Client(service._words[service._words.index("--url") + 1], namespace="delay-queue") as client:
@@ -90,7 +90,7 @@ def test_a_dialect_that_is_not_used_asks_for_no_token(
     service._words.remove("--no-dialects")
     service.start()
     try:
-        with httpx.Client(base_url=service.at, timeout=10, headers={"sec-fetch-site": "same-origin"}) as http:
+        with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers={"sec-fetch-site": "same-origin"}) as http:
             http.post("/sign-in", data={"token": text})
             assert "another, with its token" not in http.get("/").text
     finally:

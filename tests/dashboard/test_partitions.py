@@ -11,6 +11,7 @@ import pytest
 
 import tarry
 from dashboard.conftest import Site
+from until import LONGEST_S
 
 OURS = {"sec-fetch-site": "same-origin"}
 PARTS = 6
@@ -18,7 +19,7 @@ PARTS = 6
 
 @pytest.fixture
 def http(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS, follow_redirects=True) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS, follow_redirects=True) as http:
         yield http
 
 

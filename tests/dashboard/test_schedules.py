@@ -18,6 +18,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.programs.dashboard import filters
 from tarry.values.keys import part_key
+from until import LONGEST_S
 
 OURS = {"sec-fetch-site": "same-origin"}
 AN_HOUR_US = 3_600_000_000
@@ -26,7 +27,7 @@ HOSTILE = "\"><img/src=x\u202eonerror='x()'>"
 
 @pytest.fixture
 def http(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS, follow_redirects=True) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS, follow_redirects=True) as http:
         yield http
 
 
@@ -157,7 +158,7 @@ def test_other_sites_and_viewers_cannot_change_schedules(
     before = client.schedules.get("mail", "news")
     viewers = site_of(valkey_url, allow="viewer")
     for at, headers in ((site.at, {"sec-fetch-site": "cross-site"}), (site.at, {}), (viewers.at, OURS)):
-        with httpx.Client(base_url=at, headers=headers, timeout=10) as http:
+        with httpx.Client(base_url=at, headers=headers, timeout=LONGEST_S) as http:
             assert act(http, action, "mail", "news", sure="1").status_code == 403
     assert client.schedules.get("mail", "news") == before
 

@@ -11,6 +11,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service
 from tarry.verbs import tokens
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ OURS = {"sec-fetch-site": "same-origin"}
 def test_a_service_serves_dashboard_and_api(service: Service, client: tarry.Client) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
     service.start()
-    with httpx.Client(base_url=service.at, timeout=10) as http:
+    with httpx.Client(base_url=service.at, timeout=LONGEST_S) as http:
         assert "orders" in http.get("/").text
         assert http.get("/healthz").status_code == 200
         unknown = http.get("/v1/unknown")
@@ -50,7 +51,7 @@ def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(
     data = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
 
     def signed_in(scope: str) -> tuple[int, int]:
-        with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
+        with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers=OURS) as http:
             assert http.get("/").headers["location"] == "/sign-in"
             http.post("/sign-in", data={"token": made[scope][0]})
             return http.get("/").status_code, http.post("/act", data=data).status_code
@@ -65,7 +66,7 @@ def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(
 def test_a_wrong_path_is_a_page_for_browsers_and_a_problem_for_programs(service: Service, namespace: str) -> None:
     service.start("--also", f"{namespace}-bills")
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    with httpx.Client(base_url=service.at, timeout=10) as http:
+    with httpx.Client(base_url=service.at, timeout=LONGEST_S) as http:
         for path, home in (
             ("/topics", "/"),
             ("/ns/nowhere/", "/"),

@@ -10,13 +10,14 @@ import pytest
 import tarry
 from dashboard.conftest import Site
 from tarry.verbs import namespaces
+from until import LONGEST_S
 
 OURS = {"sec-fetch-site": "same-origin"}
 
 
 @pytest.fixture
 def http(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.at, timeout=10, headers=OURS) as http:
+    with httpx.Client(base_url=site.at, timeout=LONGEST_S, headers=OURS) as http:
         yield http
 
 

@@ -17,7 +17,7 @@ import tarry
 from dashboard.conftest import Service, Site, expect
 from tarry.verbs import tokens
 from tarry.verbs.workers import WorkerReport, report_worker
-from until import until
+from until import LONGEST_S, until
 from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def test_an_old_version_and_a_worker_that_is_gone_are_told(site: Site, client: t
     client.engine.run(
         report_worker(client.namespace, b"old", None, WorkerReport("ada", 7, "0.1.0", 5, 1, False, (), ()))
     )
-    with httpx.Client(base_url=site.at, headers=OURS, timeout=10, follow_redirects=True) as http:
+    with httpx.Client(base_url=site.at, headers=OURS, timeout=LONGEST_S, follow_redirects=True) as http:
         text = http.get("/workers").text
         assert "This version cannot be asked to be quiet or to stop: send SIGTERM to the process." in text
         assert "worker-mode" not in text
@@ -84,7 +84,7 @@ def test_only_admins_may_ask_a_worker(service: Service, client: tarry.Client, na
         text = made[scope][0]
         with tarry.HTTPClient(service.at, token=text) as http, pytest.raises(tarry.NotAllowed):
             http.set_worker_mode(working, "stop")
-        with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as browser:
+        with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers=OURS) as browser:
             browser.post("/sign-in", data={"token": text})
             assert "worker-mode" not in browser.get("/workers").text
             data = {"action": "worker-mode", "worker": working, "mode": "stop", "sure": "1"}

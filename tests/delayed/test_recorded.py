@@ -14,6 +14,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.delayed import offers, transfer
 from tarry.verbs.delayed.context import QueueContext, keys_of
 from tarry.verbs.redisson.codecs import codec_for
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -50,10 +51,10 @@ def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], clie
         server.zadd(context.keys.timeouts, {b"head": due - 1})
     with server.pubsub() as listener:
         listener.subscribe(context.keys.channel)
-        listener.get_message(timeout=5)
+        listener.get_message(timeout=LONGEST_S)
         assert client.engine.run(offers.offer(context, payload_of(row), f"{delay}ms")).timestamp() == due / 1000
         server.publish(context.keys.channel, "end")
-        heard = [listener.get_message(timeout=5)["data"] for _ in range(len(row["published"]) + 1)]
+        heard = [listener.get_message(timeout=LONGEST_S)["data"] for _ in range(len(row["published"]) + 1)]
     assert heard == [raw(message["payload"]) for message in row["published"]] + [b"end"]
     (member,) = server.lrange(row["list_key"], 0, -1)
     assert is_what(member, row["member"])

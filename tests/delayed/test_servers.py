@@ -21,9 +21,8 @@ import tarry
 from tarry.core.duties import DutyList
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
-from until import until
+from until import LONGEST_S, until
 
-PATIENCE_S = 30
 MANY = 3000
 KINDS = [
     "valkey_url",
@@ -51,7 +50,7 @@ def test_offered_elements_are_delivered(url: str, name: str) -> None:
         for each in names:
             client.delayed_queue(each, codec="string").offer_many([each, each], "20ms")
         for each, queue in zip(names, queues, strict=True):
-            assert [queue.poll(wait=PATIENCE_S), queue.take()] == [each, each]
+            assert [queue.poll(wait=LONGEST_S), queue.take()] == [each, each]
         assert {queue.stats().waiting for queue in queues} == {0}
 
 
@@ -62,7 +61,7 @@ def test_offered_elements_are_delivered_to_an_async_client(url: str, name: str) 
             await client.keep_moving(*names)
             for each in names:
                 await client.delayed_queue(each, codec="string").offer(each, "20ms")
-            taken = [client.blocking_queue(each, codec="string").poll(wait=PATIENCE_S) for each in names]
+            taken = [client.blocking_queue(each, codec="string").poll(wait=LONGEST_S) for each in names]
             assert await asyncio.gather(*taken) == names
 
     asyncio.run(story())
@@ -81,7 +80,7 @@ def test_an_async_mover_hears_of_an_earlier_element(
             on_message(duties, channel, message)
 
         monkeypatch.setattr(DutyList, "on_message", note)
-        async with tarry.AsyncClient(valkey_url) as client, asyncio.timeout(PATIENCE_S):
+        async with tarry.AsyncClient(valkey_url) as client, asyncio.timeout(LONGEST_S):
             await client.keep_moving(name)
             await subscribed.wait()
             await client.delayed_queue(name, codec="string").offer("tea", "1h")
@@ -144,7 +143,7 @@ def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, 
             element = pack(b"tea", b"12345678")  # nobody is told of it
             server.zadd(keys.timeouts, {element: 1})
             server.rpush(keys.order, element)
-            assert server.blpop(name, PATIENCE_S) == (name.encode(), b"tea")
+            assert server.blpop(name, LONGEST_S) == (name.encode(), b"tea")
             until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
 
 
@@ -162,7 +161,7 @@ def test_a_killed_consumer_loses_only_its_own_element(valkey_url: str, name: str
             assert process.stdout is not None
             assert process.stdout.readline() == "a\n"
             process.send_signal(signal.SIGKILL)
-        assert client.blocking_queue(name, codec="string").poll(wait=PATIENCE_S) == "b"
+        assert client.blocking_queue(name, codec="string").poll(wait=LONGEST_S) == "b"
 
 
 @pytest.mark.otherserver
@@ -206,7 +205,7 @@ def test_polling_queues_in_several_slots_loses_nothing(apart: tuple[str, list[st
             queue = client.blocking_queue(first, codec="string")
             assert await queue.poll_from_any(*others, wait="50ms") is None
             thread.start()
-            return [await queue.poll_from_any(*others, wait=PATIENCE_S) for _ in wanted]
+            return [await queue.poll_from_any(*others, wait=LONGEST_S) for _ in wanted]
 
     thread = threading.Thread(target=offer)
     if awaited:
@@ -216,7 +215,7 @@ def test_polling_queues_in_several_slots_loses_nothing(apart: tuple[str, list[st
             queue = client.blocking_queue(first, codec="string")
             assert queue.poll_from_any(*others, wait="50ms") is None
             thread.start()
-            found = [queue.poll_from_any(*others, wait=PATIENCE_S) for _ in wanted]
+            found = [queue.poll_from_any(*others, wait=LONGEST_S) for _ in wanted]
     thread.join()
     assert sorted(found) == wanted
     with tarry.Client(url) as client:
@@ -231,7 +230,7 @@ def test_a_cancelled_poll_of_several_slots_gives_elements_back(apart: tuple[str,
         async with tarry.AsyncClient(url) as client:
             queues = [client.blocking_queue(name, codec="string") for name in names]
             for delay in (0, 0.001, 0.005, 0.02):
-                waiting = asyncio.ensure_future(queues[0].poll_from_any(*names[1:], wait=PATIENCE_S))
+                waiting = asyncio.ensure_future(queues[0].poll_from_any(*names[1:], wait=LONGEST_S))
                 await asyncio.sleep(0.05)
                 await asyncio.gather(*[queue.put("tea") for queue in queues])
                 await asyncio.sleep(delay)

@@ -12,8 +12,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.delayed.stats import GAUGES
 from tarry.verbs.redisson.elements import pack
-
-PATIENCE_S = 30
+from until import LONGEST_S
 
 
 async def test_stats_count_waiting_ready_and_overdue_elements(
@@ -58,4 +57,4 @@ def test_keep_moving_delivers_due_elements(valkey_url: str, server: Any, name: s
             element = pack(b"tea", b"12345678")
             server.zadd(keys_of(each).timeouts, {element: 1})
             server.rpush(keys_of(each).order, element)
-        assert [server.blpop(each, PATIENCE_S) for each in names] == [(each.encode(), b"tea") for each in names]
+        assert [server.blpop(each, LONGEST_S) for each in names] == [(each.encode(), b"tea") for each in names]

@@ -14,8 +14,7 @@ from faults.cancellation import MOMENTS, cancelled_at
 from tarry.clients.blocking import list_pops
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
-
-PATIENCE_S = 30
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -46,14 +45,14 @@ def test_a_waiting_consumer_moves_what_java_offers(queue: Any, server: Any, name
     assert queue.take() == "warm"
     assert queue.poll(wait="50ms") is None  # the mover is there now
     offered_by_java(server, name, b"tea", publish=publish)
-    assert queue.poll(wait=PATIENCE_S) == "tea"
+    assert queue.poll(wait=LONGEST_S) == "tea"
 
 
 def test_a_dead_mover_is_replaced(queue: Any, server: Any, name: str) -> None:
     seconds, _ = server.time()
     server.zadd(keys_of(name).movers, {"dead": seconds * 1_000_000 + 1_400_000})
     offered_by_java(server, name, b"tea", publish=False)
-    assert queue.poll(1, wait=PATIENCE_S) == ["tea"]
+    assert queue.poll(1, wait=LONGEST_S) == ["tea"]
 
 
 def test_one_handle_per_message_delivers_to_a_waiting_consumer(client: tarry.Client, queue: Any, name: str) -> None:
@@ -63,7 +62,7 @@ def test_one_handle_per_message_delivers_to_a_waiting_consumer(client: tarry.Cli
     for number in range(3):
         with client.delayed_queue(name, codec="string") as handle:
             handle.offer(str(number), f"{10 * number + 1}ms")
-    consumer.join(PATIENCE_S)
+    consumer.join(LONGEST_S)
     assert got == ["0", "1", "2"]
 
 
@@ -143,7 +142,7 @@ def test_a_cut_connection_is_reopened(queue: Any, server: Any, name: str, kind: 
     consumer.start()
     server.client_kill_filter(_type=kind, skipme=True)
     offered_by_java(server, name, b"tea", publish=False)
-    consumer.join(PATIENCE_S)
+    consumer.join(LONGEST_S)
     assert got == ["tea"]
 
 
@@ -162,7 +161,7 @@ def test_a_failing_handler_does_not_end_the_subscription(client: tarry.Client, q
     with queue.subscribe(handle):
         for value in ("a", "bad", "b", "end"):
             queue.put(value)
-        assert end.wait(PATIENCE_S)
+        assert end.wait(LONGEST_S)
     assert got == ["a", "b", "end"]
     (aside,) = queue.poison()
     assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
@@ -184,7 +183,7 @@ def test_a_failing_async_handler_does_not_end_the_subscription(valkey_url: str, 
             queue = client.blocking_queue(name, codec="string")
             async with queue.subscribe(handle):
                 await client.delayed_queue(name, codec="string").offer_many(["a", "bad", "b", "end"], "5ms")
-                await asyncio.wait_for(end.wait(), PATIENCE_S)
+                await asyncio.wait_for(end.wait(), LONGEST_S)
             assert got == ["a", "b", "end"]
             (aside,) = await queue.poison()
             assert aside.raw == b"bad"
@@ -199,7 +198,7 @@ def test_one_client_moves_several_queues(client: tarry.Client, server: Any, name
         assert queue.poll(wait="1ms") is None
     for each in names:
         offered_by_java(server, each, each.encode(), publish=True)
-    assert [queue.poll(wait=PATIENCE_S) for queue in queues] == names
+    assert [queue.poll(wait=LONGEST_S) for queue in queues] == names
 
 
 def test_poll_from_any_without_a_wait_checks_each_queue(client: tarry.Client, queue: Any, name: str) -> None:
@@ -208,7 +207,7 @@ def test_poll_from_any_without_a_wait_checks_each_queue(client: tarry.Client, qu
     other.put("theirs")
     assert queue.poll_from_any(other.name) == "theirs"
     other.put("later")
-    assert queue.poll_from_any(other.name, wait=PATIENCE_S) == "later"
+    assert queue.poll_from_any(other.name, wait=LONGEST_S) == "later"
 
 
 def test_closing_gives_up_the_mover_seat(valkey_url: str, server: Any, name: str) -> None:

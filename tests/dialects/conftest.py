@@ -11,6 +11,7 @@ from dialects.dialect_clients import Speaks, dialects_of
 from service.running_service import RunningService, serve
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.service.settings import ServiceSettings
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -23,5 +24,5 @@ def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[R
 
 @pytest.fixture
 def send(dialect_service: RunningService) -> Iterator[Speaks]:
-    with httpx.Client(base_url=dialect_service.url, timeout=20) as http:
+    with httpx.Client(base_url=dialect_service.url, timeout=LONGEST_S) as http:
         yield http.request

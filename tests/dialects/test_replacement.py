@@ -19,6 +19,7 @@ from tarry.programs.dialects import replacement
 from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import namespaces
+from until import LONGEST_S
 
 ID = "7"
 NAMES = "north", "south", "west"
@@ -146,7 +147,7 @@ def test_two_services_push_the_same_ids_at_once(valkey_url: str, namespace: str)
         (await http.post(f"{url}/delay/add", params=said)).raise_for_status()
 
     async def work(urls: list[str]) -> None:
-        async with httpx.AsyncClient(timeout=20) as http:
+        async with httpx.AsyncClient(timeout=LONGEST_S) as http:
             for number in range(60):
                 await asyncio.gather(*[push(http, url, name, number) for url in urls for name in NAMES[:2]])
         for where in ("a", "b"):

@@ -14,6 +14,7 @@ from redis.crc import key_slot
 import tarry
 from server_groups import BigCluster, ask_fields, big_cluster, port_of, replicated, until
 from tarry.values.keys import topic_keys
+from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 HOUR = "1h"
@@ -49,7 +50,7 @@ def two_who_wait(url: str, topic: str) -> Iterator[list[Any]]:
         thread.start()
     yield taken
     for thread in threads:
-        thread.join(60)
+        thread.join(LONGEST_S)
 
 
 @contextmanager
@@ -65,12 +66,12 @@ def load(client: tarry.Client, topic: str, many: int = 40) -> Iterator[list[str]
 
     thread = threading.Thread(target=add)
     thread.start()
-    assert begun.wait(60)
+    assert begun.wait(LONGEST_S)
     try:
         yield added
     finally:
         over.set()
-        thread.join(60)
+        thread.join(LONGEST_S)
 
 
 def ids_of(client: tarry.Client, topic: str) -> set[str]:
@@ -203,7 +204,7 @@ def test_simultaneous_jobs_in_several_slots_are_handed_out_once(cluster: BigClus
         for name in SLOTS:
             client.topic(name).add_many(list(range(10)), delay="200ms")
         for thread in threads:
-            thread.join(60)
+            thread.join(LONGEST_S)
         assert sorted(taken) == [(name, number, 1) for name in SLOTS for number in range(10)]
         assert all(client.topic(name).stats().delayed + client.topic(name).stats().ready == 0 for name in SLOTS)
 
@@ -215,7 +216,7 @@ def test_cancelling_a_wait_on_several_slots_loses_nothing(cluster: BigCluster) -
 async def cancel_waits(cluster: BigCluster) -> None:
     async with tarry.AsyncClient(cluster.url) as client:
         waiting = asyncio.ensure_future(client.pop(*SLOTS, wait=60))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONGEST_S):
             while not any(  # noqa: ASYNC110
                 ask_fields(node, "INFO", "clients")["blocked_clients"] != "0" for node in cluster.nodes if node.alive
             ):

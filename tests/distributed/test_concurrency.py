@@ -17,6 +17,7 @@ from faults.any_client import KINDS, AnyClient
 from server_groups import ask_fields, until
 from tarry.connections.blocking import RequestConnection
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 pytestmark = pytest.mark.otherserver
 
@@ -87,7 +88,7 @@ def test_servers_are_asked_in_parallel(any_client: AnyClient, topic: Any, nodes:
         assert not found
     finally:
         homes[0].ask("CLIENT", "UNPAUSE")
-        asking.join(20)
+        asking.join(LONGEST_S)
     assert found[0].ready == 100
 
 

@@ -26,7 +26,7 @@ from faults.any_client import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, ask_fields, big_cluster, port_of, sentinels
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 BOTH = pytest.mark.parametrize("kind", KINDS)
@@ -324,7 +324,7 @@ def test_every_connection_to_the_old_master_is_dropped(sentinel_group: Sentinels
         said = {program.stdout.readline() for _ in range(4)}
         assert said == {"blocked tea\n", "heard tea\n", "taken milk\n", "told cup\n"}
         program.stdin.close()
-        assert program.wait(30) == 0
+        assert program.wait(LONGEST_S) == 0
 
 
 def last_words(server: ServerProcess) -> set[str]:

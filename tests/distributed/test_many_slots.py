@@ -14,7 +14,6 @@ from redis.crc import key_slot
 import tarry
 from distributed.test_cluster import move_slot
 from distributed.waiters import (
-    HANG_S,
     KINDS,
     NAMES,
     Waiting,
@@ -34,6 +33,7 @@ from tarry.connections import connection_limit
 from tarry.core.watch import Watch
 from tarry.values.keys import partition_keys, topic_keys
 from tarry.verbs.jobs.partitions import partition_of_id
+from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
@@ -104,7 +104,7 @@ def test_a_topic_with_24_partitions_uses_tracking_connections_too(
         id = next(f"{n}" for n in range(10_000) if partition_of_id(f"{n}", 24) in wanted)
         with tarry.Client(cluster.url) as other:
             other.topic(f"many-{kind}").add("tea", id=id)
-        assert popped.result(HANG_S) == (f"many-{kind}", "tea")
+        assert popped.result(LONGEST_S) == (f"many-{kind}", "tea")
     keys = partition_keys("default", f"many-{kind}", partition_of_id(id, 24), 24)
     assert {keys.wake, keys.relay} & set(wake_ups)
 
@@ -114,7 +114,7 @@ def test_several_clients_share_the_limit_of_sixteen_blocked_connections(cluster:
         assert blocked(cluster) == 16
         with tarry.Client(cluster.url) as client:
             client.topic(NAMES[0]).add_many(["tea", "tea"])
-        assert one.result(HANG_S) == other.result(HANG_S) == (NAMES[0], "tea")
+        assert one.result(LONGEST_S) == other.result(LONGEST_S) == (NAMES[0], "tea")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,7 +128,7 @@ def test_a_closed_client_releases_all_slots(kind: str, cluster: BigCluster) -> N
         else:
             asyncio.run_coroutine_threadsafe(one.client.close(), one.loop)  # its loop may end before it has
         with pytest.raises(tarry.Unavailable, match="closed"):
-            popped.result(HANG_S)
+            popped.result(LONGEST_S)
     until("nobody is left", lambda: blocked(cluster) == 0 and not any(connections(cluster, "t")))
     with tarry.Client(cluster.url) as other:
         assert all(other.topic(name).stats().watching == 0 for name in NAMES)
@@ -225,7 +225,7 @@ def test_the_clients_of_a_loop_share_a_tracking_connection_and_follow_their_slot
             assert max(map(len, connections(cluster, "t"))) == 1
             await asyncio.to_thread(change)
             await clients[-1].topic("shared").add("tea")
-            [done], pending = await asyncio.wait(pops, return_when=asyncio.FIRST_COMPLETED, timeout=HANG_S)
+            [done], pending = await asyncio.wait(pops, return_when=asyncio.FIRST_COMPLETED, timeout=LONGEST_S)
             job = done.result()
             assert job is not None
             await job.finish()
@@ -235,7 +235,7 @@ def test_the_clients_of_a_loop_share_a_tracking_connection_and_follow_their_slot
         with pytest.raises(tarry.Unavailable, match="closed"):
             await pops[0]
 
-    asyncio.run(asyncio.wait_for(story(), 4 * HANG_S))
+    asyncio.run(asyncio.wait_for(story(), LONGEST_S))
     until("nobody is left", lambda: not any(connections(cluster, "t")))
     assert {"lost", *tokens("shared")} & set(wake_ups)
     cluster.until_whole()
@@ -263,5 +263,5 @@ def test_a_listener_at_a_killed_master_is_still_woken(cluster: BigCluster, wake_
         until("another master", lambda: cluster.owner_of(topic_keys("default", topic).due) is not master)
         with tarry.Client(cluster.url, patience="60s") as other:
             other.topic(topic).add_many(["tea", "tea"])
-        assert popped.result(HANG_S) == popped_too.result(HANG_S) == (topic, "tea")
+        assert popped.result(LONGEST_S) == popped_too.result(LONGEST_S) == (topic, "tea")
     assert "lost" in wake_ups

@@ -15,6 +15,7 @@ import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs.jobs import migration
+from until import LONGEST_S
 
 
 def fill(client: TestClient, clock: Clock) -> Any:
@@ -182,7 +183,7 @@ def test_every_job_is_handed_out_once_during_a_migration_under_load(
             getattr(old.topic("orders").stats(), state) for state in ("delayed", "ready", "reserved")
         ):
             old.migrate("orders", new.topic("orders"))
-        all_done.wait(30)
+        all_done.wait(LONGEST_S)
         over.set()
         for thread in threads:
             thread.join()

@@ -10,6 +10,7 @@ import pytest
 
 import tarry
 from server_groups import MASTER, sentinels
+from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
@@ -61,6 +62,6 @@ def test_a_master_killed_under_load_loses_no_replicated_job() -> None:
         during = [topic.add(i, delay="1h").id for i in range(50, 70)]
         topic.add_many(["now", "now"])
         for thread in threads:
-            thread.join(60)
+            thread.join(LONGEST_S)
         assert taken == ["now", "now"]
         assert {job.id for job in topic.list()} == {*before, *during}

@@ -18,6 +18,7 @@ import tarry
 from server_groups import BigCluster, Sentinels, ask_fields, big_cluster, sentinels, until
 from tarry.connections.address import find_address
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 # ── what the URL says ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -259,4 +260,4 @@ def test_a_service_reads_metrics_and_dashboard_from_the_replica(sentinel_group: 
             assert calls(replica, *ASKED) > 0
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(LONGEST_S)

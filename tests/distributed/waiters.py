@@ -16,8 +16,8 @@ from server_groups import BigCluster, until
 from tarry.clients.awaited import wait_connections as awaiting
 from tarry.clients.blocking import wait_connections as blocking
 from tarry.values.keys import topic_keys
+from until import LONGEST_S
 
-HANG_S = 30
 NAMES = [f"slot-{n}" for n in range(24)]
 KINDS = ["sync", "async"]
 
@@ -59,7 +59,7 @@ class Waiting:
     def _blocking(self, *names: str) -> tuple[str, Any]:
         with tarry.Client(self.url, patience="60s") as self.client:
             self.begun.set()
-            job = self.client.pop(*names, wait=HANG_S)
+            job = self.client.pop(*names, wait=LONGEST_S)
             assert job is not None
             self.client.topic(job.topic).finish(job)
             return job.topic, job.body
@@ -69,7 +69,7 @@ class Waiting:
             self.loop = asyncio.get_running_loop()
             async with tarry.AsyncClient(self.url, patience="60s") as self.client:
                 self.begun.set()
-                job = await self.client.pop(*names, wait=HANG_S)
+                job = await self.client.pop(*names, wait=LONGEST_S)
                 assert job is not None
                 await self.client.topic(job.topic).finish(job)
                 return job.topic, job.body
@@ -89,7 +89,7 @@ class Waiting:
         return {slot for slot, line in self.lines().items() if isinstance(line, kinds)}
 
     def until_all_wait(self, many: int) -> None:
-        assert self.begun.wait(HANG_S)
+        assert self.begun.wait(LONGEST_S)
         until("everybody waits", lambda: len(self.lines()) == many and all(map(settled, self.lines().values())))
 
 
@@ -123,4 +123,4 @@ def tracked_topic(one: Waiting, is_good: Callable[[str], bool] = lambda name: Tr
 def serve(cluster: BigCluster, topic: str, popped: Any) -> None:
     with tarry.Client(cluster.url, patience="60s") as other:
         other.topic(topic).add("tea")
-    assert popped.result(HANG_S) == (topic, "tea")
+    assert popped.result(LONGEST_S) == (topic, "tea")

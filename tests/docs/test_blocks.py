@@ -27,11 +27,11 @@ import pytest
 import servers
 from doc_pages import PAGES, ROOT, Block, blocks, name
 from tarry.connections.embedded.shared_server import join_server
+from until import LONGEST_S
 from warm import WarmTarry
 
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
-PATIENCE_S = 180
 PORTS = ["7117", "7118"]
 """Of the service that a page starts; the second one is beanstalkd's."""
 OTHER_PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:django"
@@ -123,7 +123,7 @@ def run_console(block: Block) -> None:
 
 
 def run_shell(script: str, block: Block) -> str:
-    done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True, timeout=LONGEST_S, check=False)
     if done.returncode != 0:
         pytest.fail(f"{block.place}: `{script.strip()}` ended with {done.returncode}:\n{done.stderr}", pytrace=False)
     return done.stdout

@@ -22,6 +22,7 @@ import servers
 import tarry
 from doc_pages import ROOT, Block, blocks, name
 from tarry.connections.embedded.shared_server import join_server
+from until import LONGEST_S
 
 PAGES = sorted((ROOT / "docs" / "migrate").glob("from-*.md"))
 PEERS = {
@@ -37,7 +38,6 @@ PEERS = {
 }
 NEEDED = {"beanstalkd": "beanstalkd", "node": "npm"}
 """Commands, and Debian's packages that bring them."""
-PATIENCE_S = 120
 REDIS = "redis://localhost:6379"
 """As it stands on the pages."""
 PORTS = ["11300", "5000"]
@@ -111,7 +111,7 @@ def run(script: str, folder: Path, commands: Path, page: Path, **variables: str)
             start_new_session=True,
         )
         try:
-            code = running.wait(PATIENCE_S)
+            code = running.wait(LONGEST_S)
         except subprocess.TimeoutExpired:
             code = None
         finally:

@@ -8,9 +8,7 @@ from typing import Any
 
 import tarry
 from tarry.connections.embedded.process import ServerProcess
-
-HANG_S = 30
-"""No test needs so long; it is there so that a hang is told."""
+from until import LONGEST_S
 
 
 def blocked(running: ServerProcess) -> list[str]:
@@ -23,7 +21,7 @@ def blocked(running: ServerProcess) -> list[str]:
 
 def async_story(url: str, story: Callable[[Any], Any]) -> Any:
     async def run() -> Any:
-        async with tarry.AsyncClient(url) as client, asyncio.timeout(HANG_S):
+        async with tarry.AsyncClient(url) as client, asyncio.timeout(LONGEST_S):
             return await story(client)
 
     return asyncio.run(run())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from faults.blocked_clients import HANG_S
+from until import LONGEST_S
 
 
 def real(url: str, story: Callable[[Any], Any]) -> Any:
@@ -16,7 +16,7 @@ def real(url: str, story: Callable[[Any], Any]) -> Any:
     async def run() -> Any:
         client = tarry.AsyncClient(url)
         try:
-            async with asyncio.timeout(HANG_S):
+            async with asyncio.timeout(LONGEST_S):
                 return await story(client)
         finally:
             await client.close()

@@ -15,9 +15,10 @@ import tarry
 from connections.strange_server import strange_server
 from faults.any_client import KINDS, AnyClient
 from faults.blocked_clients import blocked
-from faults.wait_until import HANG_S, until
+from faults.wait_until import until
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 
 @pytest.mark.slow
@@ -34,7 +35,7 @@ def test_a_call_waits_for_a_loading_server(
     until(lambda: (not again.done() and plain_client.read_state(server.address) == "loading") or again.done())
     any_client = make_client(kind, server.url)  # its very first question meets LOADING
     assert any_client.call(any_client.topic("a"), "stats").ready == 150
-    again.result(HANG_S)
+    again.result(LONGEST_S)
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def busy(own_server: Callable[..., ServerProcess], threads: ThreadPoolExecutor) 
                 contextlib.suppress(plain_client.ErrorReply),
                 plain_client.RespConnection.connect(server.address) as line,
             ):
-                line._socket.settimeout(HANG_S)
+                line._socket.settimeout(LONGEST_S)
                 line.call("EVAL", "while true do end", "0")
 
         def is_busy() -> bool:
@@ -80,7 +81,7 @@ def test_a_call_waits_for_a_busy_server(
     threading.Event().wait(0.15)
     assert not add.done()
     server.ask("SCRIPT", "KILL")
-    assert add.result(HANG_S).created
+    assert add.result(LONGEST_S).created
 
 
 def test_a_server_that_stays_busy_raises_unavailable(
@@ -127,7 +128,7 @@ def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, th
         threading.Event().wait(0.1)
         assert not add.done()
         ask("REPLICAOF", "NO", "ONE")
-        assert add.result(HANG_S).created
+        assert add.result(LONGEST_S).created
         assert any_client.call(topic, "stats").ready == 2
         assert [any_client.call(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
     finally:
@@ -150,7 +151,7 @@ def test_a_waiting_pop_waits_on_when_its_master_becomes_a_replica(
     server.ask("REPLICAOF", "NO", "ONE")
     with tarry.Client(server.url) as other:
         other.topic("a").add("tea")
-    assert pop.result(HANG_S).body == "tea"
+    assert pop.result(LONGEST_S).body == "tea"
 
 
 @pytest.mark.otherserver

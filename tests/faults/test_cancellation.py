@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked_clients import HANG_S
 from faults.cancellation import MOMENTS, Cut, cancelled_at
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import namespaces
+from until import LONGEST_S
 
 
 async def nothing(topic: Any) -> list[Any]:
@@ -108,7 +108,7 @@ async def sweep(
         client = TestAsyncClient(url, clock)
         topic = client.topic(name)
         jobs = await prepare(topic)
-        cut = await asyncio.wait_for(cancelled_at(act_on(act, topic, jobs), k, moment), HANG_S)
+        cut = await asyncio.wait_for(cancelled_at(act_on(act, topic, jobs), k, moment), LONGEST_S)
         assert (await topic.get("nobody")) is None  # the connection is usable
         await client.close()
         assert at.check().ok

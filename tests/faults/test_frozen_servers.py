@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.wait_until import HANG_S, blocked, until
+from faults.wait_until import blocked, until
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 
 def test_a_call_waits_for_a_server_that_freezes_briefly(
@@ -23,14 +24,14 @@ def test_a_call_waits_for_a_server_that_freezes_briefly(
     threading.Event().wait(0.1)
     assert not add.done()
     server.resume()
-    assert add.result(HANG_S).created
+    assert add.result(LONGEST_S).created
     assert any_client.call(any_client.topic("a"), "stats").repeated == 0
 
 
 def test_a_server_frozen_beyond_the_socket_timeout_does_nothing_twice(
     server: ServerProcess, kind: str, make_client: Any, threads: ThreadPoolExecutor
 ) -> None:
-    any_client = make_client(kind, server.url + "?socket_timeout=0.1", patience=HANG_S)
+    any_client = make_client(kind, server.url + "?socket_timeout=0.1", patience=LONGEST_S)
     topic = any_client.topic("a")
     any_client.call(topic, "stats")
     server.freeze()
@@ -38,7 +39,7 @@ def test_a_server_frozen_beyond_the_socket_timeout_does_nothing_twice(
     threading.Event().wait(0.4)
     assert not add.done()
     server.resume()
-    assert add.result(HANG_S).created
+    assert add.result(LONGEST_S).created
     assert any_client.call(topic, "stats").ready == 1
     assert any_client.call(topic, "pop").attempt == 1
 
@@ -72,7 +73,7 @@ def test_a_waiting_pop_ends_when_the_server_freezes(
     server.freeze()
     try:
         with pytest.raises(tarry.Unavailable):
-            pop.result(HANG_S)
+            pop.result(LONGEST_S)
     finally:
         server.resume()
     any_client.call(topic, "add", "tea")
@@ -88,7 +89,7 @@ def test_a_wait_that_begins_on_a_frozen_server_ends(
     server.freeze()
     try:
         with pytest.raises(tarry.Unavailable):
-            threads.submit(any_client.call, topic, "pop", wait=None).result(HANG_S)
+            threads.submit(any_client.call, topic, "pop", wait=None).result(LONGEST_S)
     finally:
         server.resume()
     assert any_client.call(topic, "pop", wait=0.01) is None

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked_clients import HANG_S, blocked, waiting
+from faults.blocked_clients import blocked, waiting
 from tarry.clients.blocking.waiter import Waiter
 from tarry.connections import connection_limit
 from tarry.connections.embedded.plain_client import backoff_delays
 from tarry.connections.embedded.process import ServerProcess
-from until import until
+from until import LONGEST_S, until
 
 
 class Interrupted(BaseException):
@@ -72,9 +72,9 @@ def test_when_the_leader_is_interrupted_followers_take_over(
     conductor = threads.submit(conduct)
     with pytest.raises(what):
         topic.pop(wait=None)
-    conductor.result(HANG_S)
+    conductor.result(LONGEST_S)
     at.add_many(range(followers))
-    assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(followers))
+    assert sorted(pop.result(LONGEST_S).body for pop in pops) == list(range(followers))
     until(lambda: not blocked(running))
     assert at.stats().watching == 0
     at.add("tea")
@@ -98,7 +98,7 @@ def test_a_leader_interrupted_just_after_it_was_served_gives_its_job_back(
     monkeypatch.setattr(Waiter, "_lead", interrupted)
     at.add("tea", delay=0.05)
     with pytest.raises(Interrupted):
-        client.topic(at.name).pop(wait=HANG_S)
+        client.topic(at.name).pop(wait=LONGEST_S)
     [job] = at.list()
     assert (job.state, job.attempts) == ("ready", 0)
 
@@ -161,7 +161,7 @@ def test_a_leader_interrupted_at_any_moment_loses_no_job(  # noqa: C901  # three
     finally:
         over.set()
         for worker in [*crew, striker]:
-            worker.result(HANG_S)
+            worker.result(LONGEST_S)
     while (job := at.pop(wait=1.2)) is not None:  # what was in the very hand that was struck comes after its TTR
         at.finish(job)
     stats = at.stats()
@@ -179,7 +179,7 @@ def test_closing_the_client_ends_the_pops_of_waiting_threads(
     client.close()
     for pop in pops:
         with pytest.raises(tarry.Unavailable, match="closed"):
-            pop.result(HANG_S)
+            pop.result(LONGEST_S)
     until(lambda: not blocked(running))
     assert at.stats().watching == 0
     with pytest.raises(tarry.BadInput, match="closed"):
@@ -195,7 +195,7 @@ def test_a_forked_process_waits_on_its_own_connections(most: int, running: Serve
         [sys.executable, "-W", "ignore::DeprecationWarning", str(script), running.url, at.name, str(most)],
         capture_output=True,
         text=True,
-        timeout=HANG_S,
+        timeout=LONGEST_S,
         check=False,
     )
     assert told.stderr == ""

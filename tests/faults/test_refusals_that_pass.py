@@ -12,9 +12,10 @@ import redis.exceptions as driver
 
 import tarry
 from faults.disks import Disk, full_disks
-from faults.wait_until import HANG_S, until
+from faults.wait_until import until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.faults import NotNow, TryLater, fault_of
+from until import LONGEST_S
 
 REFUSALS = {
     "LOADING Redis is loading the dataset in memory": "it still loads its data; wait until it has",
@@ -64,7 +65,7 @@ def test_a_full_disk_is_named_and_a_patient_call_succeeds_once_there_is_room(
     until(lambda: scripts(disk.server) > before + 2)  # it was refused, and asks again
     assert not add.done()
     disk.free()
-    assert add.result(HANG_S).created
+    assert add.result(LONGEST_S).created
     assert patient.call(patient.topic("a"), "stats").ready == 2
 
 

@@ -14,9 +14,10 @@ import pytest
 
 import servers
 import tarry
-from faults.wait_until import HANG_S, blocked, until
+from faults.wait_until import blocked, until
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 
 @pytest.mark.slow
@@ -51,7 +52,7 @@ def test_ten_dead_idle_connections_cost_one_retry(server: ServerProcess, threads
         meet = threading.Barrier(10)
 
         def at_once(n: int) -> None:
-            meet.wait(HANG_S)
+            meet.wait(LONGEST_S)
             topic.add(n)
 
         while (
@@ -77,7 +78,7 @@ def test_a_waiting_pop_survives_a_server_restart(
     server.restart()
     with tarry.Client(server.url) as other:
         other.topic("a").add("tea", delay=0.02)
-        assert pop.result(HANG_S).body == "tea"
+        assert pop.result(LONGEST_S).body == "tea"
 
 
 def test_scripts_are_loaded_again_after_every_flush(server: ServerProcess, kind: str, make_client: Any) -> None:
@@ -154,7 +155,7 @@ def test_clients_reconnect_after_all_connections_are_killed(
     for n in range(20):
         kills.release(5)  # so many for each, or a slow machine would never get through
         assert any_client.call(topic, "add", n, id=str(n)).created
-    hanging.result(HANG_S)
+    hanging.result(LONGEST_S)
     stats = any_client.call(topic, "stats")
     assert (stats.ready, any_client.call(topic, "check").ok) == (20, True)
 

@@ -15,9 +15,9 @@ import pytest
 import servers
 import tarry
 from faults.any_client import KINDS, AnyClient
-from faults.wait_until import HANG_S
 from server_groups import MASTER, Sentinels, sentinels
 from tarry.connections.embedded.process import ServerProcess
+from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 MANY = 40
@@ -47,7 +47,7 @@ def sentinel_group() -> Iterator[Sentinels]:
 def assert_ends_in_time(threads: ThreadPoolExecutor, any_client: AnyClient, *, wait: float) -> None:
     """Within the guard, which is for a machine that is busy: a second or two is what was asked for."""
     with pytest.raises(tarry.Unavailable, match="did not answer"):
-        threads.submit(any_client.call, any_client.topic("orders"), "pop", wait=wait).result(HANG_S)
+        threads.submit(any_client.call, any_client.topic("orders"), "pop", wait=wait).result(LONGEST_S)
 
 
 @pytest.mark.parametrize("made_of", URLS)

@@ -16,7 +16,7 @@ from tarry.clients.blocking.wait_connections import TrackingConnection
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.usefixtures("woken")
 HANG_S = 10
@@ -107,7 +107,7 @@ def test_the_clients_of_a_loop_share_a_tracking_connection_and_outlive_each_othe
         for answer in await asyncio.gather(*pops, return_exceptions=True):
             assert isinstance(answer, tarry.Unavailable)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), LONGEST_S))
     until(lambda: not tracking_connections(running))
     assert at.stats().watching == 0
 

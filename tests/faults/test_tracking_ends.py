@@ -19,7 +19,7 @@ from faults.blocked_clients import async_story, waiting
 from faults.test_interrupted import Interrupted
 from faults.tracking import is_tracking, tracking_connections, until_tracking
 from tarry.connections.embedded.process import ServerProcess
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.usefixtures("woken")
 HANG_S = 10
@@ -65,7 +65,7 @@ def test_two_processes_that_track_one_token_take_it_once(
             until(lambda n=n: at.stats().finished == n + 1)  # type: ignore[misc]
         at.add_many(["end", "end"])
         thread.join(HANG_S)
-        out, _ = child.communicate(timeout=HANG_S)
+        out, _ = child.communicate(timeout=LONGEST_S)
     theirs = [tuple(map(int, row.split())) for row in out.splitlines()]
     assert sorted([*taken, *theirs]) == [(n, 1) for n in range(20)]
     assert at.stats().watching == 0

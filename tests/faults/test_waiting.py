@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tarry
-from faults.blocked_clients import HANG_S, async_story, blocked, calls, until_blocked, waiting
+from faults.blocked_clients import async_story, blocked, calls, until_blocked, waiting
 from tarry.connections.embedded.process import ServerProcess
-from until import until
+from until import LONGEST_S, until
 
 
 def test_a_thousand_waiting_pops_share_one_blocked_connection(running: ServerProcess, at: Any) -> None:
@@ -41,7 +41,7 @@ def test_a_hundred_threads_share_one_blocked_connection(
     at.add_many(range(60))
     for n in range(60, 100):
         at.add(n)
-    jobs = [pop.result(HANG_S) for pop in pops]
+    jobs = [pop.result(LONGEST_S) for pop in pops]
     assert sorted(job.body for job in jobs if job) == list(range(100))
     until(lambda: not blocked(running))
     assert at.stats().watching == 0
@@ -56,7 +56,7 @@ def test_waiting_threads_are_served_in_order(
         until(lambda n=n: waiting(client) == n + 1)  # type: ignore[misc]
     for n in range(8):
         at.add(n)
-        job = pops[n].result(HANG_S)
+        job = pops[n].result(LONGEST_S)
         assert job is not None
         assert job.body == n
 
@@ -68,7 +68,7 @@ def test_sixteen_threads_use_one_client(client: tarry.Client, at: Any, threads: 
         done = []
         for n in range(40):
             topic.add([worker, n], delay=random.choice([0, 0, 0.002]))
-            job = topic.pop(wait=HANG_S)
+            job = topic.pop(wait=LONGEST_S)
             assert job is not None
             done.append(tuple(job.body))
             topic.finish(job)
@@ -87,7 +87,7 @@ def test_a_wait_for_several_topics_takes_the_first_ready_job(
     pop = threads.submit(client.pop, *names, wait=None)
     until(lambda: blocked(running))
     client.topic(names[1]).add("tea")
-    job = pop.result(HANG_S)
+    job = pop.result(LONGEST_S)
     assert job is not None
     assert (job.topic, job.body) == (names[1], "tea")
     for n in (2, 0, 1):
@@ -128,8 +128,8 @@ def test_a_job_added_by_another_process_wakes_a_waiting_pop(
         pop = threads.submit(client.topic(at.name).pop, wait=None)
         until(lambda: blocked(running))
         script = f"import tarry; tarry.Client({running.url!r}).topic({at.name!r}).add('tea', delay=0.05)"
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=HANG_S)
-        job = pop.result(HANG_S)
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=LONGEST_S)
+        job = pop.result(LONGEST_S)
         assert job is not None
         assert job.body == "tea"
         assert job.lateness.total_seconds() >= 0
@@ -185,8 +185,8 @@ def test_a_token_that_arrives_as_a_wait_ends_wakes_another_consumer(
         hurrying = threads.submit(hasty)
         for n in range(60):
             at.add(n, delay=random.uniform(0, 0.004))
-        assert len({job.id for job in patient.result(HANG_S) if job}) == 60
-        hurrying.result(HANG_S)
+        assert len({job.id for job in patient.result(LONGEST_S) if job}) == 60
+        hurrying.result(LONGEST_S)
     assert at.stats().reserved == 60
 
 

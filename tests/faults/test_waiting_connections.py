@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked_clients import HANG_S, async_story, blocked, calls, until_blocked
+from faults.blocked_clients import async_story, blocked, calls, until_blocked
 from faults.proxy import Proxy
 from tarry.connections import awaited, blocking_blpop
 from tarry.connections.embedded.process import ServerProcess
-from until import until
+from until import LONGEST_S, until
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any
             running.ask("CLIENT", "KILL", "ID", blocked(running)[0])
         until(lambda: blocked(running))
         at.add_many(range(5))
-        assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(5))  # type: ignore[union-attr]
+        assert sorted(pop.result(LONGEST_S).body for pop in pops) == list(range(5))  # type: ignore[union-attr]
 
 
 def test_a_client_unblock_that_races_a_token_loses_no_job(
@@ -58,7 +58,7 @@ def test_a_client_unblock_that_races_a_token_loses_no_job(
     try:
         for n in range(60):
             at.add(n, delay=random.uniform(0, 0.004))
-            job = topic.pop(wait=HANG_S)
+            job = topic.pop(wait=LONGEST_S)
             assert job is not None
             assert job.body == n
             topic.finish(job)
@@ -81,7 +81,7 @@ def test_a_silent_waiting_connection_is_replaced(
         until(lambda: proxy.struck)
         until(lambda: blocked(running), "another connection waits")
         at.add("tea", delay=0.01)
-        assert pop.result(HANG_S).body == "tea"
+        assert pop.result(LONGEST_S).body == "tea"
 
 
 def test_a_waiting_pop_gets_jobs_while_every_blpop_is_cut(proxy: Proxy, running: ServerProcess, at: Any) -> None:
@@ -90,7 +90,7 @@ def test_a_waiting_pop_gets_jobs_while_every_blpop_is_cut(proxy: Proxy, running:
     proxy.arm(*["unsent"] * 500, at=b"BLPOP")
     at.add("tea", delay=0.3)
     with tarry.Client(proxy.url()) as client:
-        job = client.topic(at.name).pop(wait=HANG_S)
+        job = client.topic(at.name).pop(wait=LONGEST_S)
     assert job is not None
     assert job.body == "tea"
     assert calls(running) - before < 40

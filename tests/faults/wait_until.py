@@ -10,12 +10,11 @@ import pytest
 
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.process import ServerProcess
-
-HANG_S = 30
+from until import LONGEST_S
 
 
 def until(true: Callable[[], Any]) -> None:
-    for _ in plain_client.backoff_delays(HANG_S):
+    for _ in plain_client.backoff_delays(LONGEST_S):
         with contextlib.suppress(OSError):
             if true():
                 return

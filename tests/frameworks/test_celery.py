@@ -39,7 +39,7 @@ import tarry.celery
 from tarry.celery.relay import Relay
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import BadInput
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -237,7 +237,7 @@ def test_on_rabbitmq_a_task_waits_once(
         assert (job.body["publish"]["exchange"], job.body["publish"]["routing_key"]) == (orders.name, f"{name}.new")
         gone.revoke()
         with pytest.raises(TaskRevokedError):
-            gone.get(timeout=60)
+            gone.get(timeout=LONGEST_S)
         topic.reschedule("7", delay=0)
         with relaying(app):
             until(lambda: topic.stats().finished)
@@ -303,16 +303,16 @@ def test_a_revoked_waiting_task_is_removed_and_get_raises(app: Celery, client: t
     assert client.topic("celery").stats().delayed == 0
     assert told == [("shop.close", result.id, [7], False, False)]
     with pytest.raises(TaskRevokedError):
-        result.get(timeout=60)
+        result.get(timeout=LONGEST_S)
     assert result.state == "REVOKED"
 
 
 def test_revoke_still_notifies_the_workers(app: Celery, redis: ServerProcess, name: str) -> None:
     with Redis(unix_socket_path=str(redis.address)) as listener, listener.pubsub() as workers:
         workers.psubscribe(f"*{name}.pidbox*")
-        workers.get_message(timeout=60)
+        workers.get_message(timeout=LONGEST_S)
         app.control.revoke(["7", "8"])  # neither waits
-        message: Any = workers.get_message(timeout=60)
+        message: Any = workers.get_message(timeout=LONGEST_S)
     told = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
     assert (told["method"], told["arguments"]["task_id"]) == ("revoke", ["7", "8"])
 
@@ -409,7 +409,7 @@ def test_a_relay_without_the_library_of_its_broker_says_which(tmp_path: Path, br
         "tarry.celery.install(app)\n"
     )
     words = [sys.executable, "-m", "tarry", "celery-relay", "shop:app"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_S, check=False)
     assert ended.returncode == 2
     assert re.fullmatch(f"error: APP: its broker cannot be used: .*{missing}.*\n", ended.stderr)
 
@@ -523,10 +523,14 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
     revoked.revoke()
 
     first = start("celery", *WORKER, "--pool", pool)
-    assert [retried.get(timeout=120), chained.get(timeout=120), both.get(timeout=120)] == ["done", 6, 4]
+    assert [retried.get(timeout=LONGEST_S), chained.get(timeout=LONGEST_S), both.get(timeout=LONGEST_S)] == [
+        "done",
+        6,
+        4,
+    ]
     until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
     with pytest.raises(TaskRevokedError):  # by the worker, when it was due
-        expired.get(timeout=120)
+        expired.get(timeout=LONGEST_S)
     assert topic.stats().delayed == 20
     inspected = shop.app.control.inspect(timeout=10, limit=1)
     assert list(inspected.scheduled().values()) == [[]]
@@ -540,9 +544,9 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
 
     second = start("celery", *WORKER, "--pool", pool)
     topic.reschedule_many([result.id for result in far], delay=0)
-    assert [result.get(timeout=120) for result in far] == list(range(1000, 1020))
+    assert [result.get(timeout=LONGEST_S) for result in far] == list(range(1000, 1020))
     with pytest.raises(TaskRevokedError):
-        revoked.get(timeout=60)
+        revoked.get(timeout=LONGEST_S)
     second.terminate()
     assert second.wait() == 0
     assert topic.stats().reserved == 0  # what was popped and not published was given back

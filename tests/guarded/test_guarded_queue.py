@@ -12,6 +12,7 @@ import pytest
 
 from locks.lock_users import LockUsers
 from tarry.errors import BadInput, FallenBehind, LockLost
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_a_waiting_poll_gets_an_item_pushed_by_another(lock_users: LockUsers, qu
     done = waiting.begin(queues().poll, wait=20)
     time.sleep(0.05)
     lock_users.user().call(queues().push, [("tea", 0.05)])
-    assert [item.value for item in done.result(20)] == ["tea"]
+    assert [item.value for item in done.result(LONGEST_S)] == ["tea"]
 
 
 @pytest.mark.slow
@@ -111,7 +112,7 @@ def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., A
 
     chosen = drain if lock_users.client_kind == "sync" else drain_async
     for done in [lock_users.user().begin(chosen, queues()) for _ in range(6)]:
-        done.result(30)
+        done.result(LONGEST_S)
     assert sorted(got) == list(range(300))
 
 

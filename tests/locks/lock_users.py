@@ -15,8 +15,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from tarry.errors import TarryError
-
-LONG_S = 30
+from until import LONGEST_S
 
 
 class LockUser:
@@ -33,7 +32,7 @@ class LockUser:
         return done
 
     def call(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        return self.begin(work, *given, **named).result(LONG_S)
+        return self.begin(work, *given, **named).result(LONGEST_S)
 
     def enter(self, manager: Any) -> Any:
         return self.call(manager.__enter__)
@@ -62,7 +61,7 @@ class AsyncLockUser:
         self._loop = loop
         self._work: asyncio.Queue[Any] = asyncio.Queue()
         self.ended = threading.Event()
-        self.task = asyncio.run_coroutine_threadsafe(_task(self._run()), loop).result(LONG_S)
+        self.task = asyncio.run_coroutine_threadsafe(_task(self._run()), loop).result(LONGEST_S)
 
     def begin(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -70,7 +69,7 @@ class AsyncLockUser:
         return done
 
     def call(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        return self.begin(work, *given, **named).result(LONG_S)
+        return self.begin(work, *given, **named).result(LONGEST_S)
 
     def enter(self, manager: Any) -> Any:
         return self.call(manager.__aenter__)
@@ -139,9 +138,9 @@ class LockUsers:
         for user in self._hands:
             user.end()
         for user in self._hands:
-            user.ended.wait(LONG_S)
+            user.ended.wait(LONGEST_S)
         if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop).result(LONG_S)
+            asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop).result(LONGEST_S)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

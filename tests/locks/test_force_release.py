@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from locks.lock_users import LONG_S, LockUsers
+from locks.lock_users import LockUsers
 from tarry.errors import LockLost
-from until import until
+from until import LONGEST_S, until
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +31,10 @@ def test_the_holder_learns_of_a_force_release_at_once(lock_users: LockUsers, nam
     grant = user.call(lock_users.client().lock(name).acquire, lease=lease)
     told = threading.Event()
     grant.on_lost(told.set)
-    waiting = user.begin(grant.lost.wait, LONG_S)
+    waiting = user.begin(grant.lost.wait, LONGEST_S)
     assert other.call(lock_users.client().lock(name).force_release)
-    assert told.wait(LONG_S)
-    assert waiting.result(LONG_S)
+    assert told.wait(LONGEST_S)
+    assert waiting.result(LONGEST_S)
     with pytest.raises(LockLost, match="it was taken away"):
         user.call(grant.release)
 
@@ -57,7 +57,7 @@ def test_the_holder_learns_of_a_force_unlock_by_java(
     until(lambda: listens(server, name))
     server.delete(name)  # as RLock.forceUnlock does
     server.publish(f"redisson_lock__channel:{{{name}}}", "0")
-    assert user.call(grant.lost.wait, LONG_S)
+    assert user.call(grant.lost.wait, LONGEST_S)
 
 
 def test_an_unlock_message_without_an_unlock_loses_nothing(lock_users: LockUsers, server: Any, name: str) -> None:
@@ -81,7 +81,7 @@ def test_a_subscribed_holder_does_not_count_as_a_waiter(lock_users: LockUsers, s
     waiting = other.begin(lock_users.client().lock(name).acquire)
     until(lambda: third.call(lock.state).waiting == 1)
     user.call(grant.release)
-    other.call(waiting.result(LONG_S).release)
+    other.call(waiting.result(LONGEST_S).release)
 
 
 def test_a_released_grant_is_not_reported_lost(lock_users: LockUsers, server: Any, name: str) -> None:

@@ -15,7 +15,7 @@ from locks.holder_process import HolderProcess
 from locks.lock_nodes import nodes
 from locks.lock_users import LockUsers
 from tarry.errors import LockLost, Unavailable
-from until import until
+from until import LONGEST_S, until
 from zookeepers import ZooKeeper
 
 SESSION = "1"
@@ -62,11 +62,11 @@ def test_an_expired_lock_is_freed_by_the_first_waiter(zookeeper_users: LockUsers
     until(lambda: len(nodes(kazoo, name)) == 2)
     behind = second.begin(zookeeper_users.client().lock(name).acquire, wait=20)
     until(lambda: len(nodes(kazoo, name)) == 3)
-    grant = waiting.result(20)
+    grant = waiting.result(LONGEST_S)
     assert not kazoo.exists(stuck)
     assert not behind.done()
     first.call(grant.release)
-    assert behind.result(20).token > grant.token
+    assert behind.result(LONGEST_S).token > grant.token
 
 
 def test_an_expired_lock_is_freed_by_its_holders_timer(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
@@ -106,7 +106,7 @@ def test_an_expired_session_loses_the_lock(zookeeper_users: LockUsers, zookeeper
     assert user.call(grant.lost.wait, 20)
     with pytest.raises(LockLost):
         user.call(grant.check)
-    assert waiting.result(20).token > grant.token
+    assert waiting.result(LONGEST_S).token > grant.token
     other.call(waiting.result().release)
     assert user.call(client.lock(name).acquire, wait=20).token > waiting.result().token
 
@@ -128,7 +128,7 @@ def test_a_waiter_whose_node_is_deleted_queues_again(zookeeper_users: LockUsers,
     until(lambda: len(nodes(kazoo, name)) == 2)
     kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[1]}")
     first.call(grant.release)
-    assert waiting.result(20).token > grant.token
+    assert waiting.result(LONGEST_S).token > grant.token
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -213,6 +213,6 @@ def test_locks_survive_a_zookeeper_restart(own_zookeeper: ZooKeeper, name: str, 
         until(lambda: checked(first, grant))
         assert not waiting.done()
         first.call(grant.release)
-        assert waiting.result(60).token > grant.token
+        assert waiting.result(LONGEST_S).token > grant.token
     finally:
         lock_users.close()

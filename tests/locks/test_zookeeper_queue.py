@@ -12,7 +12,7 @@ from locks.lock_users import LockUsers
 from tarry.connections.zookeeper import ZooKeeperSession
 from tarry.errors import BadInput
 from tarry.verbs.locks.zookeeper_requests import CreateNode, DeleteNode, ListChildren, ReadNode
-from until import until
+from until import LONGEST_S, until
 from zookeepers import ZooKeeper
 
 
@@ -39,7 +39,7 @@ def test_waiters_are_served_in_order_and_watch_only_their_predecessor(
     until(lambda: watchers()[1:] == [1, 1, 1, 1, 1, 0])
     first.call(grant.release)
     for i, done in enumerate(waiting):
-        served.append(done.result(30).token)
+        served.append(done.result(LONGEST_S).token)
         assert not any(later.done() for later in waiting[i + 1 :])
         hands[i].call(done.result().release)
     assert served == sorted(served)
@@ -63,7 +63,7 @@ def test_the_next_holder_of_a_lock_only_lists_the_nodes(
         waiting = second.begin(zookeeper_users.client().lock(name).acquire, wait=30)
         until(lambda: watched)
         first.call(grant.release)
-        taken = waiting.result(30)
+        taken = waiting.result(LONGEST_S)
     assert set(asked) == {CreateNode, ListChildren, DeleteNode}
     second.call(taken.release)
 
@@ -90,7 +90,7 @@ def test_two_hundred_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, 
     chosen = work if zookeeper_users.client_kind == "sync" else work_async
     hands = [zookeeper_users.user() for _ in range(200)]
     for done in [user.begin(chosen, clients[i % 10].lock(name)) for i, user in enumerate(hands)]:
-        done.result(60)
+        done.result(LONGEST_S)
     assert len(served) == 200
     assert served == sorted(set(served))
     assert nodes(kazoo, name) == []

@@ -14,6 +14,7 @@ import redis
 
 from story.adapters import Awaited, OnAwaitedClient, OnBlockingClient, perform_story
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from until import LONGEST_S
 
 
 class SyncMaps(OnBlockingClient):
@@ -80,13 +81,13 @@ def published(server: Any, name: str) -> Iterator[Callable[[], list[tuple[str, b
         listener.subscribe(*[f"redisson_map_cache_{kind}:{{{name}}}" for kind in kinds], f"end:{name}")
         server.hset(f"{{{name}}}:redisson_options", "has-listeners", 1)
         for _ in range(5):
-            listener.get_message(timeout=5)
+            listener.get_message(timeout=LONGEST_S)
 
         def new_messages() -> list[tuple[str, bytes]]:
             server.publish(f"end:{name}", "end")
             found: list[tuple[str, bytes]] = []
             while True:
-                message = listener.get_message(timeout=5)
+                message = listener.get_message(timeout=LONGEST_S)
                 if message["data"] == b"end":
                     return found
                 found.append((message["channel"].decode().split(":")[0].rpartition("_")[2], message["data"]))

@@ -14,7 +14,7 @@ import tarry
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.connections.blocking import Server
 from tarry.verbs.mapcache.models import MapEvent
-from until import until
+from until import LONGEST_S, until
 
 
 def cut(server: Any) -> int:
@@ -44,9 +44,9 @@ async def test_events_reach_blocking_and_async_clients(valkey_url: str, name: st
             with one.map_cache(name, codec="json", policy=None).listen(blocking.put, "updated", "removed"):
                 async with await theirs.listen(awaiting.put):
                     await asyncio.to_thread(story, one)
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(LONGEST_S):
                         seen = [await awaiting.get() for _ in range(5)]
-                    heard = [await asyncio.to_thread(blocking.get, timeout=30) for _ in range(2)]
+                    heard = [await asyncio.to_thread(blocking.get, timeout=LONGEST_S) for _ in range(2)]
     assert seen == [
         MapEvent("created", "tea", {"kind": "green"}),
         MapEvent("updated", "tea", "black", {"kind": "green"}),
@@ -69,7 +69,7 @@ def test_a_failing_handler_does_not_end_the_subscription(valkey_url: str, name: 
         cache = client.map_cache(name, codec="string", policy=None)
         with cache.listen(handler):
             cache.put_all({"bad": "1", "good": "2"})
-            assert seen.get(timeout=30) == "good"
+            assert seen.get(timeout=LONGEST_S) == "good"
     assert "no such key" in caplog.text
 
 
@@ -87,7 +87,7 @@ def test_a_handler_may_use_the_map(valkey_url: str, name: str) -> None:
 
         with cache.listen(handler, "created"):
             cache.put("question", "42")
-            assert over.wait(30)
+            assert over.wait(LONGEST_S)
 
 
 def test_a_stopped_handler_receives_no_events_and_others_still_do(valkey_url: str, name: str, server: Any) -> None:
@@ -100,10 +100,10 @@ def test_a_stopped_handler_receives_no_events_and_others_still_do(valkey_url: st
         channel = f"redisson_map_cache_created:{{{name}}}"
         assert server.pubsub_numsub(channel) == [(channel.encode(), 1)], "one connection for both"
         cache.put("a", "1")
-        assert (first.get(timeout=30), second.get(timeout=30)) == ("a", "a")
+        assert (first.get(timeout=LONGEST_S), second.get(timeout=LONGEST_S)) == ("a", "a")
         one.stop()
         cache.put("b", "1")
-        assert second.get(timeout=30) == "b"
+        assert second.get(timeout=LONGEST_S) == "b"
         assert first.empty()
         two.stop()
         until(lambda: server.pubsub_numsub(channel) == [(channel.encode(), 0)], "nobody listens")
@@ -118,7 +118,7 @@ def test_a_cut_subscription_is_reopened(valkey_url: str, name: str, server: Any)
             assert cut(server)
             until(lambda: server.pubsub_numsub(channel) == [(channel.encode(), 1)], "it listens again")
             cache.put("a", "1")
-            assert seen.get(timeout=30) == "a"
+            assert seen.get(timeout=LONGEST_S) == "a"
 
 
 async def test_a_cut_subscription_of_an_async_client_is_reopened(valkey_url: str, name: str, server: Any) -> None:
@@ -128,7 +128,7 @@ async def test_a_cut_subscription_of_an_async_client_is_reopened(valkey_url: str
         async with await cache.listen(lambda event: seen.put(event.key), "created"):
             channel = f"redisson_map_cache_created:{{{name}}}"
             assert cut(server)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LONGEST_S):
                 heard = [(channel.encode(), 1)]
                 await asyncio.to_thread(until, lambda: server.pubsub_numsub(channel) == heard, "it listens again")
                 await cache.put("a", "1")
@@ -143,7 +143,7 @@ def test_foreign_messages_on_a_channel_are_skipped(valkey_url: str, name: str, s
             for message in (b"", b"x", b"\xff" * 40):
                 server.publish(f"redisson_map_cache_created:{{{name}}}", message)
             cache.put("a", "1")
-            assert seen.get(timeout=30) == "a"
+            assert seen.get(timeout=LONGEST_S) == "a"
 
 
 async def test_a_listener_stopped_at_once_receives_nothing(cache: Any) -> None:
@@ -187,7 +187,7 @@ def test_unsubscribing_while_connecting_closes_the_connection(valkey_url: str, m
     def slowly(self: Server) -> Any:
         connection = connect(self)
         calls.set()
-        assert let_go.wait(30)
+        assert let_go.wait(LONGEST_S)
         return connection
 
     with tarry.Client(valkey_url) as client:
@@ -195,7 +195,7 @@ def test_unsubscribing_while_connecting_closes_the_connection(valkey_url: str, m
         pubsub = client.engine.shared_part(PubSub)
         monkeypatch.setattr(Server, "connect", slowly)
         subscriber = pubsub.subscribe(b"map", (b"channel",), lambda *_: None, wait=False)
-        assert calls.wait(30)
+        assert calls.wait(LONGEST_S)
         pubsub.unsubscribe(subscriber)
         let_go.set()
         until(lambda: not pubsub._connections, "the line has ended")

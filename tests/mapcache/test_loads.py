@@ -13,7 +13,7 @@ import pytest
 import tarry
 from mapcache.conftest import BACKENDS
 from tarry.errors import BadInput
-from until import until
+from until import LONGEST_S, until
 
 
 def lease_of(name: str, key: str) -> str:
@@ -28,20 +28,20 @@ def test_one_thread_loads_for_all(url: str, name: str, backend: Any, server: Any
     def loader(key: str) -> str:
         loads.append(key)
         begun.set()
-        assert go.wait(30)
+        assert go.wait(LONGEST_S)
         return "green"
 
     with tarry.Client(url) as one, tarry.Client(url) as two, ThreadPoolExecutor(8) as pool:
         maps = [client.map_cache(name, codec="string", backend=backend) for client in (one, two)]
         futures = [pool.submit(maps[i % 2].compute_if_absent, "tea", loader, ttl="1h") for i in range(8)]
-        assert begun.wait(30)
+        assert begun.wait(LONGEST_S)
         hints = f"tarry:{{{name}}}:hints"
         until(lambda: server.pubsub_numsub(hints)[0][1] == 2, "both clients listen")
         before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
         threading.Event().wait(0.3)
         assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before < 30, "who waits does not ask"
         go.set()
-        assert [future.result(30) for future in futures] == ["green"] * 8
+        assert [future.result(LONGEST_S) for future in futures] == ["green"] * 8
         assert loads == ["tea"]
         left = maps[0].remaining_ttl("tea")
         assert left is not None
@@ -57,7 +57,7 @@ async def test_one_task_loads_for_all(valkey_url: str, name: str) -> None:
         await asyncio.sleep(0.05)
         return "green"
 
-    async with tarry.AsyncClient(valkey_url) as client, asyncio.timeout(30):
+    async with tarry.AsyncClient(valkey_url) as client, asyncio.timeout(LONGEST_S):
         cache = client.map_cache(name, codec="string", policy=None)
         assert await asyncio.gather(*[cache.compute_if_absent("tea", loader) for _ in range(20)]) == ["green"] * 20
     assert loads == ["tea"]
@@ -104,7 +104,7 @@ def test_a_waiting_loader_is_notified_by_java(valkey_url: str, name: str, server
             java.hset(name, "tea", struct.pack("<dQ", 0, 5) + b"black")
             java.publish(f"redisson_map_cache_created:{{{name}}}", message)
             java.execute()
-        assert future.result(30) == "black"
+        assert future.result(LONGEST_S) == "black"
 
 
 @BACKENDS

@@ -11,7 +11,7 @@ import pytest
 import tarry
 from tarry.errors import BadInput, ServerUnfit
 from tarry.verbs.mapcache.models import MapEvent
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.otherserver
 
@@ -29,7 +29,7 @@ def blocking_story(url: str, name: str) -> None:
             cache.add_and_get("n", 5)
             cache.remove("n", 5)
             assert cache.expire_entry("tea", ttl="80ms")
-            kinds = [seen.get(timeout=30).kind for _ in range(5)]
+            kinds = [seen.get(timeout=LONGEST_S).kind for _ in range(5)]
         assert kinds == ["created", "updated", "created", "removed", "expired"]
         until(lambda: len(cache) == 0, "evicted")
         cache.set_max_size(3)
@@ -41,7 +41,7 @@ def blocking_story(url: str, name: str) -> None:
 
 async def awaiting_story(url: str, name: str) -> None:
     seen: asyncio.Queue[MapEvent[Any, Any]] = asyncio.Queue()
-    async with tarry.AsyncClient(url) as client, asyncio.timeout(60):
+    async with tarry.AsyncClient(url) as client, asyncio.timeout(LONGEST_S):
         cache = client.map_cache(name, codec="json")
         async with await cache.listen(seen.put, "created", "expired"):
             await asyncio.gather(*[cache.put(str(i), i, ttl="50ms") for i in range(50)])

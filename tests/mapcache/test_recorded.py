@@ -16,6 +16,7 @@ from redisson.recorded import raw, rows
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.entries import EntryEvent, PackedEntry, unpack_entry, unpack_event
+from until import LONGEST_S
 
 MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max", "vec:quiet")
 
@@ -95,7 +96,7 @@ def test_an_event_publishes_what_java_published(row: dict[str, Any], client_at: 
     server.hset(names.map_cache(name).options, "has-listeners", 1)
     with server.pubsub() as listener:
         listener.subscribe(row["channel"])
-        listener.get_message(timeout=5)
+        listener.get_message(timeout=LONGEST_S)
         if event.old is not None:
             cache.put(event.key, event.old)
         cache.put(event.key, event.value, ttl="1s")
@@ -105,5 +106,5 @@ def test_an_event_publishes_what_java_published(row: dict[str, Any], client_at: 
             client.clock.advance("1s")
             assert cache.evict() == 1
         server.publish(row["channel"], "end")
-        heard = [listener.get_message(timeout=5)["data"] for _ in range(2)]
+        heard = [listener.get_message(timeout=LONGEST_S)["data"] for _ in range(2)]
     assert heard == [message, b"end"]

@@ -8,6 +8,7 @@ from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.duties import DutyList
 from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap
+from until import LONGEST_S
 
 
 def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> None:
@@ -56,7 +57,7 @@ def test_an_entry_that_expires_sooner_wakes_the_evictor_once(valkey_url: str, na
     hints = f"tarry:{{{name}}}:hints"
     with TestClient(valkey_url, Clock()) as client, server.pubsub() as listener:
         listener.subscribe(hints)
-        listener.get_message(timeout=5)
+        listener.get_message(timeout=LONGEST_S)
         cache = client.map_cache(name, codec="string", policy=None)
         step(client, name, b"me")
         cache.put("a", "1", ttl=60)
@@ -64,7 +65,7 @@ def test_an_entry_that_expires_sooner_wakes_the_evictor_once(valkey_url: str, na
         cache.put("c", "1", ttl=4)
         cache.expire_entry("a", ttl=2)
         server.publish(hints, "end")
-        said = [listener.get_message(timeout=5)["data"] for _ in range(3)]
+        said = [listener.get_message(timeout=LONGEST_S)["data"] for _ in range(3)]
     now = client.clock.us // 1000
     assert said == [b"due%d" % (now + 3000), b"due%d" % (now + 2000), b"end"]
 

@@ -12,13 +12,12 @@ import pytest
 
 import tarry
 from tarry.connections.embedded import shared_server
-from until import until
+from until import LONGEST_S, until
 from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
 Offered = Callable[..., list[str]]
-LONGEST_S = 60
 
 
 @pytest.fixture

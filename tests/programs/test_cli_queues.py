@@ -16,6 +16,7 @@ import redis
 import tarry
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, pack, unpack
+from until import LONGEST_S
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -112,7 +113,7 @@ def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_
             with redis.Redis.from_url(valkey_url) as java:
                 assert java.blpop(queue, 30) == (queue.encode(), b"tea")
             mover.send_signal(told)
-            assert mover.wait(30) == 0
+            assert mover.wait(LONGEST_S) == 0
         finally:
             mover.kill()
     assert client.delayed_queue(queue).stats().movers == 0

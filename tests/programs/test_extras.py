@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from doc_pages import ROOT
+from until import LONGEST_S
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BARE = """
@@ -53,7 +54,7 @@ def bare(code: str, *extras: str, **environment: str) -> subprocess.CompletedPro
     """Runs code without the packages of other extras than these."""
     here = {**os.environ, **environment}
     words = [sys.executable, "-c", BARE.format(missing=all_but(*extras)) + code]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
+    return subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, check=False, env=here)
 
 
 def test_the_core_has_only_the_dependencies_of_a_producer() -> None:

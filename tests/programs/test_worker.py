@@ -11,6 +11,7 @@ import pytest
 
 import tarry
 from tarry.programs.worker import Worker
+from until import LONGEST_S
 
 Play = Callable[..., None]
 
@@ -62,7 +63,7 @@ def test_no_more_handlers_run_at_once_than_there_are_slots(valkey_url: str, name
             most = max(most, running)
             if running == 7:
                 all_taken.set()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 await all_taken.wait()
             await asyncio.sleep(0.001)
             running, done = running - 1, done + 1

@@ -18,7 +18,7 @@ import tarry
 from programs import process_app, stamped_app, stamped_functions
 from programs.process_app import Order
 from tarry.programs.worker.process_pool import ChildProcess
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.slow
 APP = Path(process_app.__file__)
@@ -166,7 +166,7 @@ def test_a_child_that_dies_idle_costs_the_next_job_no_attempt(
                 await asyncio.sleep(0.01)
             assert pids_in(diary) > pids
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), LONGEST_S))
 
 
 def test_tasks_in_a_child_know_their_job_and_can_add_tasks(
@@ -249,7 +249,7 @@ def test_a_child_imports_the_script_that_makes_its_worker(
         [sys.executable, str(script), valkey_url, namespace],
         env={**os.environ, "PYTHONPATH": str(APP.parent.parent)},
         check=True,
-        timeout=120,
+        timeout=LONGEST_S,
     )
     job = client.topic("hall").get("bob")
     if is_guarded:

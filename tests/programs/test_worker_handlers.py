@@ -12,6 +12,7 @@ import pytest
 
 import tarry
 from tarry.programs.worker.threads import ThreadPool
+from until import LONGEST_S
 
 
 class Order(msgspec.Struct):
@@ -42,7 +43,7 @@ def test_jobs_that_no_thread_has_begun_are_given_back() -> None:
 
         def call(job: str) -> None:
             begun.set()
-            may_end.wait(60)
+            may_end.wait(LONGEST_S)
 
         pool = ThreadPool[str]("orders", 1, lambda job, fault: None)
         for busy, job in enumerate(("first", "second", "third"), 1):
@@ -107,7 +108,7 @@ def test_a_sync_handler_may_use_the_verbs_of_its_job(valkey_url: str, namespace:
 
 
 def test_sync_handlers_run_in_parallel_up_to_their_concurrency(valkey_url: str, namespace: str) -> None:
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=LONGEST_S)
     most, running = 0, 0
     lock = threading.Lock()
 

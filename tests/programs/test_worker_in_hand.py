@@ -17,6 +17,7 @@ from tarry.programs.worker.in_hand import JobsInHand
 from tarry.programs.worker.process import run_in_loop
 from tarry.programs.worker.registry import CONCURRENCY, THREADS
 from tarry.verbs.jobs.pop import MOST_JOBS
+from until import LONGEST_S
 
 LONG_S = 3600.0
 COUNT = 3 * MOST_JOBS
@@ -40,7 +41,7 @@ async def topic_with(valkey_url: str, namespace: str, jobs: int) -> AsyncIterato
 
 
 async def until(is_so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LONGEST_S):
         while not await is_so():  # noqa: ASYNC110  # the server decides
             await asyncio.sleep(0.01)
 
@@ -113,7 +114,7 @@ async def handled_by(
 
         @worker.on("n", concurrency=concurrency)
         def in_thread(number: int) -> None:
-            asyncio.run_coroutine_threadsafe(handled.one(number), loop).result(60)
+            asyncio.run_coroutine_threadsafe(handled.one(number), loop).result(LONGEST_S)
 
     await worker.run()
     stats = await topic.stats()
@@ -162,7 +163,7 @@ def test_a_job_that_ends_makes_room_for_one_and_no_more(valkey_url: str, namespa
             await (others if number else first).wait()
 
         async with topic_with(valkey_url, namespace, 10) as topic, worker:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 assert [await started.get() for _ in range(4)] == [0, 1, 2, 3]
                 first.set()
                 assert await started.get() == 4

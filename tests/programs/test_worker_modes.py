@@ -17,7 +17,7 @@ import tarry
 from tarry.core.requests import Command
 from tarry.values.keys import worker_keys
 from tarry.verbs.workers import WorkerMode, WorkerReport, report_worker
-from until import until
+from until import LONGEST_S, until
 
 Start = Callable[..., tarry.Worker]
 
@@ -67,7 +67,7 @@ def test_a_quiet_worker_takes_no_jobs_and_goes_on_with_its_own(
         @worker.on("orders", concurrency=2)
         def close(job: tarry.Job[int]) -> None:
             begun.append(job.body)
-            assert release.wait(30)
+            assert release.wait(LONGEST_S)
 
         @worker.on("mail", concurrency=2)
         async def send(job: tarry.AsyncJob[int]) -> None:
@@ -96,7 +96,7 @@ def test_a_worker_that_is_asked_to_stop_drains(client: tarry.Client, started: St
         @worker.on("orders", concurrency=1)
         def close(job: tarry.Job[int]) -> None:
             begun.append(job.body)
-            assert release.wait(30)
+            assert release.wait(LONGEST_S)
 
     started(prepare, grace=60)
     topic.add(1)
@@ -172,9 +172,9 @@ def test_a_child_that_is_asked_to_stop_is_not_replaced(client: tarry.Client, val
         client.topic("orders").add(1)
         until(lambda: client.topic("orders").stats().finished == 1, "the other works")
         client.set_worker_mode(second, "stop")
-        assert process.wait(60) == 0
+        assert process.wait(LONGEST_S) == 0
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=LONGEST_S)
     assert said.count("was asked to stop; no other one starts") == 2

@@ -17,6 +17,7 @@ from tarry.errors import TarryError
 from tarry.programs.worker import task_schedules
 from tarry.programs.worker.outage import Outage, ServerHealth
 from tarry.programs.worker.task_schedules import ScheduleDeclarer
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ class LogCapture(logging.Handler):
     async def until(self, words: str) -> None:
         while not any(words in line for line in self.lines):
             self._more.clear()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 await self._more.wait()
 
 
@@ -62,7 +63,7 @@ def test_schedules_are_declared_at_the_start_or_soon_after_an_outage(
             declarer = ScheduleDeclarer(client, [client.topic("tasks")], schedules, outage := Outage())
             proxy.refusing = first != "declares"
             declaring = asyncio.ensure_future(declarer.run(declared=False))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 while proxy.refusing:
                     await asyncio.sleep(0.01)
                     proxy.refusing = not outage.ongoing
@@ -122,7 +123,7 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: boo
         await client.topic(topic).add(number)
         while number not in done:
             told.clear()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 await told.wait()
 
     asyncio.run(story())
@@ -150,7 +151,7 @@ def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPat
         stopped = asyncio.ensure_future(worker.run(signals=False))
         try:
             await log_capture.until("Waiting for it.")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 await given_up.wait()
         finally:
             worker.stop()

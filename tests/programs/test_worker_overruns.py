@@ -16,7 +16,7 @@ from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.pages import job as job_part
 from tarry.programs.dashboard.pages import workers as workers_part
 from tarry.programs.dashboard.visit import Visit
-from until import until
+from until import LONGEST_S, until
 
 TTR = "1s"
 TOO_LONG = "TimeoutError: close took longer than its timeout of 0.02 s"
@@ -84,7 +84,7 @@ def test_a_run_that_timed_out_never_runs_beside_its_own_retry(
     if middleware:
         worker.around(watch)
     client.topic("n").add("x", id="7")
-    asyncio.run(asyncio.wait_for(_until_dead(worker, client), 120))
+    asyncio.run(asyncio.wait_for(_until_dead(worker, client), LONGEST_S))
     job = client.topic("n").get("7")
     assert job is not None
     assert (runs.count, runs.most) == (2, 1)
@@ -111,7 +111,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
     @worker.on("n", timeout="20ms", concurrency=1)
     def close(job: tarry.Job[Any]) -> None:
         if job.id == "7":
-            enough.wait(60)
+            enough.wait(LONGEST_S)
 
     def sample() -> None:
         until(lambda: any(info.overrun for info in client.workers()), "the report")
@@ -155,7 +155,7 @@ def test_an_overrunning_run_does_not_delay_shutdown_and_keeps_its_reservation(
     def close(job: tarry.Job[Any]) -> None:
         until(lambda: job.lost, "the timeout")
         worker.stop()
-        enough.wait(60)
+        enough.wait(LONGEST_S)
 
     client.topic("n").add("x", id="7")
     assert asyncio.run(worker.run(signals=False)) == 1

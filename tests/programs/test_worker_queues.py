@@ -16,8 +16,7 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.programs.worker import Worker, process
 from tarry.verbs.delayed.context import keys_of
-
-PATIENCE_S = 30
+from until import LONGEST_S
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_worker_beside_an_application_handles_elements_as_they_become_due(
             queue = worker.client.delayed_queue(name, codec="string")
             for number in range(5):
                 await queue.offer(str(number), f"{10 * (5 - number)}ms")
-            await asyncio.wait_for(all_there.wait(), PATIENCE_S)
+            await asyncio.wait_for(all_there.wait(), LONGEST_S)
 
     asyncio.run(story())
     assert sorted(seen) == list("01234")
@@ -92,13 +91,13 @@ def test_queue_handlers_run_up_to_their_concurrency(worker: Worker, client: tarr
 
     async def wait_for_the_others(value: str) -> None:
         count(1)
-        await asyncio.to_thread(full.wait, PATIENCE_S)
+        await asyncio.to_thread(full.wait, LONGEST_S)
         await asyncio.sleep(0.002)
         count(-1)
 
     def in_a_thread(value: str) -> None:
         count(1)
-        full.wait(PATIENCE_S)
+        full.wait(LONGEST_S)
         threading.Event().wait(0.002)
         count(-1)
 
@@ -123,12 +122,12 @@ def test_a_stopped_worker_puts_its_running_element_back_first(
 
         def thread(value: str) -> None:
             loop.call_soon_threadsafe(begun.set)
-            let_go.wait(PATIENCE_S)
+            let_go.wait(LONGEST_S)
 
         worker.on_queue(name, codec="string")(never if kind == "async" else thread)
         client.delayed_queue(name, codec="string").offer_many(["a", "b", "c"], 0)
         running = asyncio.ensure_future(worker.run(signals=False))
-        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await asyncio.wait_for(begun.wait(), LONGEST_S)
         worker.stop()
         assert await running == 1
 
@@ -179,7 +178,7 @@ def test_a_worker_moves_queues_that_only_java_consumes(
         worker.keep_moving(name)
         async with worker:
             await worker.client.delayed_queue(name, codec="string").offer("tea", "10ms")
-            assert await asyncio.to_thread(server.blpop, name, PATIENCE_S) == (name.encode(), b"tea")
+            assert await asyncio.to_thread(server.blpop, name, LONGEST_S) == (name.encode(), b"tea")
 
     asyncio.run(story())
 
@@ -265,9 +264,9 @@ def test_a_busy_worker_takes_no_element_without_a_free_slot(
 
         async with worker:
             client.blocking_queue(name, codec="string").put("a")
-            await asyncio.wait_for(begun.wait(), PATIENCE_S)
+            await asyncio.wait_for(begun.wait(), LONGEST_S)
             client.blocking_queue(name, codec="string").put("b")
-            assert await asyncio.to_thread(server.blpop, name, PATIENCE_S) == (name.encode(), b"b")
+            assert await asyncio.to_thread(server.blpop, name, LONGEST_S) == (name.encode(), b"b")
             let_go.set()
 
     asyncio.run(story())

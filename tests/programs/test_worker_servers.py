@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tarry
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.otherserver
 
@@ -40,7 +40,7 @@ def works(url: str, namespace: str) -> None:
             for number in range(30):
                 for topic in ("a", "b", "c"):
                     await client.topic(topic).add(number, delay=0.001 * number)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONGEST_S):
                 await over.wait()
             await asyncio.to_thread(until, blocking.workers, "it is known")
             [known] = await client.workers()

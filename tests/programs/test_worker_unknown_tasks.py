@@ -16,6 +16,7 @@ from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.pages import topic as topic_part
 from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+from until import LONGEST_S
 
 ADA = "last seen in ada (process 4711)"
 
@@ -212,7 +213,7 @@ def test_two_applications_share_a_topic_and_run_their_own_tasks(
 
     async def work() -> None:
         async with one, two:
-            await asyncio.wait_for(over.wait(), 60)
+            await asyncio.wait_for(over.wait(), LONGEST_S)
 
     over = asyncio.Event()
     (one, charge), (two, remind) = application("charge"), application("remind")

@@ -34,6 +34,7 @@ from tarry.verbs.redisson.values import (
     java_type,
     plain,
 )
+from until import LONGEST_S
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "data" / "hash_orders.txt"
@@ -130,7 +131,7 @@ def java() -> Any:
     def ask_java(lines: list[str]) -> list[str]:
         words = ["java", str(HERE / "java" / "Orders.java")]
         told = subprocess.run(
-            words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=120
+            words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=LONGEST_S
         )
         return told.stdout.splitlines()
 

@@ -16,6 +16,7 @@ from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness
 from tarry.verbs.liveness import EVERY_S, KNOWN, LOOKS, NOT_SUBSCRIBED, ObserverAnswer
+from until import LONGEST_S
 
 SOON_S = 0.4
 SHOP, OTHER, THIRD = "shop:7.1:PARENT:1", "other:8:WORD", "third:9:WORT"
@@ -32,7 +33,7 @@ class Holders:
     def subscribe(self, holder: str) -> Any:
         connection = redis.Redis.from_url(self.url).pubsub()
         connection.subscribe(holder_channel(self.namespace, holder.encode()))
-        while connection.get_message(timeout=10) is None:
+        while connection.get_message(timeout=LONGEST_S) is None:
             pass
         self.subscriptions[holder] = connection
         return connection

@@ -19,6 +19,7 @@ from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.listener import open_listener
+from until import LONGEST_S
 
 
 class RunningService:
@@ -32,7 +33,7 @@ class RunningService:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Performs something in the service's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(LONGEST_S)
 
     def call(self, act: Callable[..., Any], *given: Any) -> Any:
         async def acting() -> Any:
@@ -85,12 +86,12 @@ def serve(
 
     worker = threading.Thread(target=thread, daemon=True)
     worker.start()
-    ready.wait(20)
+    ready.wait(LONGEST_S)
     try:
         yield started[0]
     finally:
         stopped.set()
-        worker.join(30)
+        worker.join(LONGEST_S)
         assert not worker.is_alive()
         assert not failed, failed
 
@@ -101,7 +102,7 @@ class Api:
     def __init__(self, url: str, namespace: str, **headers: str) -> None:
         self.url = url
         self.namespace = namespace
-        self.http = httpx.Client(base_url=url, timeout=20, params={"namespace": namespace}, headers=headers)
+        self.http = httpx.Client(base_url=url, timeout=LONGEST_S, params={"namespace": namespace}, headers=headers)
 
     def __call__(self, method: str, path: str, said: Any = None, **options: Any) -> httpx.Response:
         if said is not None:

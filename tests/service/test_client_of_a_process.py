@@ -21,7 +21,7 @@ import pytest
 import tarry
 from service.test_process import Process, Start, start  # noqa: F401  # a fixture
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.slow
 Connect = Callable[..., AbstractContextManager[Any]]
@@ -140,7 +140,7 @@ class Service:
 
     def held_requests(self) -> float:
         """How many requests wait at the service."""
-        text = httpx.get(f"{self.url}/metrics", timeout=20).text
+        text = httpx.get(f"{self.url}/metrics", timeout=LONGEST_S).text
         return float(text.split("\ntarry_http_requests_held ")[1].split("\n")[0])
 
 
@@ -176,7 +176,7 @@ def test_a_waiting_pop_outlives_a_restart_of_the_service(
         service.start_again()
         until(lambda: service.held_requests() == 1)
         topic.add("tea")
-        job = waiting.result(60)
+        job = waiting.result(LONGEST_S)
         assert job is not None
         assert (job.body, job.attempt) == ("tea", 1)
         job.finish()
@@ -250,7 +250,7 @@ def test_a_waiting_pop_outlives_its_connection(service: Service, cutter: Cutter,
         until(lambda: service.held_requests() == 1)
         cutter.cut()
         direct.topic("orders").add("tea")
-        job = waiting.result(60)
+        job = waiting.result(LONGEST_S)
         assert job is not None
         assert (job.body, job.attempt) == ("tea", 1)
         direct.topic("orders").finish(job)

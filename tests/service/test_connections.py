@@ -19,14 +19,14 @@ from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service import http_server, protocol, request
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
-from until import until
+from until import LONGEST_S, until
 
 JOBS = "/v1/topics/orders/jobs"
 GET = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def connect_to(url: str) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=LONGEST_S)
 
 
 class Answer:

@@ -14,8 +14,6 @@ from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from until import until
 
-PATIENCE_S = 20
-
 
 def asking(api: Api, path: str, said: Any) -> socket.socket:
     """A request, sent by hand: its connection can be closed whenever we like."""

@@ -19,7 +19,7 @@ from tarry.clients.migration import MovedOver
 from tarry.core.requests import Command
 from tarry.values import names
 from tarry.verbs.jobs import durability
-from until import until
+from until import LONGEST_S, until
 
 
 def test_a_lock_is_viewed_and_force_released(any_client: AnyClient, name: str) -> None:
@@ -194,7 +194,7 @@ def test_a_handler_gets_each_element_and_a_failure_does_not_stop_it(any_client: 
             if len(seen) == 2:
                 both.set()
 
-        async with queue.subscribe(handle_awaited), asyncio.timeout(20):
+        async with queue.subscribe(handle_awaited), asyncio.timeout(LONGEST_S):
             await both.wait()
 
     for value in ("tea", "bad", "milk"):

@@ -30,7 +30,7 @@ from tarry.programs.service.mounts import Mount
 from tarry.programs.service.routes import routes_of
 from tarry.programs.sqs import routes as sqs
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ class Process:
         return found[1]
 
     def ended(self) -> int | None:
-        return self.child.wait(30)
+        return self.child.wait(LONGEST_S)
 
     def stop(self) -> None:
         if self.child.poll() is None:
@@ -99,7 +99,7 @@ def start(valkey_url: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator
 def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> None:
     running = start("--drain", "1s", "--namespace", "process")
     base, answers = running.url, list[httpx.Response]()
-    http = httpx.Client(base_url=base, timeout=20)
+    http = httpx.Client(base_url=base, timeout=LONGEST_S)
     assert http.get("/readyz").json() == {"status": "ok"}
     http.post("/v1/topics/orders/jobs", json={"body": SECRET, "delay": "1h"}).raise_for_status()
     http.post(
@@ -112,7 +112,7 @@ def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> 
     )
 
     def wait() -> None:
-        answers.append(httpx.post(f"{base}/v1/topics/tea/pop", json={"wait": 60}, timeout=70))
+        answers.append(httpx.post(f"{base}/v1/topics/tea/pop", json={"wait": 60}, timeout=LONGEST_S))
 
     waiters = [threading.Thread(target=wait) for _ in range(3)]
     for waiter in waiters:
@@ -120,7 +120,7 @@ def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> 
     until(lambda: "tarry_http_requests_held 3.0" in http.get("/metrics").text)
     running.child.send_signal(signal.SIGTERM)
     for waiter in waiters:
-        waiter.join(20)
+        waiter.join(LONGEST_S)
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(503, "draining")] * 3
     assert all(answer.headers["retry-after"] == "1" for answer in answers)
     refused = httpx.post(f"{base}/v1/topics/orders/pop", json={})
@@ -304,7 +304,9 @@ def test_a_missing_server_is_reported(start: Start) -> None:
 
 def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path) -> None:
     script = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['tarry', 'serve']; from tarry.programs.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=LONGEST_S, check=False
+    )
     assert done.returncode == 3
     assert "pip install 'tarry[http]'" in done.stderr
 

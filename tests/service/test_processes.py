@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from service.test_process import Process, Start, start
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.slow
 __all__ = ["start"]
@@ -53,7 +53,7 @@ def _polls(pid: int, wanted: set[str]) -> bool:
 
 def one_request(url: str, path: str = "/healthz", **options: Any) -> httpx.Response:
     """Over a connection of its own: any of the processes may answer."""
-    with httpx.Client(base_url=url, timeout=30) as http:
+    with httpx.Client(base_url=url, timeout=LONGEST_S) as http:
         return http.get(path, **options)
 
 
@@ -82,14 +82,14 @@ def test_sigterm_drains_every_process(start: Start) -> None:
     answers: list[httpx.Response] = []
 
     def wait() -> None:
-        answers.append(httpx.post(f"{running.url}/v1/topics/tea/pop", json={"wait": 60}, timeout=70))
+        answers.append(httpx.post(f"{running.url}/v1/topics/tea/pop", json={"wait": 60}, timeout=LONGEST_S))
 
     waiters = in_threads(wait, 6)
     until(lambda: "tarry_http_requests_held 6.0" in one_request(running.url, "/metrics").text)
     children = children_of(running)
     running.child.send_signal(signal.SIGTERM)
     for waiter in waiters:
-        waiter.join(30)
+        waiter.join(LONGEST_S)
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(503, "draining")] * 6
     assert running.ended() == 0
     assert running.output.count("tarry: draining.") == 1

@@ -12,7 +12,7 @@ import tarry
 from service.running_service import Api, serve
 from tarry.programs.service import request
 from tarry.programs.service.protocol import HeadBuffer
-from until import until
+from until import LONGEST_S, until
 
 
 class Counted:
@@ -45,7 +45,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def connect_to(api: Api) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(api.url.rpartition(":")[2])), timeout=20)
+    return socket.create_connection(("127.0.0.1", int(api.url.rpartition(":")[2])), timeout=LONGEST_S)
 
 
 def head_of(line: socket.socket) -> bytes:

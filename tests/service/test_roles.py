@@ -25,6 +25,7 @@ from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.worker import Worker
 from tarry.verbs import acl, tokens
+from until import LONGEST_S
 from warm import WarmTarry
 
 PLACES = ["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8"))]
@@ -96,7 +97,7 @@ def test_the_service_works_under_its_acl_user(url_of: Opened, server: str) -> No
         client.topic("orders").add(1, id="7")
     with (
         serve(lambda name: AsyncClient(url, namespace=name), settings) as running,
-        httpx.Client(base_url=running.url, timeout=30, headers={"authorization": f"Bearer {text}"}) as http,
+        httpx.Client(base_url=running.url, timeout=LONGEST_S, headers={"authorization": f"Bearer {text}"}) as http,
     ):
         for row in running.app.routes:
             if row.media in STREAMS or "wait" in row.name or row.name.startswith("signing"):
@@ -129,7 +130,7 @@ def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str) -> 
         client.topic("orders").add(1, id="7", if_exists="keep")
     site = Site(url, SHOP, {"allow": "admin"}, "").start()
     try:
-        with httpx.Client(base_url=site.at, timeout=30) as http:
+        with httpx.Client(base_url=site.at, timeout=LONGEST_S) as http:
             for section in sections.sections():
                 query = {"topic": "orders", "id": "7", "name": f"{SHOP}-q", "lock": f"{SHOP}-q"}
                 answer = http.get(section.path, params=query, follow_redirects=True)
@@ -175,7 +176,7 @@ def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
             await running
             await client.topic("orders").purge()
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), LONGEST_S))
     assert seen.count(1) == 2
     assert refused(server) == set()
 

@@ -25,7 +25,7 @@ from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
 from tarry.verbs import tokens
-from until import until
+from until import LONGEST_S, until
 from warm import WarmTarry
 
 Make = Callable[..., str]
@@ -308,7 +308,7 @@ def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str,
         until(lambda: not running_service.run(is_known()))
         assert not waiting.done()
         client.topic("revoked").add("tea", id="tea")
-        assert waiting.result(40) == (401, "not_allowed")
+        assert waiting.result(LONGEST_S) == (401, "not_allowed")
         info = client.topic("revoked").get("tea")
         assert info is not None
         assert (info.state, info.attempts) == ("ready", 0), "it was given back"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.running_service import RunningService
-from until import until
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.long
 PEERS = Path(__file__).parent / "peers"
@@ -21,7 +21,7 @@ SIGNING = {"AWS_ACCESS_KEY_ID": "anybody", "AWS_SECRET_ACCESS_KEY": "anything", 
 
 def run(*line: str | Path, cwd: Path | None = None) -> str:
     found = subprocess.run(
-        line, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env={**os.environ, **SIGNING}
+        line, capture_output=True, text=True, timeout=LONGEST_S, check=False, cwd=cwd, env={**os.environ, **SIGNING}
     )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
@@ -84,10 +84,12 @@ def test_celerys_own_transport(running_service: RunningService, tmp_path: Path) 
     try:
         for word in ("one", "two"):
             code = f"import celery_app; celery_app.write.apply_async(['{word}'])"
-            subprocess.run([programs / "python", "-c", code], cwd=tmp_path, env=surroundings, timeout=120, check=True)
+            subprocess.run(
+                [programs / "python", "-c", code], cwd=tmp_path, env=surroundings, timeout=LONGEST_S, check=True
+            )
         until(
             lambda: done.exists() and sorted(done.read_text().split()) == ["one", "two"], (tmp_path / "log").read_text()
         )
     finally:
         worker.terminate()
-        worker.wait(60)
+        worker.wait(LONGEST_S)

@@ -15,6 +15,7 @@ import pytest
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from sqs.conftest import boto
 from sqs.test_operations import receive
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 LIST = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.ListQueues"}
@@ -24,14 +25,14 @@ def test_it_is_served_only_where_it_is_asked_for(start: Start) -> None:  # noqa:
     running = start("--namespace", "plain")
     assert httpx.post(f"{running.url}/sqs/", content=b"{}", headers=LIST).status_code == 404
     code = "import sys; import tarry.programs.service.app as a; print([m for m in sys.modules if 'sqs' in m])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LONGEST_S)
     assert told.stdout == "[]\n"
 
 
 def test_a_process_with_the_dialect(start: Start, valkey_url: str) -> None:  # noqa: F811
     surroundings = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": "sqs-process"}
     line = [sys.executable, "-m", "tarry", "token", "create", "--scope", "admin", "--json"]
-    made = subprocess.run(line, capture_output=True, text=True, env=surroundings, timeout=60, check=True)
+    made = subprocess.run(line, capture_output=True, text=True, env=surroundings, timeout=LONGEST_S, check=True)
     token: dict[str, Any] = json.loads(made.stdout)
     running = start("--namespace", "sqs-process", "--dialect", "sqs", "--drain", "0s")
     client = boto(running.url, token["id"], token["secret_key"])
@@ -46,5 +47,5 @@ def test_a_process_with_the_dialect(start: Start, valkey_url: str) -> None:  # n
     headers = {"authorization": f"Bearer {token['token']}"}
     assert 'route="sqs_call",status="200"' in httpx.get(f"{running.url}/metrics", headers=headers).text
     running.child.send_signal(signal.SIGTERM)
-    assert running.child.wait(20) == 0
+    assert running.child.wait(LONGEST_S) == 0
     client.close()

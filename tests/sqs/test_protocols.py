@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from service.running_service import RunningService
-from until import until
+from until import LONGEST_S, until
 
 MODEL = botocore.session.get_session().get_service_model("sqs")
 JSON = {"content-type": "application/x-amz-json-1.0"}
@@ -26,7 +26,7 @@ class Wire:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.Client(timeout=30)
+        self.http = httpx.Client(timeout=LONGEST_S)
 
     def __call__(self, operation: str, **given: Any) -> Any:
         model = MODEL.operation_model(operation)
@@ -115,7 +115,7 @@ def test_every_operation_answers_in_the_models_shape(wire: Wire) -> None:
 def test_the_query_protocol_answers_in_xml(queue: str, running_service: RunningService) -> None:
     def send_query(action: str, **given: str) -> ET.Element:
         form = {"Action": action, "Version": "2012-11-05", **given}
-        answer = httpx.post(queue, data=form, timeout=30)  # older clients send to the queue's URL
+        answer = httpx.post(queue, data=form, timeout=LONGEST_S)  # older clients send to the queue's URL
         assert answer.headers["content-type"] == "text/xml"
         return ET.fromstring(answer.content.replace(b' xmlns="http://queue.amazonaws.com/doc/2012-11-05/"', b""))
 
@@ -149,7 +149,7 @@ def test_a_receiver_that_waits_is_answered_when_a_message_is_due(
     receiver.start()
     until(lambda: running_service.app.held_requests == 1)
     sqs.send_message(QueueUrl=queue, MessageBody="now")
-    receiver.join(20)
+    receiver.join(LONGEST_S)
     assert [one["Body"] for one in found[0]["Messages"]] == ["now"]
 
 
@@ -160,12 +160,14 @@ def test_a_receiver_that_waits_is_answered_503_when_the_service_drains(
     body = {"QueueUrl": queue, "WaitTimeSeconds": 20}
     headers = {**JSON, "x-amz-target": "AmazonSQS.ReceiveMessage"}
     receiver = threading.Thread(
-        target=lambda: found.append(httpx.post(f"{running_service.url}/sqs/", json=body, headers=headers, timeout=30))
+        target=lambda: found.append(
+            httpx.post(f"{running_service.url}/sqs/", json=body, headers=headers, timeout=LONGEST_S)
+        )
     )
     receiver.start()
     until(lambda: running_service.app.held_requests == 1)
     running_service.call(running_service.app.drain)
-    receiver.join(20)
+    receiver.join(LONGEST_S)
     assert found[0].status_code == 503
     assert found[0].json()["__type"] == "com.amazonaws.sqs#ServiceUnavailable"
 

@@ -15,7 +15,7 @@ from tarry.programs.sqs import signature
 from tarry.programs.sqs.faults import SqsError
 from tarry.verbs import tokens
 from tarry.verbs.codecs import JSON
-from until import until
+from until import LONGEST_S, until
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 STAMP = "20150830T123600Z"
@@ -91,7 +91,7 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
         topic = running_service.app.clients.topic(namespace, "orders")
         running_service.run(topic.add((b'"tea"', JSON), id="tea"))
         with pytest.raises(revoked.exceptions.ClientError, match="InvalidClientTokenId"):
-            waiting.result(30)
+            waiting.result(LONGEST_S)
     job = running_service.run(topic.get("tea"))
     assert (job.state, job.attempts) == ("ready", 0)
     revoked.close()

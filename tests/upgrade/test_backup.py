@@ -18,6 +18,7 @@ import tarry
 from server_groups import CLUSTER, BigCluster, ask_fields, big_cluster, port_of, replicated, sentinels, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 
@@ -121,9 +122,9 @@ def busy(client: tarry.Client, names: list[str]) -> Iterator[None]:
     adding.start()
     try:
         for _ in range(100 // len(names)):
-            assert rounds.acquire(timeout=60)
+            assert rounds.acquire(timeout=LONGEST_S)
         yield
-        assert rounds.acquire(timeout=60)
+        assert rounds.acquire(timeout=LONGEST_S)
     finally:
         stop.set()
         adding.join()

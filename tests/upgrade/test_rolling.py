@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 import tarry
-from until import until
+from until import LONGEST_S, until
 from upgrade.conftest import HERE, environment
 
 pytestmark = pytest.mark.slow
-LONGEST_S = 60.0
 
 
 class Deploy:
