@@ -217,8 +217,9 @@ def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: st
         asyncio.run(worker.run_until_idle())
         job = client.topic("tasks").get("7")
         assert job is not None
-        assert job.due - job.created > timedelta(seconds=0.4), "delayed: it was due when it was added"
-        assert (job.state in ("delayed", "ready"), job.attempts) == (True, 0 if "nobody here knows" in reason else 1)
+        attempts, pause_s = (0, 0.1) if "nobody here knows" in reason else (1, 0.5)
+        assert (job.state in ("delayed", "ready"), job.attempts) == (True, attempts), "the pause may be over by now"
+        assert job.due - job.created >= timedelta(seconds=pause_s)
         assert str(job.reason).startswith("BodyError: ")
         assert reason.lower() in str(job.reason).lower()
 
