@@ -6,12 +6,12 @@ import json
 
 import msgspec
 
-from tarry.clients.http.wire.endpoint import NO_TOKEN
 from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.router import Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import problems
+from tarry.wire.endpoint import NO_TOKEN
 
 OPENING = """\
 Every route of `tarry serve`; see also [how to use it](../how-to/use-http.md). The same as OpenAPI 3.1 is at `/openapi.json`. Every route

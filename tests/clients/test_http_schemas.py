@@ -9,9 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarry.clients.http.wire import answers, queue_answers, topic_answers
-from tarry.clients.http.wire.endpoints import guarded, locks, maps
-from tarry.clients.http.wire.schemas import Schema
 from tarry.values.rates import Rate
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
@@ -20,6 +17,9 @@ from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Stats
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.mapcache.models import MapStats
+from tarry.wire import answers, queue_answers, topic_answers
+from tarry.wire.endpoints import guarded, locks, maps
+from tarry.wire.schemas import Schema
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"
 SECOND = timedelta(seconds=1)

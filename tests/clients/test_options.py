@@ -14,12 +14,12 @@ import typer
 
 import tarry
 from doc_pages import ROOT
-from tarry.clients.http.wire import models
-from tarry.clients.http.wire.endpoints import schedules
-from tarry.clients.http.wire.models import given_options, option_fields
 from tarry.programs.cli import batch
 from tarry.programs.cli.app import app
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, JobOptions
+from tarry.wire import models
+from tarry.wire.endpoints import schedules
+from tarry.wire.models import given_options, option_fields
 
 OPTIONS = set(JobOptions.__struct_fields__)
 OF_THE_CALL = {"if_exists", "durability"}

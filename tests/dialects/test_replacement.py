@@ -14,11 +14,11 @@ import pytest
 import tarry
 from service.running_service import serve
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.http.wire.bodies import PassThroughCodec
 from tarry.programs.dialects import replacement
 from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import namespaces
+from tarry.wire.bodies import PassThroughCodec
 from until import LONGEST_S
 
 ID = "7"

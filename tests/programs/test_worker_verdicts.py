@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.http.wire import answers
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.programs.dashboard.explanations import JobFacts
 from tarry.programs.worker.verdicts import LONGEST_ERROR
 from tarry.values.durations import SECOND, as_datetime
+from tarry.wire import answers
 from until import until
 
 MINUTE = timedelta(minutes=1)

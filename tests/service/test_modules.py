@@ -12,10 +12,10 @@ from typing import Any
 
 import tarry.programs.service as package
 from tarry.clients import http
-from tarry.clients.http.wire import endpoints
-from tarry.clients.http.wire.endpoint import Endpoint
-from tarry.clients.http.wire.endpoints.settle import ENDPOINTS
 from tarry.programs.service.routes import routes_of
+from tarry.wire import endpoints
+from tarry.wire.endpoint import Endpoint
+from tarry.wire.endpoints.settle import ENDPOINTS
 
 ROOT = Path(package.__file__).parent
 

@@ -20,11 +20,11 @@ import tarry
 from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN
 from tarry.programs.dialects.mounts import Dialects
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
 from tarry.verbs import tokens
+from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN
 from until import LONGEST_S, until
 from warm import WarmTarry
 

@@ -31,8 +31,6 @@ from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
-from tarry.clients.http.wire.answers import popped_parts
-from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.connections.clock import now
 from tarry.core.requests import Operation
 from tarry.errors import BadInput
@@ -41,6 +39,8 @@ from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
 from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.locks.lock_table import LockTable
+from tarry.wire.answers import popped_parts
+from tarry.wire.types import LONGEST_WAIT_S
 
 if TYPE_CHECKING:
     import httpx

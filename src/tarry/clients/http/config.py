@@ -19,9 +19,6 @@ from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQ
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
-from tarry.clients.http.wire import answers, models, topic_models
-from tarry.clients.http.wire.endpoints import jobs, topics
-from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.clients.map_caches import map_verbs
 from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput, MissingExtra
@@ -32,6 +29,9 @@ from tarry.verbs.delayed.context import keys_of, queue_context
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
+from tarry.wire import answers, models, topic_models
+from tarry.wire.endpoints import jobs, topics
+from tarry.wire.types import LONGEST_WAIT_S
 
 if TYPE_CHECKING:
     import httpx

@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tarry import errors
-from tarry.clients.http.wire.endpoint import Endpoint
 from tarry.core.requests import AnyRequest
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable, UnknownTopic
 from tarry.values import names
+from tarry.wire.endpoint import Endpoint
 
 T = TypeVar("T")
 S = TypeVar("S")

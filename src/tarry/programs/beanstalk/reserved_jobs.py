@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.beanstalk.tubes import Tube
+    from tarry.wire.bodies import Body
 
 SMALL = 64
 """A heap of this size is not cleaned."""

@@ -29,11 +29,11 @@ from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
     from tarry.verbs.jobs.models import JobInfo, State, StoredJob
     from tarry.verbs.jobs.stats import Stats
+    from tarry.wire.bodies import Body
 
 SECOND = timedelta(seconds=1)
 MARGIN_S = 1.0

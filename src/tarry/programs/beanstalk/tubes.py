@@ -18,11 +18,11 @@ from typing import TypeVar
 from zlib import crc32
 
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.http.wire.bodies import Body
 from tarry.programs.beanstalk.commands import TUBE_NAME
 from tarry.programs.serving.clients import NamespaceClients
 from tarry.values.names import DOTS
 from tarry.verbs import namespaces
+from tarry.wire.bodies import Body
 
 DEFAULT = "default"
 HASH_BITS = 12

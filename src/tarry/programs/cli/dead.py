@@ -89,7 +89,7 @@ def _all_groups(topic: Topic[Any], search: JobSearch | None) -> DeadGroups:
 
 
 def _print_groups(session: CommandSession, found: DeadGroups, limit: int | None) -> None:
-    from tarry.clients.http.wire.topic_answers import DEAD_GROUP
+    from tarry.wire.topic_answers import DEAD_GROUP
 
     for group in found.groups[:limit]:
         where = "".join(f"  {part}" for part in (group.task, group.error, group.place and f"at {group.place}") if part)

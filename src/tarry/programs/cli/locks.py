@@ -100,7 +100,7 @@ def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = No
 
 
 def _show(session: CommandSession, state: LockState) -> None:
-    from tarry.clients.http.wire.endpoints.locks import LOCK
+    from tarry.wire.endpoints.locks import LOCK
 
     data = output.as_data(LOCK, state)
     if not state.held:

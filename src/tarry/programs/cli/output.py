@@ -1,4 +1,4 @@
-"""The library's answers as JSON data, in the models of the service (tarry.clients.http.wire) where it has the same.
+"""The library's answers as JSON data, in the models of the service (tarry.wire) where it has the same.
 
 Durations are ``*_ms``, moments RFC 3339, bytes base64. The models are imported when they are needed: most calls are short.
 """
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.clients.http.wire.schemas import Schema
     from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
     from tarry.verbs.jobs.schedules import Schedule
     from tarry.verbs.jobs.stats import Defaults, Histogram, Minute, Stats
     from tarry.verbs.workers import WorkerInfo
+    from tarry.wire.schemas import Schema
 
 T = TypeVar("T")
 _MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=[A-Z]\w*(?::|$))")
@@ -37,7 +37,7 @@ def ms(span: timedelta | None) -> int | None:
 
 def exact_ms(span: timedelta) -> float:
     """Milliseconds with fractions, for latenesses, which are mostly less than 2 ms."""
-    from tarry.clients.http.wire.types import ms
+    from tarry.wire.types import ms
 
     return ms(span)
 
@@ -61,20 +61,20 @@ def as_data(schema: Schema[T], value: T) -> dict[str, Any]:
 
 
 def added_data(job: Added) -> dict[str, Any]:
-    from tarry.clients.http.wire.answers import ADDED
+    from tarry.wire.answers import ADDED
 
     return as_data(ADDED, job)
 
 
 def popped_data(job: BaseJob[Any]) -> dict[str, Any]:
-    from tarry.clients.http.wire.answers import POPPED
+    from tarry.wire.answers import POPPED
 
     return as_data(POPPED, job)
 
 
 def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     """A job; fields that do not apply to its state are left out."""
-    from tarry.clients.http.wire.answers import JOB
+    from tarry.wire.answers import JOB
 
     return as_data(JOB, job)
 
@@ -94,7 +94,7 @@ def last_error_line(job: JobInfo[Any]) -> str:
 
 def stats_data(stats: Stats) -> dict[str, Any]:
     """A topic's stats; of its lateness the percentiles."""
-    from tarry.clients.http.wire.topic_answers import STATS
+    from tarry.wire.topic_answers import STATS
 
     found = as_data(STATS, stats)
     lateness = found.pop("lateness")
@@ -103,21 +103,21 @@ def stats_data(stats: Stats) -> dict[str, Any]:
 
 def defaults_data(defaults: Defaults) -> dict[str, Any]:
     """A topic's defaults."""
-    from tarry.clients.http.wire.topic_answers import DEFAULTS
+    from tarry.wire.topic_answers import DEFAULTS
 
     return as_data(DEFAULTS, defaults)
 
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:
     """A schedule; fields that do not apply are left out."""
-    from tarry.clients.http.wire.endpoints.schedules import SCHEDULE
+    from tarry.wire.endpoints.schedules import SCHEDULE
 
     return as_data(SCHEDULE, schedule)
 
 
 def worker_data(info: WorkerInfo) -> dict[str, Any]:
     """A live worker."""
-    from tarry.clients.http.wire.topic_answers import WORKER
+    from tarry.wire.topic_answers import WORKER
 
     found = as_data(WORKER, info)
     topics, jobs = found.pop("topics"), found.pop("jobs")
@@ -136,13 +136,13 @@ def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
 
 
 def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
-    from tarry.clients.http.wire.topic_answers import HISTOGRAM
+    from tarry.wire.topic_answers import HISTOGRAM
 
     return {"topic": topic, **as_data(HISTOGRAM, found)}
 
 
 def throughput_data(topic: str, found: tuple[Minute, ...]) -> dict[str, Any]:
-    from tarry.clients.http.wire.topic_answers import THROUGHPUT
+    from tarry.wire.topic_answers import THROUGHPUT
 
     return {"topic": topic, **as_data(THROUGHPUT, found)}
 

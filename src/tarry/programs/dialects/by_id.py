@@ -9,9 +9,9 @@ from tarry.errors import BodyError
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo, StoredJob
+    from tarry.wire.bodies import Body
 
 
 async def topics(request: ServiceRequest) -> list[AsyncTopic[Body]]:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from tarry.clients.http.wire.bodies import text_of
-from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example
-from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
 from tarry.programs.dialects import by_id, forms, replacement
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
+from tarry.wire.bodies import text_of
+from tarry.wire.endpoint import CONSUME, PRODUCE, Example
+from tarry.wire.types import Name
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

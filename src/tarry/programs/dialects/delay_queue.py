@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from tarry.clients.awaited.topic import pop_first
-from tarry.clients.http.wire.bodies import text_of
-from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 from tarry.errors import BadInput
 from tarry.programs.dialects import by_id, replacement
 from tarry.programs.service.router import Handler, RouteTable
+from tarry.wire.bodies import text_of
+from tarry.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from tarry.clients.http.wire.endpoint import PRODUCE, Example
 from tarry.programs.dialects import forms
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
@@ -15,6 +14,7 @@ from tarry.programs.service.shared_queues import open_queue
 from tarry.programs.serving.problems import WrongMethod
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.elements import format_of
+from tarry.wire.endpoint import PRODUCE, Example
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import Added, JobInfo
+    from tarry.wire.bodies import Body
 
 TURN = "turn"
 """The header that stores a job's turn; a job without it, added in another way, has the lowest."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry import __version__
-from tarry.clients.http.wire.schemas import NOTHING
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
 from tarry.programs.service.metrics import Metrics
@@ -29,6 +28,7 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.authorization import Authorizer
 from tarry.programs.serving.clients import NamespaceClients, OpenClient
 from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
+from tarry.wire.schemas import NOTHING
 
 if TYPE_CHECKING:
     from tarry.programs.service.mounts import Mount, Pages

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
-from tarry.clients.http.wire.endpoints.locks import LockName
-from tarry.clients.http.wire.endpoints.schedules import NewScheduleName, ScheduleName
-from tarry.clients.http.wire.types import JavaName, Name, NewName
 from tarry.programs.service import schema_rules
 from tarry.programs.service.router import Route
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
+from tarry.wire.endpoints.locks import LockName
+from tarry.wire.endpoints.schedules import NewScheduleName, ScheduleName
+from tarry.wire.types import JavaName, Name, NewName
 
 ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")
 WITH_TOKEN = ("not_allowed", "too_many")

@@ -18,12 +18,12 @@ from tarry.values.durations import moment_us
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.metrics import Metrics
     from tarry.programs.service.router import Route
     from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.authorization import Authorizer, Credential
     from tarry.programs.serving.clients import NamespaceClients
+    from tarry.wire.bodies import Body
 
 BODY_TIMEOUT_S = 60.0
 """A body must arrive within this time."""

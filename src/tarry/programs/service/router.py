@@ -20,10 +20,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tarry.clients.http.wire.endpoint import Endpoint, Scope
-from tarry.clients.http.wire.schemas import NOTHING, Schema
 from tarry.errors import BadInput
 from tarry.programs.service.decoders import Decode, decoder, query_decoder
+from tarry.wire.endpoint import Endpoint, Scope
+from tarry.wire.schemas import NOTHING, Schema
 
 if TYPE_CHECKING:
     from tarry.programs.serving.problems import Problem

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.http.wire import queue_answers, types
 from tarry.clients.migration import MovedOver, dry_run_to_topic
 from tarry.clients.migration import move_to_topic as moving_to
 from tarry.core.requests import Command
@@ -17,6 +16,7 @@ from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.delayed import transfer
 from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.redisson.codecs import codec_for
+from tarry.wire import queue_answers, types
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue

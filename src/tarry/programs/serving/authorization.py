@@ -24,8 +24,8 @@ from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
-    from tarry.clients.http.wire.endpoint import Scope
     from tarry.programs.serving.clients import NamespaceClients
+    from tarry.wire.endpoint import Scope
 
 TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")

@@ -9,8 +9,8 @@ from typing import Any
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.http.wire.bodies import Body, PassThroughCodec
 from tarry.programs.serving.problems import Forbidden
+from tarry.wire.bodies import Body, PassThroughCodec
 
 MOST_TOPICS = 4096
 """How many handles are cached; another one is made in microseconds."""

@@ -15,7 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from tarry import errors
-from tarry.clients.http.wire.types import ms
+from tarry.wire.types import ms
 
 logger = logging.getLogger("tarry.service")
 MEDIA = b"application/problem+json"

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.http.wire.bodies import text_of
 from tarry.errors import BodyError
 from tarry.programs.sqs.faults import SqsError, bad_handle
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.models import Reservation
+from tarry.wire.bodies import text_of
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.clients.http.wire.bodies import Body
     from tarry.verbs.jobs.models import StoredJob
+    from tarry.wire.bodies import Body
 
 ATTRIBUTES, GROUP, TRACE, SENT, SOURCE, WHOLE = (
     "sqs.attributes", "sqs.group", "sqs.trace", "sqs.sent", "sqs.source", "sqs.whole",

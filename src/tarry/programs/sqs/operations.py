@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.clients.awaited.topic import pop_first
-from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.sqs import messages
 from tarry.programs.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
@@ -32,12 +31,13 @@ from tarry.programs.sqs.queues import (
 )
 from tarry.verbs.jobs.options import NewJob
 from tarry.verbs.jobs.records import LONGEST_HEADERS
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
+    from tarry.wire.bodies import Body
 
 ROOT = "/sqs"
 MOST_ENTRIES = 10

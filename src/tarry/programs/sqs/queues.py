@@ -22,9 +22,9 @@ from tarry.verbs.jobs.views import cursor_after
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo
+    from tarry.wire.bodies import Body
 
 REGISTRY = "sqs.queues"
 NEVER = datetime(9999, 1, 1, tzinfo=timezone.utc)

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import msgspec
 
-from tarry.clients.http.wire.endpoint import NO_TOKEN, Scope
 from tarry.programs.service.request import ClientGone
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.sqs import query_protocol, signature
 from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
+from tarry.wire.endpoint import NO_TOKEN, Scope
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
-from tarry.clients.http.wire import bodies
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.jobs.options import DURATIONS
 from tarry.verbs.jobs.pop import MOST_JOBS
+from tarry.wire import bodies
 
 S = TypeVar("S")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
 from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order
-from tarry.clients.http.wire.endpoints import guarded
-from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, checked_count
+from tarry.wire.endpoints import guarded
+from tarry.wire.types import LONGEST_WAIT_S
 
 MOST, MOST_BYTES = 10_000, 4_000_000
 """The most items of one request."""

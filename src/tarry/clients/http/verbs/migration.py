@@ -12,12 +12,12 @@ from tarry.clients.http.requests import HTTPFlow, ask
 from tarry.clients.http.verbs.queues import HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
-from tarry.clients.http.wire import queue_answers, queue_models, topic_answers, topic_models
-from tarry.clients.http.wire.endpoints import queues, topics
 from tarry.clients.migration import MovedOver
 from tarry.errors import BadInput
 from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
+from tarry.wire import queue_answers, queue_models, topic_answers, topic_models
+from tarry.wire.endpoints import queues, topics
 
 STEP, STEP_S = 2000, 50.0
 """The number moved by one request, and the seconds that it may take."""

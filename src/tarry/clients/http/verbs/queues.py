@@ -17,17 +17,17 @@ from tarry.clients.http.verbs.fields import (
     span_text,
     split,
 )
-from tarry.clients.http.wire import queue_answers, queue_models
-from tarry.clients.http.wire.endpoint import Endpoint
-from tarry.clients.http.wire.endpoints import queues
-from tarry.clients.http.wire.queue_answers import payloads
-from tarry.clients.http.wire.schemas import base64_text
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.delayed.elements import READ_PAGE, checked_count
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import format_of
+from tarry.wire import queue_answers, queue_models
+from tarry.wire.endpoint import Endpoint
+from tarry.wire.endpoints import queues
+from tarry.wire.queue_answers import payloads
+from tarry.wire.schemas import base64_text
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -22,11 +22,6 @@ from tarry.clients.http.verbs.fields import (
     spans_as_text,
     split,
 )
-from tarry.clients.http.wire import models, topic_models
-from tarry.clients.http.wire.endpoint import Endpoint
-from tarry.clients.http.wire.endpoints import by_id as by_id_endpoints
-from tarry.clients.http.wire.endpoints import jobs, topics
-from tarry.clients.http.wire.endpoints import settle as settle_endpoints
 from tarry.core.requests import MOST_BYTES, MOST_ITEMS
 from tarry.errors import BadInput
 from tarry.values import names, rates
@@ -43,6 +38,11 @@ from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import TopicSettings
 from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+from tarry.wire import models, topic_models
+from tarry.wire.endpoint import Endpoint
+from tarry.wire.endpoints import by_id as by_id_endpoints
+from tarry.wire.endpoints import jobs, topics
+from tarry.wire.endpoints import settle as settle_endpoints
 
 T = TypeVar("T")
 R = TypeVar("R")

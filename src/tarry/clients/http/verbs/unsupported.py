@@ -10,13 +10,13 @@ from typing import Any
 from msgspec import UNSET
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
-from tarry.clients.http.wire.endpoints import locks, maps
-from tarry.clients.http.wire.schemas import base64_text
 from tarry.errors import ServerUnfit
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.mapcache.context import MapContext
 from tarry.verbs.mapcache.models import Backend, MapStats
 from tarry.verbs.mapcache.verbs import MapVerbs
+from tarry.wire.endpoints import locks, maps
+from tarry.wire.schemas import base64_text
 
 NOT_SUPPORTED: dict[str, str] = {
     "keep_moving": "A service moves the queues that it was started with: tarry serve --queue NAME. Whoever waits in take or "

@@ -9,12 +9,12 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.http.wire.answers import JOB
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.sections import Download, Section
 from tarry.programs.dashboard.visit import Visit, view_known
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import Page
+from tarry.wire.answers import JOB
 
 SHOWN, EXPORTED_AT_ONCE = 100, 500
 

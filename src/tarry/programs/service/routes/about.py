@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 from tarry.errors import JobExists
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import UnknownRoute
+from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tarry.clients.http.wire import topic_answers
-from tarry.clients.http.wire.endpoint import ANY_SCOPE
 from tarry.errors import TarryError
 from tarry.programs.service.responses import StreamResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import TooMany, problem_of
 from tarry.verbs.jobs.stats import Stats
+from tarry.wire import topic_answers
+from tarry.wire.endpoint import ANY_SCOPE
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import Application, ServiceRequest

@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.endpoints import guarded as endpoints
 from tarry.programs.service import idempotency
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import wait_seconds
@@ -20,6 +18,8 @@ from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.guarded.context import GuardedStats, Item
+from tarry.wire import bodies
+from tarry.wire.endpoints import guarded as endpoints
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.http.wire import bodies, models
-from tarry.clients.http.wire.endpoints import by_id, jobs, settle
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import idempotency
 from tarry.programs.service.responses import PlainResponse, Response
@@ -28,6 +26,8 @@ from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
+from tarry.wire import bodies, models
+from tarry.wire.endpoints import by_id, jobs, settle
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob

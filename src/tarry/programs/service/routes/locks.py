@@ -9,8 +9,6 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from tarry.clients.http.wire.endpoints import locks
-from tarry.clients.http.wire.endpoints import locks as endpoints
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
 from tarry.programs.service.router import RouteTable
@@ -18,6 +16,8 @@ from tarry.programs.service.shared_queues import INTERNAL_PREFIXES
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
+from tarry.wire.endpoints import locks
+from tarry.wire.endpoints import locks as endpoints
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.locks import AsyncLock

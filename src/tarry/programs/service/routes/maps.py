@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire.endpoints import maps
-from tarry.clients.http.wire.endpoints import maps as endpoints
-from tarry.clients.http.wire.queue_answers import plain
-from tarry.clients.http.wire.types import ms
 from tarry.errors import BadInput
 from tarry.programs.service import shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.mapcache.models import MapStats
+from tarry.wire.endpoints import maps
+from tarry.wire.endpoints import maps as endpoints
+from tarry.wire.queue_answers import plain
+from tarry.wire.types import ms
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.mapcache import AsyncMapCache

@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http.wire import queue_answers
-from tarry.clients.http.wire.endpoints import queues as endpoints
 from tarry.programs.service import idempotency, shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import name_of, queue_of
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+from tarry.wire import queue_answers
+from tarry.wire.endpoints import queues as endpoints
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

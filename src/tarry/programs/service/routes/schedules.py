@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.endpoints import schedules
-from tarry.clients.http.wire.endpoints import schedules as endpoints
-from tarry.clients.http.wire.models import given_options
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownSchedule
 from tarry.verbs.codecs import JSON
+from tarry.wire import bodies
+from tarry.wire.endpoints import schedules
+from tarry.wire.endpoints import schedules as endpoints
+from tarry.wire.models import given_options
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

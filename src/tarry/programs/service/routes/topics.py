@@ -12,8 +12,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.http.wire import topic_answers, topic_models
-from tarry.clients.http.wire.endpoints import topics as endpoints
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.service.router import RouteTable
@@ -24,10 +22,12 @@ from tarry.verbs.jobs.dead_groups import DeadGroups
 from tarry.verbs.jobs.models import Page
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
+from tarry.wire import topic_answers, topic_models
+from tarry.wire.endpoints import topics as endpoints
 
 if TYPE_CHECKING:
-    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.request import ServiceRequest
+    from tarry.wire.bodies import Body
 
 T = TypeVar("T")
 table = RouteTable("topics")

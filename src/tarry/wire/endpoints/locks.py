@@ -8,10 +8,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
-from tarry.clients.http.wire.schemas import model_schema, schema_of
-from tarry.clients.http.wire.types import Strict, with_pattern
 from tarry.verbs.locks.models import LockState
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
+from tarry.wire.schemas import model_schema, schema_of
+from tarry.wire.types import Strict, with_pattern
 
 LockName = Annotated[str, Meta(description="as the applications call it"), with_pattern("^.", minLength=1)]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
-from tarry.clients.http.wire.schemas import Schema
+from tarry.wire.schemas import Schema
 
 T = TypeVar("T")
 Scope = Literal["view", "produce", "consume", "admin"]

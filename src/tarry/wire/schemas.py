@@ -28,9 +28,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tarry.clients.http.wire.types import Base64, Milliseconds, Moment, from_ms, ms
 from tarry.values import rates
 from tarry.values.rates import Rate
+from tarry.wire.types import Base64, Milliseconds, Moment, from_ms, ms
 
 _MS = "_ms"
 T = TypeVar("T")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from tarry.clients.http.wire import answers, topic_answers, topic_models
-from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
-from tarry.clients.http.wire.schemas import NOTHING
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Minute, Stats
+from tarry.wire import answers, topic_answers, topic_models
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
+from tarry.wire.schemas import NOTHING
 
 UNKNOWN = ("unknown_topic",)
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)

@@ -9,10 +9,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.clients.http.wire.answers import Carried, carried_contents, carried_fields
-from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
-from tarry.clients.http.wire.schemas import NOTHING, Schema, SharedFields
-from tarry.clients.http.wire.types import (
+from tarry.errors import BodyError
+from tarry.values.durations import MILLISECOND, as_timedelta
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import contents
+from tarry.verbs.jobs.schedules import Schedule
+from tarry.verbs.schedules.records import Missed
+from tarry.verbs.schedules.recurrences import Recurrence
+from tarry.wire.answers import Carried, carried_contents, carried_fields
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
+from tarry.wire.schemas import NOTHING, Schema, SharedFields
+from tarry.wire.types import (
     NO_DOTS,
     AnyJson,
     Attempts,
@@ -28,13 +35,6 @@ from tarry.clients.http.wire.types import (
     ms,
     with_pattern,
 )
-from tarry.errors import BodyError
-from tarry.values.durations import MILLISECOND, as_timedelta
-from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import contents
-from tarry.verbs.jobs.schedules import Schedule
-from tarry.verbs.schedules.records import Missed
-from tarry.verbs.schedules.recurrences import Recurrence
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
 _BYTES = Meta(description="1 to 160 bytes of UTF-8")

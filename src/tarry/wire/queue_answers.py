@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.schemas import Schema, base64_text, field_schema, model_schema, schema_of
-from tarry.clients.http.wire.types import Answer
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.values import Opaque
+from tarry.wire.schemas import Schema, base64_text, field_schema, model_schema, schema_of
+from tarry.wire.types import Answer
 
 OFFERED: Schema[list[datetime]] = field_schema(
     "Offered", "due", list[datetime], "When each element is due, by the server's clock."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tarry.clients.http.wire import answers
-from tarry.clients.http.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
-from tarry.clients.http.wire.endpoints.jobs import PATH, SHOWN
-from tarry.clients.http.wire.types import Ids, Moment, Span, Strict, WaitWords
 from tarry.verbs.jobs import by_id as verbs
 from tarry.verbs.jobs.models import State
+from tarry.wire import answers
+from tarry.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
+from tarry.wire.endpoints.jobs import PATH, SHOWN
+from tarry.wire.types import Ids, Moment, Span, Strict, WaitWords
 
 
 class GetQuery(Strict):

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tarry.clients.http.wire import answers, models
-from tarry.clients.http.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, count_n, one_job
 from tarry.verbs.jobs.models import Added
+from tarry.wire import answers, models
+from tarry.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, count_n, one_job
 
 DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": DUE}

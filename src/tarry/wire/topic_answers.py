@@ -6,10 +6,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.schemas import Schema, field_schema, model_schema, schema_of
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Minute, Stats
 from tarry.verbs.workers import WorkerInfo
+from tarry.wire.schemas import Schema, field_schema, model_schema, schema_of
 
 TOPIC_NAMES: Schema[list[str]] = field_schema(
     "TopicNames", "topics", list[str], "By name. A hint: a purged topic stays in it."

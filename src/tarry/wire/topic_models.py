@@ -6,7 +6,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.types import (
+from tarry.verbs.jobs.dead_groups import LONGEST_SEARCH
+from tarry.verbs.jobs.models import StateFilter
+from tarry.verbs.workers import WorkerMode
+from tarry.wire.types import (
     Attempts,
     DayWords,
     Limit,
@@ -23,9 +26,6 @@ from tarry.clients.http.wire.types import (
     Words,
     with_pattern,
 )
-from tarry.verbs.jobs.dead_groups import LONGEST_SEARCH
-from tarry.verbs.jobs.models import StateFilter
-from tarry.verbs.workers import WorkerMode
 
 CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 

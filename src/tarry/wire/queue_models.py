@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from tarry.clients.http.wire.types import Base64, JavaName, Limit, NewName, Span, Strict, Wait
+from tarry.wire.types import Base64, JavaName, Limit, NewName, Span, Strict, Wait
 
 CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
 FormatName = Annotated[

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.schemas import Schema, SharedFields, field_schema, schema_of
-from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents
 from tarry.verbs.jobs.contents import FailedAttempt
 from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobState, Page, PoppedFields, State, StoredJob
+from tarry.wire import bodies
+from tarry.wire.schemas import Schema, SharedFields, field_schema, schema_of
+from tarry.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.schedules import Schedule

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from tarry.clients.http.wire.types import (
+from tarry.values.durations import duration_us
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, DURATIONS, IfExists, JobOptions, NewJob
+from tarry.wire.types import (
     AnyJson,
     Attempts,
     Base64,
@@ -29,8 +31,6 @@ from tarry.clients.http.wire.types import (
     Wait,
     Words,
 )
-from tarry.values.durations import duration_us
-from tarry.verbs.jobs.options import DEFAULT_OPTIONS, DURATIONS, IfExists, JobOptions, NewJob
 
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from tarry.clients.http.wire import queue_answers, queue_models
-from tarry.clients.http.wire.endpoint import (
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.wire import queue_answers, queue_models
+from tarry.wire.endpoint import (
     ADMIN,
     ANY_SCOPE,
     CONSUME,
@@ -16,9 +18,7 @@ from tarry.clients.http.wire.endpoint import (
     count_items,
     count_n,
 )
-from tarry.clients.http.wire.schemas import NOTHING
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
+from tarry.wire.schemas import NOTHING
 
 _PATH = {"queue": "DelayMessage"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.clients.http.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
-from tarry.clients.http.wire.queue_models import CodecName
-from tarry.clients.http.wire.schemas import model_schema, schema_of
-from tarry.clients.http.wire.types import Answer, Milliseconds, Strict, with_pattern
 from tarry.verbs.mapcache.models import Backend, MapStats
+from tarry.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
+from tarry.wire.queue_models import CodecName
+from tarry.wire.schemas import model_schema, schema_of
+from tarry.wire.types import Answer, Milliseconds, Strict, with_pattern
 
 
 class MapQuery(Strict):

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire import answers
-from tarry.clients.http.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
-from tarry.clients.http.wire.endpoints.jobs import PATH
-from tarry.clients.http.wire.schemas import NOTHING
-from tarry.clients.http.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, SomeSpan, Span, Strict
 from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.models import HasReceipt
 from tarry.verbs.jobs.settle import NO_RESULT, SettleVerb, result_fields, result_in
+from tarry.wire import answers
+from tarry.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
+from tarry.wire.endpoints.jobs import PATH
+from tarry.wire.schemas import NOTHING
+from tarry.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, SomeSpan, Span, Strict
 
 
 class Held(Strict):

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.clients.http.wire import bodies, queue_answers
-from tarry.clients.http.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
-from tarry.clients.http.wire.schemas import Schema, SharedFields, schema_of
-from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
 from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
 from tarry.verbs.guarded.context import GuardedStats, Item
+from tarry.wire import bodies, queue_answers
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
+from tarry.wire.schemas import Schema, SharedFields, schema_of
+from tarry.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
 
 Layout = Annotated[
     Literal["tarry", "article"],
