@@ -13,7 +13,7 @@ BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.
 PROGRAMS := beanstalk bench chaos conformance dashboard dialects frameworks packaging plugins programs service sqs testing
 INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
-	tests/programs/test_worker.py tests/service/test_api.py
+	tests/worker/test_worker.py tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin
 # Let Python keep its bytecode: hundreds of processes start, and compiling would be most of their start.
 unexport PYTHONDONTWRITEBYTECODE

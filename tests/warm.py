@@ -49,8 +49,8 @@ sys.exit(code)
 
 IMPORTED = (
     "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
-    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.worker.app_loader tarry.programs.worker.log_setup "
-    "tarry.programs.worker.process tarry.programs.service.app tarry.celery.command"
+    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.worker.app_loader tarry.worker.log_setup "
+    "tarry.worker.process tarry.programs.service.app tarry.celery.command"
 ).split()
 """What the commands import when they are called."""
 

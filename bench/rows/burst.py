@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 import tarry
 from bench.harness import BODY, Bench
 from bench.results import Result, Target, Turn, costs, rates, traffic
-from tarry.programs.worker.registry import CONCURRENCY
+from tarry.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5
 MANY, DEFAULT = 1000, 0

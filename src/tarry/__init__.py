@@ -63,17 +63,6 @@ if TYPE_CHECKING:
     from tarry.errors import Unavailable as Unavailable
     from tarry.errors import Unconfirmed as Unconfirmed
     from tarry.errors import UnknownTopic as UnknownTopic
-    from tarry.programs.worker.registry import Registry as Registry
-    from tarry.programs.worker.targets import current_job as current_job
-    from tarry.programs.worker.task_jobs import AsyncTaskJob as AsyncTaskJob
-    from tarry.programs.worker.task_jobs import TaskJob as TaskJob
-    from tarry.programs.worker.tasks import Task as Task
-    from tarry.programs.worker.verdicts import BackOff as BackOff
-    from tarry.programs.worker.verdicts import Bury as Bury
-    from tarry.programs.worker.verdicts import Dead as Dead
-    from tarry.programs.worker.verdicts import Retry as Retry
-    from tarry.programs.worker.verdicts import Snooze as Snooze
-    from tarry.programs.worker.worker import Worker as Worker
     from tarry.values.durations import Duration as Duration
     from tarry.values.rates import Rate as Rate
     from tarry.values.version import __version__ as __version__
@@ -111,6 +100,17 @@ if TYPE_CHECKING:
     from tarry.verbs.mapcache.models import MapEvent as MapEvent
     from tarry.verbs.mapcache.models import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
+    from tarry.worker.registry import Registry as Registry
+    from tarry.worker.targets import current_job as current_job
+    from tarry.worker.task_jobs import AsyncTaskJob as AsyncTaskJob
+    from tarry.worker.task_jobs import TaskJob as TaskJob
+    from tarry.worker.tasks import Task as Task
+    from tarry.worker.verdicts import BackOff as BackOff
+    from tarry.worker.verdicts import Bury as Bury
+    from tarry.worker.verdicts import Dead as Dead
+    from tarry.worker.verdicts import Retry as Retry
+    from tarry.worker.verdicts import Snooze as Snooze
+    from tarry.worker.worker import Worker as Worker
 
 
 _NAMES_BY_MODULE = {
@@ -138,12 +138,12 @@ _NAMES_BY_MODULE = {
     "clients.blocking.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
     "Unavailable Unconfirmed UnknownTopic",
-    "programs.worker.registry": "Registry",
-    "programs.worker.targets": "current_job",
-    "programs.worker.task_jobs": "AsyncTaskJob TaskJob",
-    "programs.worker.tasks": "Task",
-    "programs.worker.verdicts": "BackOff Bury Dead Retry Snooze",
-    "programs.worker.worker": "Worker",
+    "worker.registry": "Registry",
+    "worker.targets": "current_job",
+    "worker.task_jobs": "AsyncTaskJob TaskJob",
+    "worker.tasks": "Task",
+    "worker.verdicts": "BackOff Bury Dead Retry Snooze",
+    "worker.worker": "Worker",
     "verbs.codecs": "Codec",
     "verbs.delayed.transfer": "SetAside",
     "verbs.delayed.stats": "QueueStats",

@@ -29,10 +29,10 @@ except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
 from tarry import __version__
-from tarry.programs.worker.registry import Registry
-from tarry.programs.worker.tasks import parse_envelope
-from tarry.programs.worker.verdicts import Bury, Dead, Snooze
 from tarry.verbs.jobs.models import BaseJob
+from tarry.worker.registry import Registry
+from tarry.worker.tasks import parse_envelope
+from tarry.worker.verdicts import Bury, Dead, Snooze
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048

@@ -12,12 +12,12 @@ import redis
 from redis.crc import key_slot
 
 from distributed.test_cluster import move_slot
-from programs.killed_workers import Scene, kill_all_of
 from server_groups import BigCluster, big_cluster, sentinels
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import holder_keys
 from until import until
 from warm import WarmTarry
+from worker.killed_workers import Scene, kill_all_of
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 NAMESPACE = "recovered"

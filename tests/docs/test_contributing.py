@@ -14,7 +14,7 @@ assert SECTION is not None
 NAMED = set(re.findall(r"`([\w./-]+/[\w./-]+\.(?:py|lua|md|html))`", SECTION[1]))
 MADE = "clients/blocking"
 """Made by ``make blocking``."""
-MORE = ("programs/dashboard", "programs/worker")
+MORE = ("programs/dashboard", "worker")
 """Only for a button, or for users of tasks."""
 LEAVES = {SRC / "celery", SRC / "programs" / "beanstalk"}
 # Files that know a verb for a reason of their own.
@@ -24,7 +24,7 @@ OTHERS = {
         "lua/topic/pop.lua",  # includes lua/lib/bury.lua
         "lua/topic/release.lua",
         "lua/topic/release_holder.lua",
-        "programs/worker/targets.py",  # tarry.Bury
+        "worker/targets.py",  # tarry.Bury
     },
     "reschedule": set(),
 }

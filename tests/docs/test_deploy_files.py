@@ -21,8 +21,8 @@ import tarry
 from doc_pages import ROOT
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.worker.parent import KILL_MARGIN_S
 from tarry.values.durations import SECOND, duration_us
+from tarry.worker.parent import KILL_MARGIN_S
 from until import until
 
 DEPLOY = ROOT / "examples" / "deploy"

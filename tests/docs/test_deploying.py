@@ -19,10 +19,10 @@ from packaging.requirements import Requirement
 
 import tarry
 from doc_pages import ROOT
-from tarry.programs.worker.parent import KILL_MARGIN_S
-from tarry.programs.worker.parent_messages import BAD_ARGUMENTS
-from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.values.durations import SECOND, duration_us
+from tarry.worker.parent import KILL_MARGIN_S
+from tarry.worker.parent_messages import BAD_ARGUMENTS
+from tarry.worker.signals import GIVEN_BACK
 from until import until
 
 pytestmark = pytest.mark.slow

@@ -388,7 +388,7 @@ def test_a_result_backend_that_is_away_refuses_a_task_unless_it_ignores_its_resu
 
 
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
-    code = "import sys, tarry, tarry.programs.cli, tarry.programs.service.app, tarry.programs.worker.process\n"
+    code = "import sys, tarry, tarry.programs.cli, tarry.programs.service.app, tarry.worker.process\n"
     code += (
         "print([name for name in sys.modules if name.split('.')[0] in ('celery', 'kombu') or 'tarry.celery' in name])"
     )

@@ -60,7 +60,7 @@ BESIDE = {
     "verbs/redisson": "redisson", "values": "values",
     "connections/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",
     "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch",
-    "programs/worker": "programs", "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
+    "worker": "programs", "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
     "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
     "otel": "programs/test_otel.py",
 }  # fmt: skip

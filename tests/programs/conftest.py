@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 
 import tarry
 from warm import WarmTarry
-
-HIRED = Path(__file__).parent / "worker_process.py"
 
 
 @pytest.fixture
@@ -46,38 +43,3 @@ def answers(cli: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     return call
-
-
-class WorkerProcess:
-    """A worker process and what it wrote down."""
-
-    def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
-        self.path = path
-        self.process = process
-
-    @property
-    def lines(self) -> list[str]:
-        return self.path.read_text().splitlines() if self.path.exists() else []
-
-    def taken(self) -> list[str]:
-        return [line for line in self.lines if line.startswith("taken")]
-
-    def closed(self) -> list[str]:
-        return [line.partition(" ")[2] for line in self.lines if line.startswith("closed")]
-
-
-@pytest.fixture
-def start_worker(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    """Starts a worker process: ``start_worker("slow", ttr="300ms", grace="5s")``."""
-    started: list[WorkerProcess] = []
-
-    def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> WorkerProcess:
-        path = tmp_path / f"journal-{len(started)}"
-        words = [sys.executable, str(HIRED), url, namespace, str(path), ttr, grace, mode]
-        started.append(WorkerProcess(path, subprocess.Popen(words)))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()

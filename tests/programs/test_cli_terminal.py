@@ -199,7 +199,7 @@ def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli)
 def test_logs_have_one_format_also_where_an_application_has_set_up_another() -> None:
     program = (
         "import logging; logging.basicConfig(format='own %(message)s')\n"
-        "from tarry.programs.worker.log_setup import configure_logging; configure_logging('json', 'info')\n"
+        "from tarry.worker.log_setup import configure_logging; configure_logging('json', 'info')\n"
         "logging.getLogger('shop').warning('tea is out')"
     )
     [line] = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stderr.splitlines()

@@ -92,7 +92,7 @@ def test_a_command_imports_what_it_needs(
 
 @pytest.mark.parametrize(("start", "modules"), [("process", 106), ("run_child", 106)])
 def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modules: int) -> None:
-    found = imported(f"import tarry.programs.worker.{start}")
+    found = imported(f"import tarry.worker.{start}")
     assert own(found) <= modules + MORE
     assert not [
         name

@@ -95,8 +95,8 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
     ("raised", "outcome", "error"),
     [
         (tarry.Snooze("1h"), "snoozed", None),
-        (tarry.Retry("busy"), "again", "tarry.programs.worker.verdicts.Retry"),
-        (tarry.Bury("no such user"), "dead", "tarry.programs.worker.verdicts.Bury"),
+        (tarry.Retry("busy"), "again", "tarry.worker.verdicts.Retry"),
+        (tarry.Bury("no such user"), "dead", "tarry.worker.verdicts.Bury"),
         (ValueError("the last attempt"), "dead", "ValueError"),
     ],
     ids=repr,

@@ -23,8 +23,8 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
 from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.worker import Worker
 from tarry.verbs import acl, tokens
+from tarry.worker import Worker
 from until import LONGEST_S
 from warm import WarmTarry
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.blocking.client import Client
-    from tarry.programs.worker.worker import Worker
+    from tarry.worker.worker import Worker
 
     worker: Worker
     """The project's worker, made from ``settings.TARRY``."""

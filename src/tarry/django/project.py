@@ -11,8 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
 
 from tarry.errors import BadInput
-from tarry.programs.worker.worker import Worker
 from tarry.verbs.jobs.models import BaseJob
+from tarry.worker.worker import Worker
 
 Job = BaseJob[Any]
 SETTINGS = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")

@@ -6,7 +6,7 @@
 
 The mode of a worker: ``work``; ``quiet``, which takes no new jobs and goes on with those that it has; ``stop``, as SIGTERM.
 A hint for people and dashboards, with one exception: by it a worker decides when a job of a task that no worker knows is dead
-(programs/worker/unknown_tasks.py). A report is JSON. It names only the jobs that a worker has had for longest, so that it stays small.
+(worker/unknown_tasks.py). A report is JSON. It names only the jobs that a worker has had for longest, so that it stays small.
 """
 
 from __future__ import annotations

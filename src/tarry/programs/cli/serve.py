@@ -111,9 +111,9 @@ def serve(
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import ServiceSettings
-    from tarry.programs.worker.process import run_in_loop
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
+    from tarry.worker.process import run_in_loop
 
     for one in also or ():
         with renamed_parameters(namespace="also"):
@@ -163,7 +163,7 @@ def serve(
 
 def _show_audit_log(format: str) -> None:
     """Sends the dashboard's audit log to stderr; its other log lines are shown from warnings on."""
-    from tarry.programs.worker import log_setup
+    from tarry.worker import log_setup
 
     handler = logging.StreamHandler()
     handler.setFormatter(log_setup.JsonFormatter() if format == "json" else log_setup.TextFormatter())

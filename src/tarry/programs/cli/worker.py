@@ -16,7 +16,7 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.programs.worker.worker import Worker
+    from tarry.worker.worker import Worker
 
 
 @verb(with_patience=False)  # it waits for its server without a limit
@@ -48,7 +48,7 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
-    from tarry.programs.worker import log_setup
+    from tarry.worker import log_setup
 
     format = "json" if session.json else log
     log_setup.configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
@@ -85,7 +85,7 @@ def _run(
     log: str,
     log_level: str | None,
 ) -> int:
-    from tarry.programs.worker import parent_messages, process
+    from tarry.worker import parent_messages, process
 
     arguments = _child_command(
         session=session,
@@ -98,7 +98,7 @@ def _run(
     )
     command = [sys.executable, "-m", "tarry", *arguments]
     if reload:
-        from tarry.programs.worker import reload as reloader
+        from tarry.worker import reload as reloader
 
         return reloader.serve([*command, "--processes", str(processes)])
     found = _load_worker(app, log)
@@ -115,7 +115,7 @@ def _run(
 
 def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
-    from tarry.programs.worker import app_loader, process
+    from tarry.worker import app_loader, process
 
     try:
         return app_loader.load(app)
@@ -135,7 +135,7 @@ def _child_command(
     log_level: str | None,
 ) -> list[str]:
     """The command line of a child process. A URL is passed in the environment: it may contain a password."""
-    from tarry.programs.worker import parent_messages
+    from tarry.worker import parent_messages
 
     if session.url:
         os.environ[parent_messages.URL] = session.url

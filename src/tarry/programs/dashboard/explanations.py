@@ -10,10 +10,10 @@ from typing import Any
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
-from tarry.programs.worker.tasks import parse_envelope
 from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.stats import Defaults, Stats
 from tarry.verbs.workers import WorkerInfo
+from tarry.worker.tasks import parse_envelope
 
 
 @dataclass(frozen=True, slots=True)

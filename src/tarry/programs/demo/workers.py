@@ -14,8 +14,8 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import Unavailable
 from tarry.programs.demo.work_log import LogLine, LogReader, WorkLog
-from tarry.programs.worker import Worker
 from tarry.values.durations import Duration
+from tarry.worker import Worker
 
 TOPIC = "orders"
 WORK_S = 0.02

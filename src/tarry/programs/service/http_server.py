@@ -103,7 +103,7 @@ async def serve(
     app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, parent: socket.socket | None = None
 ) -> None:
     """Serves until a signal, then drains. With a ``parent``, which speaks for all its processes, also until that is gone."""
-    from tarry.programs.worker.signals import handle_signals
+    from tarry.worker.signals import handle_signals
 
     stopping = asyncio.Event()
 

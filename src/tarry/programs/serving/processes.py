@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tarry.core.patience import RetryDelay
 from tarry.programs.serving.listener import GRACE_S, write_line
-from tarry.programs.worker.signals import handle_signals
+from tarry.worker.signals import handle_signals
 
 PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"
 """Environment variables that a parent sets for its children: file descriptors of the port, and of a socket to the parent."""

@@ -16,10 +16,10 @@ from datetime import datetime
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.errors import BadInput
-from tarry.programs.worker.worker import Worker
 from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
 from tarry.verbs.delayed.stats import QueueStats
+from tarry.worker.worker import Worker
 
 
 class TestClock(Clock):

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.programs.worker import log_setup, parent_messages, process, reload
+from tarry.worker import log_setup, parent_messages, process, reload
 
 
 class Command(BaseCommand):

@@ -1,0 +1,308 @@
+"""A worker shows that it lives, and looks for others that do not: the jobs of a killed one are handed out again within two seconds.
+
+    first job ──▶ announce: busy ──── every 5 s ────▶ announce: idle     half a second after the last job
+    others busy ──▶ find_absent, every 0.7 s ──▶ release what an absent one held     if it was called to be an observer
+
+A thread of its own keeps the process subscribed to its channel, and a handler that blocks the event loop does not hinder it. When the
+subscription is lost, the thread makes it again, and meanwhile asks the server not to miss it. If neither works for half of the grace,
+the worker takes no new jobs until one does. The jobs that it has in hand may then be handed out again, and its own finish be refused.
+tarry.verbs.liveness has the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.blocking.client import Client
+from tarry.clients.blocking.pubsub import PubSub
+from tarry.clients.channels import Subscriber
+from tarry.clients.handle_verbs import server_verbs
+from tarry.connections.faults import Fault, ServerRefused
+from tarry.core.patience import RetryDelay
+from tarry.core.requests import ScriptCall
+from tarry.errors import ServerUnfit, TarryError, Unavailable
+from tarry.values.durations import SECOND
+from tarry.values.keys import holder_channel, holder_keys
+from tarry.verbs import liveness, workers
+from tarry.verbs.liveness import EVERY_S, GRACE_S, AbsentHolder
+from tarry.worker.outage import Outage, ServerHealth
+
+T = TypeVar("T")
+logger = logging.getLogger("tarry.worker")
+LINGER_S = 0.5
+"""So long after its last job a worker is idle. With jobs that come faster it says nothing between them."""
+REPEAT_S = 5.0
+"""A busy worker says so again, in case that the observers have died, or that the server has forgotten it."""
+RETRY_S = 0.1
+OUTAGE_S = 1.0
+"""An outage that is shorter is not logged."""
+REFUSED_S, LONGEST_REFUSED_S = 1.0, 60.0
+"""The pauses after the server has refused it: the password is being changed, or the permission is missing."""
+LONGEST_RECONNECT_S = 0.2
+
+
+class Liveness:
+    """One worker process, and those that it looks for. ``has_work`` tells whether it has reserved jobs."""
+
+    def __init__(
+        self,
+        client: Client,
+        awaited: AsyncClient,
+        holder: bytes,
+        topics: Sequence[str],
+        has_work: Callable[[], bool],
+        outage: Outage,
+    ) -> None:
+        self._client = client
+        self._awaited = awaited
+        self._namespace = client.namespace
+        self._holder = holder
+        self._topics = topics
+        self._has_work = has_work
+        self._health = ServerHealth(outage)
+        self._loop = asyncio.get_running_loop()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="tarry liveness", daemon=True)
+        self._subscriber: Subscriber | None = None
+        self._subscribed = False
+        self._outdated = False
+        """Whether the subscription is half open, or on another server than the keys."""
+        self._refusal: TarryError | None = None
+        self._refused = RetryDelay(REFUSED_S, LONGEST_REFUSED_S)
+        self._known = False
+        """Whether the server may know it: then others may take it for dead when its subscription is lost."""
+        self._certain = True
+        """Whether nobody can take it for dead: it is subscribed, or the server does not know it."""
+        self._uncertain_since = 0.0
+        self._holding_back = False
+        self._busy = False
+        self._popped_at = -math.inf
+        self._announce_at = math.inf
+        self._look_at = math.inf
+        self.on_uncertain: Callable[[bool], None] = lambda uncertain: None
+        """Called in the event loop: whether others may take it for dead. Then it must not take new jobs."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Ends the subscription, after the server has forgotten it."""
+        self._stopping = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join)
+
+    # ── in the event loop ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def popped(self) -> None:
+        """It has got jobs. If these are the first for a while it says so before their handlers start, for one of them may kill it."""
+        self._popped_at = time.monotonic()
+        if not self._busy:
+            self._busy = True
+            if self._subscribed:
+                self._known = True
+                self._announce_at = self._popped_at + REPEAT_S
+                call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=True)
+                self._awaited.engine.runner.perform_in_background(call).add_done_callback(self._answered)
+            self._wake.set()
+
+    def _answered(self, sent: asyncio.Future[int]) -> None:
+        if sent.cancelled() or sent.exception() is not None:
+            self._announce_at = 0.0  # the thread tries it again
+            self._wake.set()
+        else:
+            self._announced(sent.result())
+
+    def _hold_back_if_uncertain(self) -> None:
+        if not self._certain:
+            self._holding_back = True
+            self.on_uncertain(True)
+
+    def _take_jobs_again(self) -> None:
+        if self._certain and self._holding_back:
+            self._holding_back = False
+            self.on_uncertain(False)
+
+    # ── by the thread of the subscription ────────────────────────────────────────────────────────────────────────────
+
+    def _on_message(self, _channel: bytes, message: bytes) -> None:
+        if message:
+            self._look_at = min(self._look_at, time.monotonic() + EVERY_S)
+        else:
+            self._subscribed, self._announce_at = True, 0.0
+            self._become_certain()
+        self._wake.set()
+
+    def _on_lost(self, fault: Fault) -> None:
+        if isinstance(fault, ServerRefused):
+            self._refusal = fault.error
+        if self._subscribed or self._refusal is not None:
+            self._subscribed = False
+            if self._known and self._certain:
+                self._certain, self._uncertain_since = False, time.monotonic()
+                self._call_in_loop(self._loop.call_later, GRACE_S / 2, self._hold_back_if_uncertain)
+            self._wake.set()
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                pause = self._work()
+            except Unavailable as fault:
+                pause = RETRY_S
+                if not self._certain and time.monotonic() > self._uncertain_since + OUTAGE_S:
+                    self._health.failed(fault)  # the worker takes no jobs, so nothing else would log it
+            except TarryError as refusal:
+                self._refusal, pause = refusal, RETRY_S
+            except Exception:
+                logger.exception("✗ Looking for dead workers failed; it goes on.")
+                pause = EVERY_S
+            self._wake.wait(None if pause == math.inf else pause)
+            self._wake.clear()
+        with suppress(TarryError):
+            self._withdraw()
+        self._unsubscribe()
+
+    def _work(self) -> float:
+        """Does what is due. Returns in how many seconds there is more."""
+        if self._refusal is not None:
+            return self._give_up(self._refusal)
+        if self._outdated:
+            self._unsubscribe()
+            self._outdated = False
+        self._subscribe()
+        if not self._subscribed and not self._certain:
+            self._withdraw()
+        if self._busy and not self._has_work() and time.monotonic() >= self._popped_at + LINGER_S:
+            self._busy, self._announce_at = False, 0.0
+        if self._subscribed and self._announce_at <= time.monotonic():
+            self._announce()
+        if self._look_at <= time.monotonic():
+            self._look()
+        due = [self._look_at]
+        if self._subscribed:
+            due.append(self._announce_at)
+        if self._busy:
+            due.append(max(self._popped_at, time.monotonic()) + LINGER_S)
+        return max(min(due) - time.monotonic(), 0.0)
+
+    def _subscribe(self) -> None:
+        if self._subscriber is None:
+            pubsub = self._client.engine.shared_part(PubSub)
+            pubsub.longest_delay_s = LONGEST_RECONNECT_S
+            self._subscriber = pubsub.subscribe(
+                holder_keys(self._namespace).holders,
+                (holder_channel(self._namespace, self._holder),),
+                self._on_message,
+                wait=False,
+                on_lost=self._on_lost,
+            )
+
+    def _unsubscribe(self) -> None:
+        subscriber, self._subscriber, self._subscribed = self._subscriber, None, False
+        if subscriber is not None:
+            self._client.engine.shared_part(PubSub).unsubscribe(subscriber)
+
+    def _announce(self) -> None:
+        is_busy = self._busy
+        self._known = True
+        self._announce_at = time.monotonic() + REPEAT_S if is_busy else math.inf
+        try:
+            call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=is_busy)
+            self._announced(self._ask(call))
+        except TarryError:
+            self._announce_at = 0.0
+            raise
+        if self._busy != is_busy:  # it got a job meanwhile: the server may have got that message first
+            self._announce_at = 0.0
+
+    def _announced(self, answer: int) -> None:
+        if answer in (liveness.KNOWN, liveness.LOOKS):
+            self._health.succeeded()
+            self._refused.reset()
+            if answer == liveness.LOOKS:
+                self._look_at = time.monotonic() + EVERY_S
+                self._wake.set()
+            return
+        self._known = False
+        self._become_certain()
+        if answer == liveness.NOT_PERMITTED:
+            self._refusal = ServerUnfit("The server's ACL forbids PUBSUB NUMSUB.")
+        self._outdated = True
+        self._wake.set()
+
+    def _withdraw(self) -> None:
+        if self._known:
+            self._ask(liveness.withdraw(self._namespace, self._holder))
+            self._known = False
+        self._look_at = math.inf
+        self._become_certain()
+
+    def _become_certain(self) -> None:
+        self._certain = True
+        self._health.recovered()
+        if self._holding_back:
+            self._call_in_loop(self._take_jobs_again)
+
+    def _give_up(self, refusal: TarryError) -> float:
+        """The server refuses it. For a while its jobs would come back after their TTR only."""
+        self._unsubscribe()
+        try:
+            self._withdraw()
+        except Unavailable:
+            return RETRY_S
+        except TarryError:
+            self._become_certain()
+        self._refusal = None
+        if not self._refused.failures:
+            logger.info("If this worker is killed its jobs come back after their TTR, not at once: %s", refusal)
+        return self._refused.next_delay()
+
+    # ── as an observer ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self) -> None:
+        self._look_at = time.monotonic() + EVERY_S  # if it fails
+        asked_at = time.monotonic()
+        answer = self._ask(liveness.find_absent(self._namespace, self._holder))
+        self._look_at = math.inf if answer.again_s is None else asked_at + answer.again_s
+        for absent in answer.absent:
+            self._release(absent, asked_at)
+
+    def _release(self, absent: AbsentHolder, asked_at: float) -> None:
+        released = 0
+        for topic in absent.topics:
+            verbs = server_verbs(self._client.topic(topic))
+            missed_us = absent.missed_us + round((time.monotonic() - asked_at) * SECOND)
+            try:
+                released += self._client.engine.run(verbs.release_absent(absent.name, missed_us))
+            except Unavailable:
+                raise  # the next look finds it again
+            except TarryError as refusal:
+                logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", absent.name, topic, refusal)
+        name = absent.name.encode()
+        if self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
+            self._ask(workers.forget_worker(self._namespace, name))
+            logger.warning("✗ worker %s is gone; %d of its jobs given back", absent.name, released)
+
+    def _ask(self, call: ScriptCall[T]) -> T:
+        """Sends a call once. An outage is for others to log, and a later try is this thread's."""
+        return _value_of(*self._client.engine.runner.send_batch([call]))
+
+    def _call_in_loop(self, what: Callable[..., object], *given: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: there is nothing left to call
+            self._loop.call_soon_threadsafe(what, *given)
+
+
+def _value_of(answer: T | TarryError) -> T:
+    if isinstance(answer, TarryError):
+        raise answer
+    return answer

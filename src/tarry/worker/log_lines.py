@@ -1,0 +1,145 @@
+"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost, ⧗ overran its timeout.
+
+At DEBUG one line a job; a retry is a WARNING, a dead job an ERROR; at INFO one line a topic in ten seconds (∑), when something
+happened. ``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tarry.errors import StaleReceipt
+from tarry.values.durations import as_text
+from tarry.verbs.jobs.models import BaseJob
+from tarry.worker.targets import Target
+from tarry.worker.verdicts import Verdict
+
+logger = logging.getLogger("tarry.worker")
+_MS = 1000.0
+LOG_EVERY_S = 10.0
+Jobs = Iterable[BaseJob[Any]]
+
+
+def fields_of(job: BaseJob[Any], **more: Any) -> dict[str, Any]:
+    """The fields of a log record about a job."""
+    return {"tarry": {"topic": job.topic, "id": job.id, "attempt": job.attempt, **more}}
+
+
+def debug_enabled() -> bool:
+    return logger.isEnabledFor(logging.DEBUG)
+
+
+def log_taken(jobs: Jobs) -> None:
+    for job in jobs:
+        late = job.lateness.total_seconds() * _MS
+        logger.debug(
+            "→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late, extra=fields_of(job, late_ms=late)
+        )
+
+
+def log_done(job: BaseJob[Any], seconds: float) -> None:
+    ms = seconds * _MS
+    logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, ms=ms))
+
+
+def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
+    """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
+    more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
+    first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
+    if dead:
+        logger.error(
+            "✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, exc_info=fault, extra=more
+        )
+        return
+    level = logging.WARNING if verdict.counts else logging.DEBUG
+    word = "failed" if verdict.counts else "put off"
+    again = as_text(verdict.delay_us or 0)
+    logger.log(
+        level, "↻ %s/%s attempt %d %s: %s; again in %s", job.topic, job.id, job.attempt, word, first, again, extra=more
+    )
+
+
+def log_stale(topic: str, fault: StaleReceipt) -> None:
+    logger.warning("✗ %s: %s", topic, fault, extra={"tarry": {"topic": topic, "id": fault.id}})
+
+
+def log_lost(job: BaseJob[Any]) -> None:
+    logger.warning(
+        "✗ %s/%s attempt %d is lost: somebody else may have it by now",
+        job.topic,
+        job.id,
+        job.attempt,
+        extra=fields_of(job),
+    )
+
+
+def log_cancelled(job: BaseJob[Any], target: Target) -> None:
+    if target.is_async:
+        what = "its handler is cancelled"
+    elif target.process is not None:
+        what = "its process is killed"
+    else:
+        what = "its thread cannot be stopped, job.lost is true"
+    logger.info(
+        "■ %s/%s attempt %d was cancelled: %s",
+        job.topic, job.id, job.attempt, what, extra=fields_of(job, cancelled=True, handler=target.name),
+    )  # fmt: skip
+
+
+def log_overrun(job: BaseJob[Any], name: str, seconds: float) -> None:
+    logger.warning(
+        "⧗ %s/%s attempt %d overran: %s has taken longer than its timeout of %g s. A plain function cannot be stopped; "
+        'its job stays reserved until it returns, and fails then. run="process" stops it.',
+        job.topic, job.id, job.attempt, name, seconds,
+        extra=fields_of(job, overrun=True, handler=name, timeout_ms=seconds * _MS),
+    )  # fmt: skip
+
+
+def log_raised_after_settling(job: BaseJob[Any], fault: BaseException) -> None:
+    logger.error(
+        "✗ %s/%s attempt %d was settled, and then its handler raised",
+        job.topic, job.id, job.attempt, exc_info=fault, extra=fields_of(job),
+    )  # fmt: skip
+
+
+def log_refused(job: BaseJob[Any], error: Exception) -> None:
+    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, error, extra=fields_of(job))
+
+
+class Tally:
+    """The counters of one topic since its last log line."""
+
+    __slots__ = ("dead", "done", "late_us", "lost", "overrun", "retried", "taken", "topic")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._reset()
+
+    def _reset(self) -> None:
+        self.taken = self.done = self.retried = self.dead = self.lost = self.overrun = self.late_us = 0
+
+    def add_taken(self, jobs: Sequence[BaseJob[Any]]) -> None:
+        self.taken += len(jobs)
+        first = jobs[0]  # the one with the earliest due time
+        late = first._now - first._due
+        if late > self.late_us:
+            self.late_us = late
+
+    def log(self, running: int) -> None:
+        """Logs the counters and resets them; logs nothing if nothing happened."""
+        if not (self.taken or self.done or self.retried or self.dead or self.overrun):
+            return
+        fields = {
+            "topic": self.topic, "taken": self.taken, "done": self.done, "again": self.retried, "dead": self.dead,
+            "lost": self.lost, "overrun": self.overrun, "running": running,
+            "late_max_ms": self.late_us / 1000,
+        }  # fmt: skip
+        logger.info(
+            "∑ %s: %d taken, %d done, %d again, %d dead%s, %d running, at most %.1f ms late",
+            self.topic, self.taken, self.done, self.retried, self.dead,
+            f", {self.overrun} overran" if self.overrun else "", running, self.late_us / 1000,
+            extra={"tarry": fields},
+        )  # fmt: skip
+        self._reset()

@@ -1,0 +1,153 @@
+"""One worker process, as ``tarry worker`` runs it.
+
+    exit code   0  stopped, and all running jobs were completed
+                1  ended by an error
+                2  bad arguments, 3 no server that can be used
+                4  stopped, but running jobs had to be given back
+
+A child has a socket to its parent (parent.py): it sends heartbeats over it, and stops when the parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from tarry import __version__
+from tarry.values.durations import SECOND, as_text, duration_us
+from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
+from tarry.worker.signals import GIVEN_BACK
+from tarry.worker.targets import Target
+from tarry.worker.worker import Worker
+
+T = TypeVar("T")
+
+
+def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool = False) -> int:
+    """Runs a worker until it is stopped, in this process or in several, each started by ``command``. With ``json`` the banner is
+    a line of the log.
+
+    Returns the exit code.
+    """
+    is_child = SOCKET in os.environ
+    if not is_child:
+        log_start(worker, processes) if json else write_line(banner(worker, processes))
+    if (processes > 1 or worker.max_jobs_per_child is not None) and not is_child:
+        from tarry.worker.parent import Parent
+
+        return run_in_loop(Parent(worker, command, processes).run())
+    cut_off = run_in_loop(_serve(worker))
+    return GIVEN_BACK if cut_off else STOPPED
+
+
+async def _serve(worker: Worker) -> int:
+    try:
+        return await _run(worker)
+    finally:
+        await worker.close()  # nobody else in this process would close the application's client
+
+
+async def _run(worker: Worker) -> int:
+    number = os.environ.get(SOCKET)
+    if number is None:
+        return await worker.run()
+    worker.holder, worker.is_child = os.environ.get(HOLDER, "").encode(), True
+    loop = asyncio.get_running_loop()
+    with socket.socket(fileno=int(number)) as parent:
+        parent.setblocking(False)
+        worker.on_alive = _heartbeats(parent)
+        worker.on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
+        loop.add_reader(parent, _stop_when_orphaned, worker, parent)
+        try:
+            return await worker.run()
+        finally:
+            worker.on_alive, worker.on_told_to_stop = lambda worked: None, lambda: None
+            loop.remove_reader(parent)
+
+
+def _heartbeats(parent: socket.socket) -> Callable[[bool], None]:
+    def beat(worked: bool) -> None:
+        _send(parent, ANSWERED if worked else ALIVE)
+
+    return beat
+
+
+def _send(parent: socket.socket, heartbeat: bytes) -> None:
+    try:
+        parent.send(heartbeat)
+    except OSError:
+        pass  # the buffer is full, or the parent is gone: the reader notices that
+
+
+def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
+    asyncio.get_running_loop().remove_reader(parent)
+    worker.stop()
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine until the end of this process, on uvloop where that is installed."""
+    gc.freeze()  # a collection of all that was imported would stop the loop for 30 ms, in the midst of a burst
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def banner(worker: Worker, processes: int) -> str:
+    """The lines that a worker prints when it starts."""
+    routes = worker.routes()
+    queue_routes = worker.queue_routes()
+    width = max(
+        [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0
+    )
+    lines = [
+        f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
+        f"  server   {worker.blocking.engine.config.address.redacted}, namespace {worker.blocking.namespace}",
+    ]
+    for route in routes:
+        names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
+        share = f", weight {route.weight:g}" if worker.slots else ""
+        lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+    for queue_route in queue_routes:
+        kind = "" if queue_route.handler.is_async else " (thread)"
+        lines.append(
+            f"  queue    {queue_route.queue:<{width}}  {queue_route.slots} at a time  {queue_route.handler.name}{kind}"
+        )
+    if worker.slots:
+        lines.append(f"  in all   {worker.slots} at a time")
+    ttr = as_text(duration_us(worker.ttr))
+    lines.append(
+        f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
+    )
+    return "\n".join(lines)
+
+
+def log_start(worker: Worker, processes: int) -> None:
+    """Logs what the banner shows."""
+    fields = {
+        "version": __version__,
+        "pid": os.getpid(),
+        "processes": processes,
+        "server": worker.blocking.engine.config.address.redacted,
+        "namespace": worker.blocking.namespace,
+        "topics": [route.topic for route in worker.routes()],
+        "queues": [route.queue for route in worker.queue_routes()],
+    }
+    logging.getLogger("tarry").info("the worker starts", extra={"tarry": fields})
+
+
+def _kind_of(target: Target) -> str:
+    return "" if target.is_async else " (thread)" if target.process is None else " (process)"
+
+
+def write_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

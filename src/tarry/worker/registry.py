@@ -1,0 +1,373 @@
+"""A registry: which function handles which jobs. A large application has several; its worker includes them.
+
+mail = Registry()
+
+@mail.on("letters", concurrency=50)
+async def send(letter: Letter) -> None: ...
+
+@mail.task
+async def remind(user: int, text: str = "") -> None: ...
+
+worker.include(mail)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.values.other_words import OF_HANDLERS, answers_other_words
+from tarry.verbs.codecs import Codec
+from tarry.verbs.jobs.pop import ttr_of
+from tarry.worker import handlers
+from tarry.worker.handlers import QueueRoute
+from tarry.worker.process_functions import CORES, Run, name_function
+from tarry.worker.targets import Middleware, Target, chain, make_call
+from tarry.worker.task_schedules import ScheduleDecorators, TaskSchedule
+from tarry.worker.tasks import TASKS, RunOptions, Task
+from tarry.worker.verdicts import PolicyLike
+
+if TYPE_CHECKING:
+    from tarry.worker.task_host import TaskWorker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+Stamp = Callable[[], Mapping[str, str]]
+CONCURRENCY, THREADS = 100, 20
+"""How many jobs of a topic run at a time: with an async handler, and with a plain one, which needs a thread a job."""
+
+
+@dataclass(slots=True)
+class TopicRoute:
+    """A topic of a worker: its handler, or its tasks by name."""
+
+    topic: str
+    slots: int
+    weight: float = 1.0
+    ttr: Duration | None = None
+    takes_ahead: bool = False
+    """Whether it may have more jobs in hand than slots: nobody gave a concurrency."""
+    type: type[Any] | Codec[Any] | None = None
+    handler: Target | None = None
+    tasks: dict[str, Target] = field(default_factory=dict)
+    processes: int = 0
+    """At most how many child processes its tasks with ``run="process"`` use."""
+
+    @property
+    def targets(self) -> list[Target]:
+        """The handler, or the tasks."""
+        return [self.handler] if self.handler else list(self.tasks.values())
+
+
+class Registry(ScheduleDecorators):
+    """Handlers and tasks, until a worker includes them."""
+
+    tasks_topic: str = TASKS
+    """The topic of tasks that are given none; a worker with a name has one of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._routes: dict[str, TopicRoute] = {}
+        self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
+        self._middleware: list[Middleware] = []
+        self._stamps: list[Stamp] = []
+        self._queues: dict[str, QueueRoute] = {}
+        self._parts: list[Registry] = []
+        self._parent: Registry | None = None
+
+    @answers_other_words(OF_HANDLERS)
+    def on(
+        self,
+        topic: str,
+        *,
+        concurrency: int | None = None,
+        weight: float = 1,
+        type: type[Any] | Codec[Any] | None = None,
+        ttr: Duration | None = None,
+        timeout: Duration | None = None,
+        run: Run = "thread",
+        retry: PolicyLike | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+        max_lateness: Duration | None = None,
+        on_stale: Callable[[Any], Any] | None = None,
+        keep_finished: Duration | None = None,
+    ) -> Callable[[F], F]:
+        """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
+
+        It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
+        or as many processes as cores. ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is
+        how soon another worker gets the jobs of this one when it dies.
+
+        ``timeout`` bounds one run: an async handler is cancelled; a plain
+        function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
+        with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
+
+        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
+        ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
+        ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
+        ``stale``. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
+        decides. Raises ``BadInput``.
+        """
+        handlers.refuse_bare(topic, '@worker.on("orders")')
+        names.check_name(topic, "topic")
+        if any(route.topic == topic for route in self.root.routes()):
+            raise BadInput(f"topic: {topic!r} has a handler already.")
+        slots = None if concurrency is None else check_slots(concurrency)
+        if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
+            raise BadInput(f"weight: {weight!r}; it is a number above 0.")
+        ttr_of(ttr)
+        options = RunOptions.of(
+            timeout=timeout,
+            retry=retry,
+            max_attempts=max_attempts,
+            cancel=cancel_when_lost,
+            max_lateness=max_lateness,
+            on_stale=on_stale,
+            run=run,
+            keep_finished=keep_finished,
+        )
+
+        def register(function: F) -> F:
+            handler = handlers.inspect_handler(function, type)
+            target = options.target(handler.name, handler.is_async, make_call(handler))
+            if run == "process":
+                kind = handler.type
+                process = name_function(
+                    function=function,
+                    name=handler.name,
+                    is_async=handler.is_async,
+                    topic=topic,
+                    task="",
+                    registry=self,
+                    call=target.call,
+                    kind=kind,
+                )
+                target = replace(target, process=process)
+            usual = _usual_slots(handler.is_async, run)
+            self._routes[topic] = TopicRoute(
+                topic, slots or usual, float(weight), ttr, slots is None, handler.type, target
+            )
+            return function
+
+        return register
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        topic: str | None = None,
+        concurrency: int | None = None,
+        timeout: Duration | None = None,
+        run: Run = "thread",
+        retry: PolicyLike | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+        keep_finished: Duration | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @answers_other_words(OF_HANDLERS)
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        topic: str | None = None,
+        concurrency: int | None = None,
+        timeout: Duration | None = None,
+        run: Run = "thread",
+        retry: PolicyLike | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+        keep_finished: Duration | None = None,
+    ) -> Any:
+        """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
+
+        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``: that of the worker's
+        name, or ``tasks`` for a worker without a name. Arguments are validated against the annotations when the job comes.
+        ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
+        largest holds for all. ``timeout`` and the rest are those of ``on``.
+        """
+        if topic is not None:
+            names.check_name(topic, "topic")
+        slots = None if concurrency is None else check_slots(concurrency)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
+
+        def register(function: Callable[..., Any]) -> Task[..., Any]:
+            usual = _usual_slots(handlers.is_async(function), run)
+            made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
+            if (made.registered_topic, made.name) in self.root.all_tasks():
+                raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
+            if any(route.topic in made.topics and route.handler for route in self.root.routes()):
+                raise BadInput(f"task: the topic {made.topic_name!r} has a handler; tasks need a topic of their own.")
+            self._tasks[made.registered_topic, made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    def on_queue(self, queue: str, *, codec: str | Codec[Any] = "kryo5", concurrency: int = 1) -> Callable[[F], F]:
+        """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``).
+
+        An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose
+        handler raises is set aside with the reason (``queue.poison()``), and the next one comes. There are no
+        acknowledgements: a killed process loses the elements that it works on, at most ``concurrency``; a stopped one puts
+        them back. Middleware does not apply: it is for jobs.
+        """
+        from tarry.verbs.delayed.context import keys_of
+        from tarry.verbs.redisson.codecs import codec_for
+
+        handlers.refuse_bare(queue, '@worker.on_queue("orders")')
+        keys_of(queue)
+        codec_for(codec)
+        slots = check_slots(concurrency)
+        if any(route.queue == queue for route in self.root.queue_routes()):
+            raise BadInput(f"queue: {queue!r} has a handler already.")
+
+        def register(function: F) -> F:
+            self._queues[queue] = QueueRoute(queue, codec, slots, handlers.inspect_queue_handler(function))
+            return function
+
+        return register
+
+    def around(self, layer: Middleware) -> Middleware:
+        """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler."""
+        chain([layer])
+        self._middleware.append(layer)
+        return layer
+
+    def stamp(self, make: Stamp) -> Stamp:
+        """Adds headers to every job that a task of this registry adds: ``make()`` returns them, for each job.
+
+        Registries that this one includes inherit them. Headers of the included registry win over these, and
+        ``options(headers=…)`` over all.
+        """
+        if not callable(make):
+            raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
+        self._stamps.append(make)
+        return make
+
+    def include(self, *registries: Registry) -> None:
+        """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
+        for part in registries:
+            if part is self or part is self.root:
+                raise BadInput("include: a registry cannot include itself.")
+            topics = {route.topic for route in self.root.routes() if route.handler}
+            duplicates = topics & {route.topic for route in part.routes()}
+            queues = {route.queue for route in self.root.queue_routes()}
+            duplicates |= queues & {route.queue for route in part.queue_routes()}
+            duplicate_tasks = self.root.all_tasks().keys() & part.all_tasks().keys()
+            duplicate_tasks |= self.root.all_schedules().keys() & part.all_schedules().keys()
+            if duplicates or duplicate_tasks:
+                raise BadInput(
+                    f"include: there already is a handler for {sorted(duplicates) or sorted(duplicate_tasks)}."
+                )
+            part._parent = self
+            self._parts.append(part)
+
+    # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+        """All topics, those of included registries too. The tasks of one topic make one route."""
+        layers = (*outer, *chain(self._middleware))
+        found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
+        for task in self._tasks.values():
+            for topic in task.topics:
+                route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
+                route.tasks[task.name] = _wrap(task.target(), layers)
+                route.slots = max(route.slots, task.slots)
+                route.takes_ahead = route.takes_ahead and task.takes_ahead
+                if route.tasks[task.name].process is not None:
+                    route.processes = max(route.processes, task.slots)
+        for part in self._parts:
+            for route in part.routes(layers):
+                known = found.setdefault(route.topic, route)
+                if known is not route:
+                    known.tasks.update(route.tasks)
+                    known.slots = max(known.slots, route.slots)
+                    known.takes_ahead = known.takes_ahead and route.takes_ahead
+                    known.processes = max(known.processes, route.processes)
+        return list(found.values())
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """All queues, those of included registries too."""
+        return [*self._queues.values(), *[route for part in self._parts for route in part.queue_routes()]]
+
+    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """The headers of a job that a task adds."""
+        stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part._stamps]
+        if not stamps:
+            return own
+        made: dict[str, str] = {}
+        for stamp in stamps:
+            made.update(stamp())
+        made.update(own or {})
+        return made
+
+    @property
+    def has_stamps(self) -> bool:
+        """Whether it, or a registry that it includes, has stamps."""
+        return bool(self._stamps) or any(part.has_stamps for part in self._parts)
+
+    def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
+        found = dict(self._tasks)
+        for part in self._parts:
+            found.update(part.all_tasks())
+        return found
+
+    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
+        found = dict(self._schedules)
+        for part in self._parts:
+            found.update(part.all_schedules())
+        return found
+
+    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+        return self.task(topic=topic)(function)
+
+    def worker(self) -> TaskWorker:
+        """The worker that includes this registry. Raises ``BadInput`` when none does."""
+        root = self.root
+        if root is self:
+            raise BadInput("task: its registry belongs to no worker yet; call worker.include(registry) first.")
+        return root.worker()
+
+    @property
+    def root(self) -> Registry:
+        """The last of those that include it: a worker, once it belongs to one."""
+        *_, last = self._ancestors()
+        return last
+
+    def _ancestors(self) -> Iterator[Registry]:
+        here: Registry | None = self
+        while here is not None:
+            yield here
+            here = here._parent
+
+
+def _usual_slots(is_async: bool, run: Run) -> int:
+    return CONCURRENCY if is_async else CORES if run == "process" else THREADS
+
+
+def check_slots(concurrency: int) -> int:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise BadInput(f"concurrency: {concurrency!r}; it is a whole number, at least 1.")
+    return concurrency
+
+
+def _with_middleware(route: TopicRoute, layers: tuple[Middleware, ...]) -> TopicRoute:
+    assert route.handler is not None
+    wrapped = _wrap(route.handler, layers)
+    return replace(route, handler=wrapped)
+
+
+def _wrap(target: Target, layers: tuple[Middleware, ...]) -> Target:
+    return replace(target, middleware=layers) if layers else target

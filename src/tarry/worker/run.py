@@ -1,0 +1,234 @@
+"""One run of a worker: its clients, its consumers, the renewal thread, and how they end.
+
+consumers run ──▶ stopped · a consumer failed · nothing is due ──▶ no new jobs ──▶ grace period ──▶ the rest is given back
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.topic import Topic
+from tarry.errors import BadInput, Unavailable
+from tarry.values import names
+from tarry.verbs.jobs.pop import MOST_JOBS
+from tarry.worker import clients
+from tarry.worker.consumers import Consumers
+from tarry.worker.dispatch import target_for
+from tarry.worker.handlers import QueueRoute
+from tarry.worker.heartbeat import LONGEST_HOST, WorkerReports
+from tarry.worker.outage import Outage, ServerHealth
+from tarry.worker.process_pool import ProcessPool
+from tarry.worker.registry import TopicRoute
+from tarry.worker.renewal import Renewal
+from tarry.worker.settler import Settler
+from tarry.worker.slots import JobQuota, SlotPool
+from tarry.worker.task_schedules import RETRY_S, ScheduleDeclarer
+from tarry.worker.topic_consumer import TopicConsumer
+
+if TYPE_CHECKING:
+    from tarry.values.durations import Duration
+    from tarry.verbs.workers import WorkerMode
+    from tarry.worker.liveness import Liveness
+    from tarry.worker.queue_consumer import QueueConsumer
+    from tarry.worker.task_schedules import TaskSchedule
+
+logger = logging.getLogger("tarry.worker")
+
+
+class RunnableWorker(Protocol):
+    """The worker, as far as a run uses it: its settings, its handlers, and whom it calls."""
+
+    name: str | None
+    module: str | None
+    holder: bytes
+    slots: int | None
+    ttr: Duration
+    grace_s: float
+    blocked_s: float
+    bury_unknown_us: int | None
+    max_jobs_per_child: int | None
+    release_on_disconnect: bool
+    is_child: bool
+    moved_queues: tuple[str, ...]
+    on_alive: Callable[[bool], None]
+    on_told_to_stop: Callable[[], None]
+
+    @property
+    def has_stamps(self) -> bool: ...
+    def routes(self) -> list[TopicRoute]: ...
+    def queue_routes(self) -> list[QueueRoute]: ...
+    def all_schedules(self) -> Mapping[tuple[str, str], TaskSchedule]: ...
+    def stop(self) -> None: ...
+
+
+class WorkerRun:
+    """Made in the event loop that it runs in, and used once. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
+
+    def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, idle_s: float | None) -> None:
+        routes, queues = worker.routes(), worker.queue_routes()
+        if not routes and not queues:
+            raise BadInput(
+                "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
+            )
+        self._worker = worker
+        self._awaited, self._blocking = clients.for_run()
+        self._outage = Outage()
+        self._idle_s = idle_s
+        worker.holder = worker.holder or _new_holder()
+        slot_pool = None if worker.slots is None else SlotPool(worker.slots)
+        self._quota: JobQuota | None = None
+        if worker.is_child and worker.max_jobs_per_child is not None:
+            self._quota = JobQuota(worker.max_jobs_per_child)
+        self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
+        for consumer in self._consumers:
+            consumer.consumers = self._consumers
+        self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
+        self._renewal = self._make_renewal(routes)
+        self._liveness = self._make_liveness(routes)
+        self._declarer = ScheduleDeclarer(
+            self._awaited,
+            [consumer.topic for consumer in self._consumers],
+            list(worker.all_schedules().values()),
+            self._outage,
+        )
+
+    def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None, idle_s: float | None) -> TopicConsumer:
+        kind: Any = route.type
+        topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
+        blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
+        topic.verbs.holder = blocking.verbs.holder = self._worker.holder
+        settler = Settler(topic, blocking, self._outage)
+        slots = min(route.slots, self._worker.slots or route.slots)
+        processes = None
+        if any(target.process is not None for target in route.targets):
+            processes = ProcessPool(
+                self._blocking,
+                min(slots, route.processes or slots),
+                self._worker.name,
+                self._worker.module if self._worker.has_stamps else None,
+                self._worker.max_jobs_per_child,
+            )
+        consumer = TopicConsumer(
+            settler,
+            target_for(route, settler, processes, self._worker.bury_unknown_us),
+            slots=slots,
+            most_in_hand=MOST_JOBS if route.takes_ahead and slot_pool is None else slots,
+            processes=processes,
+            weight=route.weight,
+            ttr=self._worker.ttr if route.ttr is None else route.ttr,
+            outage=self._outage,
+            slot_pool=slot_pool,
+        )
+        consumer.idle_s = idle_s
+        if processes is None:  # the others run their jobs in children of their own
+            consumer.quota = self._quota
+        logger.info("▶ %s, %d slots", consumer.topic.name, consumer.slots)
+        return consumer
+
+    def _make_queue_consumer(self, route: QueueRoute, idle_s: float | None) -> QueueConsumer:
+        from tarry.worker.queue_consumer import QueueConsumer
+
+        queue = self._awaited.blocking_queue(route.queue, codec=route.codec)
+        logger.info("▶ queue %s, %d slots", route.queue, route.slots)
+        return QueueConsumer(route, queue, self._outage, idle_s)
+
+    def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
+        client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
+        handlers = {route.topic: route.targets for route in routes}
+        reports = WorkerReports(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
+        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker.blocked_s)
+        renewal.on_alive = self._worker.on_alive
+        return renewal
+
+    def _make_liveness(self, routes: list[TopicRoute]) -> Liveness | None:
+        client = self._renewal_client
+        if (
+            not routes or not self._worker.release_on_disconnect or not client.engine.keeps_maps
+        ):  # in imaginary time nothing happens by itself
+            return None
+        from tarry.worker.liveness import Liveness
+
+        consumers = self._consumers
+        topics = [route.topic for route in routes]
+        return Liveness(
+            client,
+            self._awaited,
+            self._worker.holder,
+            topics,
+            lambda: any(one.running for one in consumers),
+            self._outage,
+        )
+
+    async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
+        """Runs until it is stopped; returns how many running jobs had to be given back."""
+        with self._outage.logs_retries_of(self._awaited.engine.config.address.redacted):
+            return await self._execute(stopping, stop_now)
+
+    async def _execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
+        if self._idle_s is not None:
+            await self._declarer.declare_once()
+        stopped = asyncio.ensure_future(stopping.wait())
+        self._renewal.start()
+        if self._liveness is not None:
+            self._liveness.start()
+        declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
+        consumers = Consumers([*self._consumers, *self._queue_consumers])
+        self._renewal.on_asked = partial(self._asked, consumers, stopping)
+        if self._liveness is not None:
+            self._liveness.on_uncertain = consumers.hold_back
+            self._renewal.on_popped = self._liveness.popped
+        used_up = asyncio.ensure_future(self._quota.used_up.wait()) if self._quota is not None else stopped
+        try:
+            await self._keep_moving(stopped)
+            await consumers.wait_until_done(stopped, used_up)
+            if used_up.done() and not stopped.done():
+                self._renewal.announce_stop()
+                await consumers.take_no_more(stopped)
+            self._renewal.announce_stop()
+            return await consumers.stop(self._worker.grace_s, stop_now)
+        finally:
+            stopped.cancel()
+            used_up.cancel()
+            declaration.cancel()
+            consumers.cancel()
+            for consumer in self._consumers:
+                await consumer.end_processes()
+            if self._liveness is not None:
+                await self._liveness.stop()
+            await self._renewal.stop()
+            await self._awaited.close()
+            self._blocking.close()
+
+    def _asked(self, consumers: Consumers, stopping: asyncio.Event, mode: WorkerMode) -> None:
+        """Somebody asked it to take a mode (``set_worker_mode``)."""
+        if mode != "stop":
+            consumers.be_quiet(mode == "quiet")
+        elif not stopping.is_set():  # a second call would end the grace period
+            logger.info("■ it was asked to stop")
+            self._worker.on_told_to_stop()
+            self._worker.stop()
+
+    async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
+        """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""
+        if not self._worker.moved_queues:
+            return
+        health = ServerHealth(self._outage)
+        while not stopped.done():
+            try:
+                await self._awaited.keep_moving(*self._worker.moved_queues)
+                health.succeeded()
+                return
+            except Unavailable as fault:
+                health.failed(fault)
+                await asyncio.wait({stopped}, timeout=RETRY_S)
+
+
+def _new_holder() -> bytes:
+    return f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.random_word(os.urandom)

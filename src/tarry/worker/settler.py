@@ -1,0 +1,208 @@
+"""Settles the jobs of one topic of a worker: finishes the done ones in batches, releases or buries the failed ones.
+
+done ──▶ finish_many, in the loop turn of the next pop         failed ──▶ verdict ──▶ due again, or dead
+
+A request that the server refuses is retried until it is answered. Its jobs take slots meanwhile: a topic pops no more jobs
+than it can settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.topic import Topic
+from tarry.clients.handle_verbs import server_verbs
+from tarry.core.requests import Flow, ScriptCall
+from tarry.errors import BadInput, StaleReceipt, TarryError
+from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
+from tarry.worker import log_lines
+from tarry.worker.outage import Outage, ServerHealth
+from tarry.worker.targets import Target
+from tarry.worker.verdicts import Dead, Verdict, decide
+
+Job = BaseJob[Any]
+T = TypeVar("T")
+
+
+async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: list[bytes] | None) -> None:
+    """Finishes jobs. ``results``: as ``encode_result`` returns them, one for each job."""
+    if results is None:
+        return await topic.finish_many(jobs)
+    await topic.engine.run(topic.verbs.settle(FINISH, jobs, results=results))
+    for job in jobs:
+        job.settled = True
+    return None
+
+
+class Settler:
+    """Settles one topic's jobs in background tasks, which ``TopicConsumer.stop`` awaits."""
+
+    def __init__(self, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage) -> None:
+        self.topic = topic
+        self.blocking = blocking
+        self.tally = log_lines.Tally(topic.name)
+        self._outage = outage
+        self._health = ServerHealth(outage)
+        self.unanswered = 0
+        """How many jobs wait to be settled because the server refused the request."""
+        self.on_answered: Callable[[], None] = lambda: None
+        """Called when some of them were settled: their slots are free."""
+        self.overruns: dict[Job, float] = {}
+        """Jobs whose plain function has taken longer than its timeout and still runs, and when that was noticed (monotonic)."""
+        self.done: list[Job] = []
+        self.results: dict[Job, bytes] = {}
+        """The results of done jobs that will be kept."""
+        self.unknown_lines: Callable[[], tuple[str, ...]] = tuple
+        """The lines of the worker's report about tasks of this topic that this worker does not know."""
+        self.background: set[asyncio.Task[None]] = set()
+        self.ending = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    def flush(self) -> None:
+        """Finishes the done jobs, in the background."""
+        if self.done:
+            jobs, self.done = self.done, []
+            results = [self.results.pop(job, NO_RESULT) for job in jobs] if self.results else None
+            self.spawn(self._finish(jobs, results))
+
+    def note_result(self, job: Job, target: Target, result: Any) -> None:
+        """Notes the result of a handler, if the topic or the handler keeps finished jobs."""
+        if target.keep_finished is not None or (result is not None and self.topic.keeps_finished):
+            self.results[job] = encode_result(result, target.keep_finished)
+
+    async def _finish(self, jobs: list[Job], results: list[bytes] | None) -> None:
+        try:
+            await self._until_answered(len(jobs), lambda: finish_with_results(self.topic, jobs, results))
+        except StaleReceipt as fault:
+            log_lines.log_stale(self.topic.name, fault)
+            self.tally.lost += len(fault.ids)
+            self.tally.done += len(jobs) - len(fault.ids)
+        except TarryError as fault:
+            self._outage.report(fault)  # they come back after their TTR
+        else:
+            self.tally.done += len(jobs)
+
+    async def _until_answered(self, jobs: int, ask: Callable[[], Awaitable[T]]) -> T:
+        """Retries until the server answers, or refuses for good; while the worker stops, tries once. Raises a ``TarryError``."""
+        held = 0
+        try:
+            while True:
+                try:
+                    answer = await ask()
+                except (StaleReceipt, BadInput):
+                    self._health.succeeded()
+                    raise
+                except TarryError as fault:
+                    if self.ending:
+                        raise
+                    if not held:
+                        held = jobs
+                        self.unanswered += jobs
+                    await self._health.back_off(fault)
+                else:
+                    self._health.succeeded()
+                    return answer
+        finally:
+            if held:
+                self.unanswered -= held
+                self.on_answered()
+
+    async def put_back(self, jobs: Sequence[Job]) -> None:
+        """Puts back jobs that no handler saw to where they were, as if they had not been handed out."""
+        if not jobs:
+            return
+        try:
+            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job._due for job in jobs]))
+        except StaleReceipt as fault:
+            log_lines.log_stale(self.topic.name, fault)
+        except TarryError as fault:
+            self._outage.report(fault)  # they come back after their TTR
+
+    async def give_back(self, jobs: Sequence[Job]) -> None:
+        """Releases jobs at once, without counting the attempt."""
+        jobs = [job for job in jobs if not job.settled]
+        if not jobs:
+            return  # no request without a job: the server may be unusable
+        try:
+            await self.topic.release_many(jobs, 0, count=False)
+        except StaleReceipt as fault:
+            log_lines.log_stale(self.topic.name, fault)
+        except TarryError as fault:
+            self._outage.report(fault)  # they come back after their TTR
+
+    # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
+        """Settles a failed job by its verdict. Returns whether the job is dead."""
+        if job.settled:
+            return self._raised_after_settling(job, fault)
+        limit = target.max_attempts
+        return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
+
+    async def apply(self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | None = None) -> bool:
+        """Releases the job or sets it aside; ``max_attempts`` is its handler's. Returns whether it is dead."""
+        try:
+            dead = await self._until_answered(
+                1, lambda: self.topic.engine.run(self._operation(job, verdict, max_attempts))
+            )
+        except TarryError as error:
+            return self._refused(job, error)
+        return self._log_verdict(job, verdict, fault, dead)
+
+    def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
+        """The same, blocking, for a thread."""
+        if job.settled:
+            return self._raised_after_settling(job, fault)
+        verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
+        try:
+            dead = self.blocking.engine.run(self._operation(job, verdict, target.max_attempts))
+        except TarryError as error:
+            return self._refused(job, error)
+        return self._log_verdict(job, verdict, fault, dead)
+
+    def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
+        """The handler settled its job and then raised: there is nothing to settle, only something to log."""
+        self.tally.done += 1
+        log_lines.log_raised_after_settling(job, fault)
+        return False
+
+    async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
+        """Settles a failed job inside its middleware. Raises ``Dead`` when that was the job's end."""
+        if await self.failed(job, target, fault):
+            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+
+    def settle_blocking(self, job: Job, target: Target, fault: BaseException) -> None:
+        if self.failed_blocking(job, target, fault):
+            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+
+    def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
+        due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
+        reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
+        return server_verbs(self.topic).fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)
+
+    def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
+        job.settled = True
+        log_lines.log_failed(job, verdict, fault, dead=dead)
+        self.tally.dead += dead
+        self.tally.retried += not dead
+        return dead
+
+    def _refused(self, job: Job, error: TarryError) -> bool:
+        if isinstance(error, StaleReceipt):
+            job.lost = True
+            self.tally.lost += 1
+            log_lines.log_stale(self.topic.name, error)
+        elif isinstance(error, BadInput):
+            log_lines.log_refused(job, error)  # a delay beyond the year 9999, say: it comes back after its TTR
+        else:
+            self._outage.report(error)  # it comes back after its TTR
+        return False

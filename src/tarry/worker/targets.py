@@ -1,0 +1,202 @@
+"""A target: the function that a job is given to, with its timeout, retries and middleware. Built when the worker starts.
+
+    middleware ▶ middleware ▶ settles a failure ▶ timeout ▶ body or arguments ▶ the function
+
+Middleware is a plain callable ``(job, handle)``: an ``async def`` goes around async handlers, a plain function around plain
+ones. It sees the start, what ``handle`` returns, what it raises, and ``Dead`` when that was the end of the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from tarry.clients.awaited.job import AsyncJob
+from tarry.errors import BadInput
+from tarry.values.durations import Duration
+from tarry.verbs.jobs.models import BaseJob
+from tarry.worker.handlers import Function, Handler
+from tarry.worker.process_functions import ProcessFunction
+from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
+
+Middleware = Callable[[Any, Callable[[Any], Any]], Any]
+Settle = Callable[[Any, BaseException], Any]
+"""Settles a failed job, and raises ``Dead`` if the job is dead then; awaited around async handlers."""
+
+_current: ContextVar[BaseJob[Any]] = ContextVar("tarry_job")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One function, and how its jobs are run and retried."""
+
+    name: str
+    is_async: bool
+    call: Callable[[Any], Any]
+    timeout_s: float | None = None
+    retry: Policy = DEFAULT_BACK_OFF
+    max_attempts: int | None = None
+    cancel_when_lost: bool = False
+    middleware: tuple[Middleware, ...] = ()
+    process: ProcessFunction | None = None
+    """The function that a child process calls instead of ``call``, with ``run="process"``."""
+    keep_finished: Duration | None = None
+    """How long its finished jobs are kept; ``None``: the topic decides."""
+    settles: bool = False
+    """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
+
+
+def make_call(handler: Handler) -> Callable[[Any], Any]:
+    """Returns a function that calls the handler with the job, or with its body."""
+    function = handler.function
+    if not handler.wants_body:
+        return function
+    if handler.is_async:
+
+        async def with_body(job: BaseJob[Any]) -> Any:
+            return await function(job.body)
+
+        return with_body
+    return lambda job: function(job.body)
+
+
+def drop_when_late(
+    call: Callable[[Any], Any], is_async: bool, max_lateness: timedelta, on_stale: Callable[[Any], Any] | None
+) -> Callable[[Any], Any]:
+    """Returns a function that calls the handler if its job is not later than ``max_lateness``; otherwise ``on_stale``, or buries the job."""
+
+    def bury(_: BaseJob[Any]) -> Any:
+        raise Bury("stale")
+
+    def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
+        return call if job.lateness <= max_lateness else on_stale or bury
+
+    if not is_async:
+        return lambda job: chosen(job)(job)
+
+    async def awaited(job: BaseJob[Any]) -> Any:
+        return await chosen(job)(job)
+
+    return awaited
+
+
+def current_job() -> BaseJob[Any]:
+    """Inside a task: the job that it runs for. ``current_job().lost`` tells whether its reservation was lost."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise BadInput("current_job: call it inside a task that a worker runs.") from None
+
+
+def call_as_current(job: BaseJob[Any], call: Callable[[], Any]) -> Any:
+    """Calls a plain task; while it runs, ``job`` is the current job of its thread."""
+    token = _current.set(job)
+    try:
+        return call()
+    finally:
+        _current.reset(token)
+
+
+def set_current(job: BaseJob[Any]) -> None:
+    """Sets the current job of an asyncio task, until that task ends."""
+    _current.set(job)
+
+
+def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = ()) -> Target:
+    """The same target, its call wrapped in its timeout and its middleware.
+
+    ``overruns`` contains the jobs whose plain functions have been found to take longer than their timeout.
+    """
+    call = target.call
+    if target.timeout_s is not None and target.process is None:
+        if target.is_async:
+            call = _with_timeout(call, target.name, target.timeout_s)
+        else:
+            call = _failing_when_overrun(call, timeout_text(target.name, target.timeout_s), overruns)
+    chain = [layer for layer in target.middleware if _is_async(layer) is target.is_async]
+    if not chain:
+        return replace(target, call=call)
+    call = (_settle_errors_async if target.is_async else _settle_errors)(call, settle)
+    for layer in reversed(chain):
+        call = _wrap_layer(layer, call)
+    return replace(target, call=call, settles=True)
+
+
+def _is_async(layer: Function) -> bool:
+    from tarry.worker.handlers import is_async
+
+    return is_async(layer)
+
+
+def _wrap_layer(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda job: layer(job, inner)
+
+
+def _with_timeout(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -> Callable[[Any], Awaitable[Any]]:
+    async def bounded(job: AsyncJob[Any]) -> Any:
+        bound = asyncio.timeout(seconds)
+        try:
+            async with bound:
+                return await call(job)
+        except TimeoutError as fault:
+            if bound.expired():
+                raise TimeoutError(timeout_text(name, seconds)) from fault
+            raise
+
+    return bounded
+
+
+def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Container[Any]) -> Callable[[Any], Any]:
+    """A plain function that overran has timed out, whatever it returns; unless it settled the job, or raised a verdict."""
+
+    def bounded(job: BaseJob[Any]) -> Any:
+        try:
+            result = call(job)
+        except (Bury, Retry, Snooze):
+            raise
+        except Exception as fault:
+            if job in overruns:
+                raise TimeoutError(text) from fault
+            raise
+        if job in overruns and not job.settled:
+            raise TimeoutError(text)
+        return result
+
+    return bounded
+
+
+def timeout_text(name: str, seconds: float) -> str:
+    return f"{name} took longer than its timeout of {seconds:g} s"
+
+
+def _settle_errors_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Callable[[Any], Awaitable[Any]]:
+    async def settling(job: AsyncJob[Any]) -> Any:
+        try:
+            return await call(job)
+        except Exception as fault:
+            await settle(job, fault)
+            raise
+
+    return settling
+
+
+def _settle_errors(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any]:
+    def settling(job: Any) -> Any:
+        try:
+            return call(job)
+        except Exception as fault:
+            settle(job, fault)
+            raise
+
+    return settling
+
+
+def chain(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:
+    for layer in layers:
+        if not callable(layer):
+            raise BadInput(f"middleware: {layer!r} is not callable; it takes the job and the handler.")
+    return tuple(layers)

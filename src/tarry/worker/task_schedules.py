@@ -1,0 +1,220 @@
+"""Schedules of tasks, declared in code.
+
+    @worker.every("5m")
+    async def tidy() -> None: ...
+
+    @worker.cron("0 9 * * 1-5", tz="Europe/Berlin", args={"kind": "short"})
+    async def report(kind: str) -> None: ...
+
+Each worker declares the schedules of its code when it starts, and every minute. The server keeps those of the newest
+version that is alive (docs/decisions/0020-schedules-without-a-leader.md), and shows the others as orphaned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
+from tarry.errors import BadInput, TarryError
+from tarry.values.durations import Duration
+from tarry.values.other_words import OF_HANDLERS, answers_other_words
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.schedules import Timing
+from tarry.verbs.schedules import definitions, recurrences
+from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
+from tarry.worker import handlers
+from tarry.worker.outage import Outage, ServerHealth
+from tarry.worker.tasks import TASKS, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+REDECLARE_S = 60.0
+"""How often code is declared; lua/schedules/declare.lua takes its schedules for gone after 2.5 times as long."""
+RETRY_S = 5.0
+logger = logging.getLogger("tarry.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSchedule:
+    """One schedule of a task."""
+
+    task: Task[..., Any]
+    id: str
+    timing: Timing
+    body: Any
+    options: JobOptions
+
+    def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
+        return schedule_definition(topic.verbs.context, self.id, self.body, self.timing, self.options)
+
+
+class ScheduleDecorators:
+    """The schedules of a registry, until a worker declares them."""
+
+    def __init__(self) -> None:
+        self._schedules: dict[tuple[str, str], TaskSchedule] = {}
+
+    @answers_other_words(OF_HANDLERS)
+    def every(
+        self,
+        period: Duration,
+        *,
+        args: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        missed: Missed = "once",
+        topic: str | None = None,
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        priority: int = 0,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """The task below runs once in each period, with ``args``; a plain function becomes a task.
+
+        The schedule's name is the task's, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
+        while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
+        worker starts. Raises ``BadInput``.
+        """
+        handlers.refuse_bare(period, '@worker.every("5m")')
+        options = JobOptions(
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+        )
+        return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
+
+    @answers_other_words(OF_HANDLERS)
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        args: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        missed: Missed = "once",
+        topic: str | None = None,
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        priority: int = 0,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
+        handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
+        options = JobOptions(
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+        )
+        return self._add_schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
+
+    def _add_schedule(
+        self,
+        topic: str | None,
+        id: str | None,
+        args: Mapping[str, Any] | None,
+        timing: Timing,
+        options: JobOptions,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        missed_of(timing.missed)
+        options.encode()
+
+        def register(function: Callable[P, R]) -> Task[P, R]:
+            task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
+            if topic is not None and topic != task.topic_name:
+                raise BadInput(f"topic: the task {task.name} is in {task.topic_name!r}; give topic= to @task.")
+            schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
+            new_id_of(schedule.id)
+            recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
+            if (task.registered_topic, schedule.id) in self.all_schedules():
+                raise BadInput(f"schedule: {task.topic_name} has one named {schedule.id!r} already; give id=.")
+            self._schedules[task.registered_topic, schedule.id] = schedule
+            return task
+
+        return register
+
+    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+        raise NotImplementedError
+
+    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
+        """The schedules of this registry and of included ones, by topic and id."""
+        raise NotImplementedError
+
+
+class ScheduleDeclarer:
+    """Declares the code's schedules to the server, again and again."""
+
+    def __init__(
+        self, client: AsyncClient, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage
+    ) -> None:
+        self._client = client
+        self._renamed = [one for one in schedules if len(one.task.topics) > 1]
+        self._topics = {topic.name: topic for topic in topics}
+        self._definitions = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
+        for one in schedules:
+            if one.task.topic_name in self._topics:
+                self._definitions[one.task.topic_name].append(one.definition(self._topics[one.task.topic_name]))
+        self._health = ServerHealth(outage)
+        self._logged: set[str] = set()
+
+    async def declare_once(self) -> None:
+        """For a run that ends when nothing is due: a schedule may make a job that is due."""
+        await self._declare()
+
+    async def run(self, *, declared: bool) -> None:
+        """Declares for ever. A topic that has no schedules from code is declared once."""
+        answered = declared or await self._declare()
+        while True:
+            await asyncio.sleep(REDECLARE_S if answered else RETRY_S)
+            answered = await self._declare()
+
+    async def _declare(self) -> bool:
+        """Declares all topics once. Returns whether the server answered."""
+        for name, topic in list(self._topics.items()):
+            schedules = self._definitions[name]
+            try:
+                if schedules:
+                    await topic.engine.register_topic(name)
+                found = await topic.engine.run(declare_schedules(server_verbs(topic), schedules))
+            except TarryError as fault:
+                if self._health.should_retry(fault):
+                    self._health.failed(fault)
+                    return False
+                self._log_once("schedules of %s: %s", name, str(fault))
+            else:
+                self._health.succeeded()
+                for id in found.conflicting:
+                    self._log_once(
+                        "schedule %s of %s: one of this name was put by hand; delete it, or give id=", id, name
+                    )
+                for id in found.older:
+                    self._log_once(
+                        "schedule %s of %s: a worker with a newer version of it runs; that one counts", id, name
+                    )
+                if not found.any_from_code:
+                    del self._topics[name]
+        await self._warn_of_duplicates()
+        return True
+
+    async def _warn_of_duplicates(self) -> None:
+        """An application that got a name declares its schedules in its own topic; the old ones go on until they are deleted."""
+        renamed, self._renamed = self._renamed, []
+        for one in renamed:
+            try:
+                old = await self._client.schedules.get(TASKS, one.id)
+            except TarryError:
+                return  # the next declaration would fail too, and say why
+            if old is not None:
+                self._log_once(
+                    "schedule %s is also in the topic %s, from before this application had a name, and goes on there: when no "
+                    "worker without the name runs any more, delete it: tarry schedule delete " + f"{TASKS} {one.id}",
+                    one.id, TASKS,
+                )  # fmt: skip
+
+    def _log_once(self, message: str, *args: str) -> None:
+        if message % args not in self._logged:
+            self._logged.add(message % args)
+            logger.warning(message, *args)

@@ -1,0 +1,434 @@
+"""Tasks: a call of a typed function as a job.
+
+    @worker.task
+    async def remind(user: int, text: str = "") -> None: ...
+
+    remind.add(7)                                              # blocking;  await remind.add_async(7)
+    remind.options(delay="1h", id="u7").add(7, text="hi")      # options of the job first, then the function's arguments
+    remind.cancel("u7")                                        # deletes the job; .add() also answers a handle with cancel()
+    await remind(7)                                            # calls the function itself
+
+    a job's body   {"task": "remind", "args": {"user": 7, "text": "hi"}}
+
+Arguments are sent by name as JSON, and validated against the annotations where the task runs. Nothing is pickled, other
+languages may add tasks, and an argument with a default may be added or removed between two releases.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
+
+import msgspec
+from msgspec import structs
+
+from tarry.errors import BadInput, BodyError
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
+from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
+from tarry.verbs.jobs.durability import confirmation_for
+from tarry.verbs.jobs.models import BaseJob, JobInfo, State
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.records import keep_finished_arg
+from tarry.worker import handlers
+from tarry.worker.process_functions import ProcessFunction, Run, check_run, name_function
+from tarry.worker.targets import Target, call_as_current, drop_when_late, set_current
+from tarry.worker.task_jobs import AsyncTaskJob, TaskJob, task_job
+from tarry.worker.verdicts import DEFAULT_BACK_OFF, Policy, PolicyLike, check_policy
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.blocking.topic import Topic
+    from tarry.worker.task_host import TaskHost
+
+TASKS = "tasks"
+"""The topic of tasks that are given none, in an application without a name."""
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Envelope(msgspec.Struct):
+    """The body of a task's job; the arguments are not decoded yet."""
+
+    task: str
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of a registration that concern each run of its function."""
+
+    timeout_s: float | None = None
+    retry: Policy = DEFAULT_BACK_OFF
+    max_attempts: int | None = None
+    cancel_when_lost: bool = False
+    max_lateness: timedelta | None = None
+    on_stale: Callable[[Any], Any] | None = None
+    run: Run = "thread"
+    keep_finished: Duration | None = None
+
+    @staticmethod
+    def of(
+        timeout: Duration | None,
+        retry: PolicyLike | None,
+        max_attempts: int | None,
+        cancel: bool,
+        max_lateness: Duration | None = None,
+        on_stale: Callable[[Any], Any] | None = None,
+        run: Run = "thread",
+        keep_finished: Duration | None = None,
+    ) -> RunOptions:
+        """Checks the options. Raises ``BadInput``."""
+        keep_finished_arg(keep_finished)
+        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+            raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
+        seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
+        if on_stale is not None and (max_lateness is None or not callable(on_stale)):
+            raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
+        lateness = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
+        return RunOptions(
+            timeout_s=seconds,
+            retry=check_policy(retry),
+            max_attempts=max_attempts,
+            cancel_when_lost=cancel,
+            max_lateness=lateness,
+            on_stale=on_stale,
+            run=check_run(run),
+            keep_finished=keep_finished,
+        )
+
+    def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
+        if self.max_lateness is not None:
+            if self.on_stale is not None and handlers.is_async(self.on_stale) is not is_async:
+                raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
+            call = drop_when_late(call, is_async, self.max_lateness, self.on_stale)
+        return Target(
+            name=name,
+            is_async=is_async,
+            call=call,
+            timeout_s=self.timeout_s,
+            retry=self.retry,
+            max_attempts=self.max_attempts,
+            cancel_when_lost=self.cancel_when_lost,
+            keep_finished=self.keep_finished,
+        )
+
+
+class Task(Generic[P, R]):
+    """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``."""
+
+    def __init__(
+        self,
+        registry: TaskHost,
+        function: Callable[P, R],
+        topic: str | None,
+        name: str | None,
+        options: RunOptions,
+        slots: int,
+        *,
+        takes_ahead: bool,
+    ) -> None:
+        self.name: str = name or str(getattr(function, "__name__", ""))
+        names.check_name(self.name, "task")
+        self._given_topic = topic
+        self.slots = slots
+        self.takes_ahead = takes_ahead
+        self._registry = registry
+        self._function = function
+        self._run_options = options
+        self._signature = handlers.signature_of(function)
+        self._arguments = _decoder(self.name, self._signature)
+        self._of_any_type = tuple(
+            name for name, one in self._signature.parameters.items() if one.annotation in (one.empty, Any)
+        )
+        self._process: ProcessFunction | None = None
+        if options.run == "process":
+            awaited = handlers.is_async(function)
+            self._process = name_function(
+                function=function,
+                name=self.name,
+                is_async=awaited,
+                topic=self.registered_topic,
+                task=self.name,
+                registry=registry,
+                call=self._run,
+            )
+        update_wrapper(self, function)
+
+    @property
+    def registered_topic(self) -> str:
+        """The topic that it was given, or ``tasks``."""
+        return self._given_topic or TASKS
+
+    @property
+    def topic_name(self) -> str:
+        """The topic that its jobs are added to."""
+        return self._given_topic or self._registry.root.tasks_topic
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose jobs its worker takes: also ``tasks``, where the application's jobs were before it had a name."""
+        name = self.topic_name
+        return (name,) if name == self.registered_topic else (name, TASKS)
+
+    if not TYPE_CHECKING:
+        delay = OtherWord(ADD)
+        apply_async = OtherWord(ADD)
+        enqueue = OtherWord(ADD)
+        send = OtherWord(ADD)
+        send_with_options = OtherWord(ADD)
+        queue = OtherWord("topic_name")
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function here and now."""
+        return self._function(*args, **kwargs)
+
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
+        """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
+        return TaskOptions(self, DEFAULT_OPTIONS, None).add(*args, **kwargs)
+
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
+        """The same as ``add``, awaited."""
+        return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
+
+    def cancel(self, id: str, *, running: bool = False) -> State | None:
+        """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+
+        Ids belong to the topic: two tasks of one topic share them. A run that has begun is not repeated. With ``running`` its
+        worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
+        function in a thread finds ``tarry.current_job().lost`` true.
+        """
+        return self._in_any_topic(id, lambda topic: topic.delete(id, running=running))
+
+    async def cancel_async(self, id: str, *, running: bool = False) -> State | None:
+        """The same as ``cancel``, awaited."""
+        return await self._async_in_any_topic(id, lambda topic: topic.delete(id, running=running))
+
+    def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        return self._in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
+
+    async def reschedule_async(
+        self, id: str, *, delay: Duration | None = None, at: datetime | None = None
+    ) -> State | None:
+        """The same as ``reschedule``, awaited."""
+        return await self._async_in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
+
+    def get(self, id: str) -> JobInfo[Any] | None:
+        """The job with this id as it is now, or ``None`` if it is gone."""
+        return self._in_any_topic(id, lambda topic: topic.get(id))
+
+    async def get_async(self, id: str) -> JobInfo[Any] | None:
+        """The same as ``get``, awaited."""
+        return await self._async_in_any_topic(id, lambda topic: topic.get(id))
+
+    def result(self, id: str, *, wait: Duration | None = 0) -> Any:
+        """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
+
+        Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
+        is dead or unknown, or its result was not kept.
+        """
+        return self._topic().result(id, wait=wait, type=self._result_type)
+
+    async def result_async(self, id: str, *, wait: Duration | None = 0) -> Any:
+        """The same as ``result``, awaited."""
+        return await self._async_topic().result(id, wait=wait, type=self._result_type)
+
+    @property
+    def _result_type(self) -> Any:
+        """The annotation of what the function returns, if a result can be decoded as that."""
+        kind = self._signature.return_annotation
+        try:
+            msgspec.json.Decoder(kind)
+        except Exception:  # noqa: BLE001  # any annotation: then it is what the JSON is
+            return Any
+        return Any if kind in (inspect.Signature.empty, None) else kind
+
+    def _topic(self) -> Topic[Any]:
+        """The topic of its jobs, by the worker's blocking client."""
+        return self._registry.worker().blocking.topic(self.topic_name)
+
+    def _async_topic(self) -> AsyncTopic[Any]:
+        """The topic of its jobs, by the worker's awaited client."""
+        return self._registry.worker().client.topic(self.topic_name)
+
+    def _in_any_topic(self, id: str, ask: Callable[[Topic[Any]], T | None]) -> T | None:
+        """The first answer. A job that was added before the application had a name is in ``tasks``, with those of others."""
+        client = self._registry.worker().blocking
+        for name in self.topics:
+            topic = client.topic(name)
+            if name == self.topic_name or self._is_own(topic.get(id)):
+                found = ask(topic)
+                if found is not None:
+                    return found
+        return None
+
+    async def _async_in_any_topic(self, id: str, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
+        client = self._registry.worker().client
+        for name in self.topics:
+            topic = client.topic(name)
+            if name == self.topic_name or self._is_own(await topic.get(id)):
+                found = await ask(topic)
+                if found is not None:
+                    return found
+        return None
+
+    def _is_own(self, job: JobInfo[Any] | None) -> bool:
+        """Whether the job is one of this task."""
+        try:
+            return job is not None and parse_envelope(job).task == self.name
+        except BodyError:
+            return False
+
+    @answers_other_words(OF_JOBS)
+    def options(
+        self,
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        id: str | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        priority: int = 0,
+        durability: Durability = None,
+    ) -> TaskOptions[P]:
+        """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
+        options = JobOptions(
+            delay=delay,
+            at=at,
+            if_exists=if_exists,
+            ttr=ttr,
+            max_attempts=max_attempts,
+            headers=headers,
+            max_lateness=max_lateness,
+            priority=priority,
+            durability=durability,
+        )
+        options.encode()
+        if durability is not None:
+            confirmation_for(durability)
+        return TaskOptions(self, options, id)
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
+        """The call as a job for ``topic.add_many``."""
+        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped_headers(None))
+
+    def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as fault:
+            raise BadInput(f"task {self.name}{self._signature}: {fault}{hint_for_options(str(fault))}.") from fault
+        for name in self._of_any_type:
+            if isinstance(bound.arguments.get(name), (set, frozenset)):
+                raise BadInput(
+                    f"task {self.name}, argument {name}: JSON has no set, it would come as a list; annotate it as a set."
+                )
+        return {"task": self.name, "args": bound.arguments}
+
+    def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The call as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
+        body: Any = self.body
+        made: dict[str, Any] = body(**args)
+        try:
+            self._arguments.decode(msgspec.json.encode(made["args"]))
+        except (TypeError, msgspec.ValidationError) as fault:
+            raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
+        return made
+
+    # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def target(self) -> Target:
+        awaited = handlers.is_async(self._function)
+        target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
+        return target if self._process is None else replace(target, process=self._process)
+
+    async def _run_async(self, job: BaseJob[Any]) -> Any:
+        set_current(job)
+        args, kwargs = self._decode_arguments(job)
+        function: Any = self._function
+        return await function(*args, **kwargs)
+
+    def _run(self, job: BaseJob[Any]) -> Any:
+        args, kwargs = self._decode_arguments(job)
+        function: Any = self._function
+        return call_as_current(job, lambda: function(*args, **kwargs))
+
+    def _decode_arguments(self, job: BaseJob[Any]) -> tuple[Any, Any]:
+        try:
+            decoded = self._arguments.decode(parse_envelope(job).args)
+        except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+            raise BodyError(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
+        found = {name: getattr(decoded, name) for name in decoded.__struct_fields__}
+        bound = inspect.BoundArguments(
+            self._signature,
+            {name: value for name, value in found.items() if value is not msgspec.UNSET},
+        )
+        return bound.args, bound.kwargs
+
+
+class TaskOptions(Generic[P]):
+    """A task with options for its next job."""
+
+    if not TYPE_CHECKING:
+        delay = OtherWord("add")
+        apply_async = OtherWord("add")
+        enqueue = OtherWord("add")
+        send = OtherWord("add")
+
+    def __init__(self, task: Task[P, Any], options: JobOptions, id: str | None) -> None:
+        self._task = task
+        self._options = options
+        self._id = id
+
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
+        """Adds the job. Raises the errors of ``topic.add``."""
+        body = self._task.body(*args, **kwargs)
+        topic = self._task._topic()
+        return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
+
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
+        """The same, awaited."""
+        body = self._task.body(*args, **kwargs)
+        topic = self._task._async_topic()
+        return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))
+
+    def _job_options(self) -> dict[str, Any]:
+        headers = self._task._registry.stamped_headers(self._options.headers)
+        return {**structs.asdict(self._options), "headers": headers, "id": self._id}
+
+
+def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
+    """The task name and the raw arguments of a job. Raises ``BodyError`` for a body that is not a task's."""
+    try:
+        return _ENVELOPE.decode(job.raw)
+    except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+        raise BodyError(f"not a task: {fault}") from fault
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def _decoder(name: str, signature: inspect.Signature) -> msgspec.json.Decoder[Any]:
+    """A decoder of the arguments, each by its annotation. Unknown arguments are refused; those with a default may be missing."""
+    fields: list[Any] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise BadInput(f"task {name}{signature}: *args and **kwargs cannot be sent; name each argument.")
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        if kind is not Any:
+            handlers.check_type(kind, f"task {name}, argument {parameter.name}")
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            fields.append((parameter.name, kind if kind is Any else Union[kind, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007  # any kind
+    made = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(made)

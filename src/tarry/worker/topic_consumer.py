@@ -1,0 +1,475 @@
+"""Consumes one topic: pops jobs for the free slots and runs their handlers.
+
+    slots   ██████████▒▒▒▒▒▒┄┄┄┄        pop ──▶ start ──▶ done ──▶ finish, in the loop turn of the next pop: one pipeline
+            running   being  free        ▲                          │
+                      popped             └──────────────────────────┘
+
+While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time (at most 200
+jobs beyond the slots), and sends that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
+watch). Fast handlers have more in hand than slots: the others wait here until a job ends (in_hand.py).
+
+Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
+0.8 instead of 3.0 µs a job on Python 3.11, of 7.5 µs that the process spends while the server, on its own core, spends
+6.5. It would hardly be faster, and a handler's context variables would leak into the next job. Plain handlers run in
+threads (threads.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from time import monotonic, perf_counter
+from typing import Any
+
+from tarry.clients.blocking.job import Job
+from tarry.errors import TarryError
+from tarry.values.durations import SECOND, Duration
+from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.pop import MOST_JOBS
+from tarry.worker import in_hand, log_lines
+from tarry.worker.in_hand import JobsInHand
+from tarry.worker.outage import Outage, ServerHealth
+from tarry.worker.process_pool import ProcessPool
+from tarry.worker.settler import Settler
+from tarry.worker.slots import JobQuota, SlotPool
+from tarry.worker.targets import Target
+from tarry.worker.threads import ThreadPool
+
+CLEAN_UP_TIMEOUT_S = 1.0
+"""How long a cancelled handler may take to clean up before its job is given back."""
+Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
+"""The runner of a job: its task or the thread pool; ``None`` before it starts."""
+
+
+class TopicConsumer:
+    """Pops and runs the jobs of one topic. It awaits nothing of tarry's own for a single job."""
+
+    def __init__(
+        self,
+        settler: Settler,
+        pick: Callable[[BaseJob[Any]], Target] | Target,
+        *,
+        slots: int,
+        weight: float = 1.0,
+        ttr: Duration,
+        outage: Outage,
+        most_in_hand: int,
+        slot_pool: SlotPool | None = None,
+        processes: ProcessPool | None = None,
+    ) -> None:
+        self.settler = settler
+        self.topic = settler.topic
+        self.blocking = settler.blocking
+        self.tally = settler.tally
+        self.slots = slots
+        self.weight = weight
+        self.ttr = ttr
+        self.running: dict[BaseJob[Any], Running] = {}
+        """The jobs in hand."""
+        self.busy = 0
+        """How many of them have begun."""
+        self._waiting: deque[BaseJob[Any]] = deque()
+        self._in_hand = JobsInHand(slots, most_in_hand)
+        self._wait_check: asyncio.TimerHandle | None = None
+        self.only_target = pick if isinstance(pick, Target) else None
+        self._pick = pick
+        self._health = ServerHealth(outage)
+        self._slot_pool = slot_pool
+        self._slots_requested = 0
+        self._processes = processes
+        self._threads: ThreadPool[Job[Any]] | None = None
+        self._freed: asyncio.Future[None] | None = None
+        self._enough = 0
+        self._idle: asyncio.Future[None] | None = None
+        self._backlog = False
+        """Whether the last pop was full."""
+        self._popping = False
+        self._flushing = False
+        self._started_at: dict[BaseJob[Any], float] = {}
+        self._timers: dict[BaseJob[Any], asyncio.TimerHandle] = {}
+        self.overruns = settler.overruns
+        self.on_popped: Callable[[Sequence[BaseJob[Any]]], None] = lambda jobs: None
+        """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
+        self.idle_s: float | None = None
+        """How long a pop waits when nothing is due; ``None`` is for ever."""
+        self.consumers: Sequence[TopicConsumer] = ()
+        """Those of all topics of the worker."""
+        self.quota: JobQuota | None = None
+        """How many jobs the process may still take; ``None`` is any number."""
+        settler.on_answered = self._free
+        if slot_pool is not None:
+            slot_pool.add_user(self)
+
+    @property
+    def slots_in_use(self) -> int:
+        """Slots with running jobs, or with jobs that were requested."""
+        return len(self.running) + self._slots_requested + self.settler.unanswered
+
+    @property
+    def jobs_begun(self) -> list[BaseJob[Any]]:
+        """The jobs whose handlers run. It may be read in another thread: ``list()`` is atomic."""
+        return [job for job in list(self.running) if self.running.get(job) is not None]
+
+    def target_of(self, job: BaseJob[Any]) -> Target:
+        """The handler or task that the job is for."""
+        return self._pick if isinstance(self._pick, Target) else self._pick(job)
+
+    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Pops jobs and starts their handlers, for ever or until nothing is due. Cancelling it leaves the handlers running."""
+        loop = asyncio.get_running_loop()
+        self._backlog = False
+        while True:
+            max_jobs = self._max_jobs(loop.time())
+            if self._slot_pool is not None and max_jobs > 0:
+                max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=self._backlog)
+            if self.quota is not None:
+                max_jobs = min(max_jobs, self.quota.left)
+            if max_jobs <= 0:
+                self.settler.flush()
+                await self._wait_for_slot()
+                continue
+            self.settler.flush()
+            self._slots_requested, self._popping = (
+                max_jobs,
+                self._backlog,
+            )  # then jobs that are done meanwhile are finished together with the next pop
+            at_once = (
+                self._backlog or not self._health.healthy
+            )  # with a short pop it learns whether the server is there
+            try:
+                jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else self.idle_s, ttr=self.ttr)
+            except TarryError as fault:
+                self._slots_requested, self._popping, self._backlog = 0, False, False
+                if not self._health.should_retry(fault):
+                    raise
+                await self._health.back_off(fault)
+                continue
+            except asyncio.CancelledError:
+                self._slots_requested, self._popping = 0, False
+                self.settler.flush()  # there is no next pop to send it with
+                raise
+            self._slots_requested, self._popping = 0, False
+            self._health.succeeded()
+            self._backlog = len(jobs) == max_jobs
+            if self.quota is not None:
+                self.quota.take(len(jobs))
+            if jobs:
+                taken_jobs: Sequence[BaseJob[Any]] = jobs
+                if self.only_target is not None and not self.only_target.is_async:
+                    taken_jobs = [Job.of(job.parts, self.blocking) for job in jobs]
+                self._in_hand.jobs_came(loop.time())
+                self.running.update(dict.fromkeys(taken_jobs))
+                self.on_popped(taken_jobs)
+                loop.call_soon(
+                    loop.call_soon, self._start, taken_jobs
+                )  # two loop turns later: by then the next pop was sent
+            elif self.idle_s is not None and not self._backlog:
+                return
+
+    def _max_jobs(self, now: float) -> int:
+        """How many jobs to pop now; 0 when it has enough."""
+        limit = self.slots
+        if self._backlog:
+            limit = self._in_hand.limit(now)
+        else:
+            self._in_hand.forget()
+        most = min(max(limit // 2, 1), self._most_at_once(now))
+        count = len(self.running) + self.settler.unanswered
+        self._enough = max(limit - most, self.slots - 1)
+        if count >= self.slots and count > self._enough:  # some wait for a slot: no hurry to pop one more
+            return 0
+        return min(limit - count, most, MOST_JOBS)
+
+    def _most_at_once(self, now: float) -> int:
+        if any(consumer is not self and consumer.expects_job(now) for consumer in self.consumers):
+            return in_hand.FEW_AT_ONCE
+        return max(self.slots // 2, in_hand.MOST_AT_ONCE)
+
+    def expects_job(self, now: float) -> bool:
+        """Whether it has no backlog, and had a job a moment ago: another one may be due at any time."""
+        return not self._backlog and now < self._in_hand.came_at + in_hand.EXPECTED_S
+
+    async def _wait_for_slot(self) -> None:
+        if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
+            await self._slot_pool.wait(self)
+            return
+        self._freed = asyncio.get_running_loop().create_future()
+        try:
+            await self._freed
+        finally:
+            self._freed = None
+
+    # ── handlers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, jobs: Sequence[BaseJob[Any]]) -> None:
+        self.tally.add_taken(jobs)
+        if log_lines.debug_enabled():
+            log_lines.log_taken(jobs)
+        self._waiting.extend(jobs)
+        self._start_waiting()
+        if self._waiting and self._wait_check is None:
+            self._check_waiting_later()
+
+    def _start_waiting(self) -> None:
+        """Starts handlers, as many as there are free slots."""
+        loop = asyncio.get_running_loop()
+        running, waiting, only = self.running, self._waiting, self.only_target
+        notes_time = log_lines.debug_enabled()
+        while waiting and self.busy < self.slots:
+            job = waiting.popleft()
+            if job not in running:
+                continue  # it was given back before it started
+            self.busy += 1
+            if notes_time:
+                self._started_at[job] = perf_counter()
+            target = only or self.target_of(job)
+            if target.is_async:
+                running[job] = loop.create_task(self._handle(job, target))
+            else:
+                self._start_in_thread(job, target)
+
+    def _check_waiting_later(self) -> None:
+        ttr_s = min(job._ttr for job in self._waiting) / SECOND
+        pause = min(in_hand.LONGEST_WAIT_S, ttr_s / in_hand.TTR_PARTS)
+        last = self._waiting[-1]
+        self._wait_check = asyncio.get_running_loop().call_later(pause, self._check_waiting, last)
+
+    def _check_waiting(self, last: BaseJob[Any]) -> None:
+        """Gives back the jobs that wait for a slot, if ``last``, which waited at the former check, still does: other workers
+        may be free."""
+        self._wait_check = None
+        if last in self.running and self.running[last] is None:
+            self.settler.spawn(self.settler.put_back(self._take_waiting()))
+            self._free()
+        elif self._waiting:
+            self._check_waiting_later()
+
+    async def _handle(self, job: BaseJob[Any], target: Target) -> None:
+        try:
+            result = await target.call(job)
+        except BaseException as fault:  # the verdict decides what follows
+            self._failed(job, target, fault)
+            if isinstance(fault, KeyboardInterrupt):
+                raise
+        else:
+            if not job.settled:
+                if result is not None or target.keep_finished is not None:
+                    self.settler.note_result(job, target, result)
+                self.settler.done.append(job)
+        finally:
+            self._job_ended(job)
+
+    def _start_in_thread(self, job: BaseJob[Any], target: Target) -> None:
+        if self._threads is None:
+            self._threads = ThreadPool(self.topic.name, self.slots, self._thread_ended)
+        if not isinstance(job, Job):  # a plain task among async ones
+            del self.running[job]
+            job = Job.of(job.parts, self.blocking)
+        self.running[job] = self._threads
+        self._threads.run(job, self._noting_result(target), self.busy)
+        if target.timeout_s is not None and target.process is None:
+            loop = asyncio.get_running_loop()
+            self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
+
+    def _noting_result(self, target: Target) -> Callable[[Job[Any]], Any]:
+        """The target's function for a thread; where finished jobs are kept, its result is noted before the job ends."""
+        if target.keep_finished is None and not self.topic.keeps_finished:
+            return target.call
+
+        def call(job: Job[Any]) -> Any:
+            result = target.call(job)
+            if not hasattr(result, "__await__"):  # that is refused
+                self.settler.note_result(job, target, result)
+            return result
+
+        return call
+
+    def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
+        if job not in self.running:
+            return  # given back while it ran
+        if job in self._timers:
+            self._timers.pop(job).cancel()
+        if self.overruns.pop(job, None) is not None:
+            job.lost = False  # it was renewed all the time: this attempt is settled now
+        if fault is not None:
+            self._failed(job, self.target_of(job), fault)
+        elif not job.settled:
+            self.settler.done.append(job)
+        self._job_ended(job)
+
+    def _timed_out(self, job: Job[Any], target: Target) -> None:
+        """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
+        if job in self.running and not job.settled and not job.lost:
+            assert target.timeout_s is not None
+            self.overruns[job] = monotonic()
+            job.lost = True  # a function that looks at it can stop
+            self.tally.overrun += 1
+            log_lines.log_overrun(job, target.name, target.timeout_s)
+
+    def _failed(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
+        task = self.running.get(job)
+        self._started_at.pop(job, None)
+        self.settler.results.pop(job, None)
+        stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
+        if job.lost or (target.settles and job.settled):
+            return
+        stopped = stopped or (isinstance(fault, asyncio.CancelledError) and target.process is not None)
+        if stopped or isinstance(fault, KeyboardInterrupt):
+            self.settler.spawn(self.settler.give_back([job]))
+        else:
+            self.settler.spawn(self._settle(job, target, fault))
+
+    async def _settle(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
+        await self.settler.failed(job, target, fault)
+
+    def _take_waiting(self) -> list[BaseJob[Any]]:
+        """Removes the jobs that have not begun, and returns them."""
+        self._waiting.clear()
+        found = [job for job, runs in self.running.items() if runs is None]
+        for job in found:
+            del self.running[job]
+        return found
+
+    def _job_ended(self, job: BaseJob[Any]) -> None:
+        self.running.pop(job, None)
+        self.busy -= 1
+        self._in_hand.ended += 1
+        if self._started_at:
+            began = self._started_at.pop(job, None)
+            if began is not None and not job.settled:
+                log_lines.log_done(job, perf_counter() - began)
+        if self._waiting:
+            self._start_waiting()
+        elif not self.running:
+            self._in_hand.became_idle(asyncio.get_running_loop().time())
+        if not (self._popping or self._flushing):
+            self._flush_soon()
+        self._free()
+        if self._idle is not None and not self.running and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _flush_soon(self) -> None:
+        """Finishes the done jobs together with the next pop. If that does not come at once, together with those that end in this
+        turn of the loop; and while others wait for a slot, with those of the next moments."""
+        loop = asyncio.get_running_loop()
+        if self._freed is None:
+            self._flushing = True
+            loop.call_soon(self._flush)
+        elif len(self.running) + self.settler.unanswered > self._enough:
+            self._flushing = True
+            loop.call_later(in_hand.FINISH_WITHIN_S, self._flush)
+
+    def _free(self) -> None:
+        """Wakes whatever waits for a slot."""
+        count = len(self.running) + self.settler.unanswered
+        if self._freed is not None and not self._freed.done() and count <= self._enough:
+            self._freed.set_result(None)
+        if self._slot_pool is not None:
+            self._slot_pool.slot_freed()
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self.settler.flush()
+
+    def reservations_lost(self, jobs: Sequence[BaseJob[Any]], cancelled: Container[BaseJob[Any]] = ()) -> None:
+        """Called when the server refused the renewal: logs it, and stops runs that were cancelled, and those of handlers
+        registered with ``cancel_when_lost``."""
+        for job in jobs:
+            if job in self.running and not job.settled:
+                self.overruns.pop(job, None)
+                target = self.target_of(job)
+                if job in cancelled:
+                    log_lines.log_cancelled(job, target)
+                else:
+                    self.tally.lost += 1
+                    log_lines.log_lost(job)
+                if job in cancelled or target.cancel_when_lost:
+                    self._stop_run(job, target)
+
+    def _stop_run(self, job: BaseJob[Any], target: Target) -> None:
+        """Stops a run, if it can be stopped: not one in a thread."""
+        runs = self.running[job]
+        if runs is None:
+            del self.running[job]  # it has not started
+            self._free()
+        elif isinstance(runs, asyncio.Task):
+            runs.cancel()
+        elif self._processes is not None and target.process is not None:
+            self._processes.interrupt(job)
+
+    async def wait_until_idle(self) -> None:
+        """Waits until no handler runs."""
+        if self.running:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
+        """Waits for the running handlers, gives back the rest, and waits until all jobs are settled.
+
+        A job that overran its timeout is not given back, for its function may still run: it comes back after its TTR.
+        Returns how many running jobs were cut off, and how many had not started.
+        """
+        self._popping, self.settler.ending = False, True
+        if self._wait_check is not None:
+            self._wait_check.cancel()
+        not_started = self._take_waiting()
+        if self._threads is not None:
+            for queued in self._threads.cancel_queued():
+                self.running.pop(queued, None)
+                not_started.append(queued)
+        self.settler.spawn(self.settler.put_back(not_started))
+        if self.running and grace_s:
+            await self._wait_for_running(grace_s, stop_now)
+        late = len(self.running)
+        for job, runs in list(self.running.items()):
+            if isinstance(runs, asyncio.Task):
+                runs.cancel()  # each gives its job back
+            elif self._processes is None or self.target_of(job).process is None:
+                job.lost = True
+        await self.end_processes()
+        tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
+        left = [job for job in self.running if job not in self.overruns]  # the others come back after their TTR
+        self.running.clear()
+        await self.settler.give_back(left)
+        self.settler.flush()
+        await self._send_remaining(stop_now)
+        if self._threads is not None:
+            self._threads.end()
+        return late, len(not_started)
+
+    async def end_processes(self) -> None:
+        """Kills the child processes, and waits until their jobs are given back."""
+        if self._processes is None:
+            return
+        await asyncio.to_thread(self._processes.close)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CLEAN_UP_TIMEOUT_S
+        while loop.time() < deadline and any(  # noqa: ASYNC110  # their threads are about to end
+            self.target_of(job).process for job in self.running
+        ):
+            await asyncio.sleep(CLEAN_UP_TIMEOUT_S / 100)
+        self._processes = None
+
+    async def _send_remaining(self, stop_now: asyncio.Event) -> None:
+        """Waits for the requests that are under way; after ``stop_now`` for a second at most."""
+        interrupted = asyncio.ensure_future(stop_now.wait())
+        while self.settler.background and not stop_now.is_set():
+            either: set[asyncio.Future[Any]] = {interrupted, *self.settler.background}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()
+        if self.settler.background:
+            await asyncio.wait(self.settler.background, timeout=CLEAN_UP_TIMEOUT_S)
+
+    async def _wait_for_running(self, grace_s: float, stop_now: asyncio.Event) -> None:
+        interrupted = asyncio.ensure_future(stop_now.wait())
+        self._idle = asyncio.get_running_loop().create_future()
+        either: set[asyncio.Future[Any]] = {interrupted, self._idle}
+        await asyncio.wait(either, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()

@@ -1,0 +1,120 @@
+"""Jobs of tasks that this worker does not know: put back, and dead when no worker has known them for a day.
+
+    popped ──▶ put back, the attempt not counted: after 0.1 s, later after half of the time that it has waited, at most a minute
+           └─▶ dead, when no live worker has known its task for ``bury_unknown``
+
+The job's own record says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
+restart forgets nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from datetime import datetime
+from typing import Any
+
+from tarry.errors import BodyError, TarryError
+from tarry.values.durations import MILLISECOND, SECOND, as_datetime, as_text
+from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.workers import WorkerInfo, list_workers
+from tarry.worker.settler import Settler
+from tarry.worker.verdicts import Verdict
+
+logger = logging.getLogger("tarry.worker")
+FIRST_PAUSE_US, LONGEST_PAUSE_US = 100 * MILLISECOND, 60 * SECOND
+ASK_AGAIN_S = 10.0
+"""The shortest time between two requests for the live workers."""
+SHOWN_S, MOST_SHOWN = 150.0, 5
+"""A report of the worker contains each line for this time, and this many at most, the newest."""
+# The state is kept in the error's text, which people read too: change both together.
+_RECORD = re.compile(r"unknown since (\S+?)(?:; last seen in (.*) at (\S+))?$", re.MULTILINE)
+
+
+class UnknownTasks:
+    """The unknown tasks of one topic. ``bury_unknown_us`` is ``None`` if their jobs wait for ever."""
+
+    def __init__(self, settler: Settler, bury_unknown_us: int | None) -> None:
+        self._settler = settler
+        self._bury_unknown_us = bury_unknown_us
+        self._live: list[WorkerInfo] = []
+        self._asked_at = -ASK_AGAIN_S
+        self._lines: dict[str, tuple[str, float]] = {}
+        self._logged: set[str] = set()
+
+    async def put_back(self, job: BaseJob[Any], task: str) -> None:
+        """Settles the job."""
+        since, seen = await self._history_of(job)
+        if (worker := await self._knows(task)) is not None:
+            seen = (f"{worker.host} (process {worker.pid})", _us(worker.now))
+        last = "no worker that knows it was seen" if seen is None else f"last seen in {seen[0]}"
+        line = f"nobody here knows task {task!r}; {last}"
+        self._note(task, line)
+        record = f"unknown since {as_datetime(since).isoformat()}"
+        if seen is not None:
+            record += f"; last seen in {seen[0]} at {as_datetime(seen[1]).isoformat()}"
+        unknown_us = job._now - max(since, seen[1] if seen else 0)
+        if self._bury_unknown_us is not None and unknown_us >= self._bury_unknown_us:
+            reason = f"nobody has known task {task!r} for {as_text(self._bury_unknown_us)}; {last}"
+            verdict = Verdict(None, True, reason, record)
+        else:
+            pause = min(max((job._now - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
+            verdict = Verdict(pause, False, f"BodyError: {line}", record, refund=True)
+        await self._settler.apply(job, verdict, BodyError(verdict.reason.removeprefix("BodyError: ")))
+
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the last minutes, for the worker's report."""
+        now = time.monotonic()
+        recent = [line for line, at in list(self._lines.values()) if now - at < SHOWN_S]
+        return tuple(recent[-MOST_SHOWN:])
+
+    def _note(self, task: str, line: str) -> None:
+        self._lines.pop(task, None)
+        self._lines[task] = (line, time.monotonic())
+        if task not in self._logged:
+            self._logged.add(task)
+            topic = self._settler.topic.name
+            then = (
+                ""
+                if self._bury_unknown_us is None
+                else f", and dead after {as_text(self._bury_unknown_us)} unknown to all"
+            )
+            logger.warning(
+                "✗ %s: %s. Its jobs are put back%s.", topic, line, then, extra={"tarry": {"topic": topic, "task": task}}
+            )
+
+    async def _history_of(self, job: BaseJob[Any]) -> tuple[int, tuple[str, int] | None]:
+        """Since when the job's task is unknown, and where it was last seen and when, as the last worker wrote it down."""
+        try:
+            known = await self._settler.topic.get(job.id)
+        except TarryError:
+            known = None
+        found = _RECORD.search((known and known.error) or "")
+        if found is None:
+            return job._now, None
+        try:
+            since, where, at = found.groups()
+            seen = (where, _us(datetime.fromisoformat(at))) if where else None
+            return _us(datetime.fromisoformat(since)), seen
+        except ValueError:
+            return job._now, None
+
+    async def _knows(self, task: str) -> WorkerInfo | None:
+        """A live worker that has this task in this topic."""
+        if time.monotonic() - self._asked_at >= ASK_AGAIN_S:
+            self._asked_at = time.monotonic()
+            engine = self._settler.topic.engine
+            try:
+                self._live = await engine.run(list_workers(engine.config.namespace))
+            except TarryError:
+                self._live = []  # a user without the permission: then nobody is known to know it
+        topic = self._settler.topic.name
+        for worker in self._live:
+            if any(one.name == topic and task in one.handlers for one in worker.topics):
+                return worker
+        return None
+
+
+def _us(moment: datetime) -> int:
+    return round(moment.timestamp() * SECOND)

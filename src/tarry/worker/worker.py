@@ -1,0 +1,263 @@
+"""The worker: its settings, and how it is started and stopped. One run is in run.py.
+
+first signal    no new jobs; running ones get the grace period; those that still run then are given back, uncounted
+second signal   no grace
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.blocking.client import Client
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
+from tarry.verbs.jobs.pop import ttr_of
+from tarry.worker import clients, process_functions
+from tarry.worker.handlers import QueueRoute
+from tarry.worker.registry import Registry, TopicRoute, check_slots
+from tarry.worker.run import WorkerRun
+from tarry.worker.signals import handle_signals
+from tarry.worker.targets import Middleware
+
+logger = logging.getLogger("tarry.worker")
+TTR: Duration = 15
+"""Short, because reservations are renewed: the jobs of a dead worker come back after this time."""
+GRACE: Duration = 10
+BLOCKED: Duration = 1
+BURY_UNKNOWN: Duration = "1d"
+
+
+class Worker(Registry):
+    """Calls your functions when jobs are due: pops, runs, finishes. A job whose handler raises is released with back-off.
+
+    ``server``       a URL, a ``Client`` or an ``AsyncClient``; without it the same server as ``Client()``
+    ``name``         the application's: its tasks use a topic of this name instead of ``tasks``, which other applications use
+    ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
+    ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
+    ``release_on_disconnect``  other workers give back what a killed one held within two seconds; ``False``: after its TTR
+    ``grace``        how long running handlers may go on after ``stop``
+    ``bury_unknown`` a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
+    ``blocked``      a handler that blocks the event loop for longer is named in the log
+    ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
+    """
+
+    def __init__(
+        self,
+        server: str | Client | AsyncClient | None = None,
+        *,
+        name: str | None = None,
+        namespace: str = "default",
+        concurrency: int | None = None,
+        ttr: Duration = TTR,
+        grace: Duration = GRACE,
+        blocked: Duration = BLOCKED,
+        bury_unknown: Duration | None = BURY_UNKNOWN,
+        max_jobs_per_child: int | None = None,
+        release_on_disconnect: bool = True,
+    ) -> None:
+        super().__init__()
+        if isinstance(server, str) and "://" not in server:
+            raise BadInput(
+                f"server: {server!r} is not a URL, such as redis://localhost; "
+                f"if it is the application's name, write Worker(name={server!r})."
+            )
+        self.name = name
+        if name is not None:
+            names.check_name(name, "name")
+            self.tasks_topic = name
+        self.module: str | None = sys._getframe(1).f_globals.get("__name__")
+        """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
+        self._clients = clients.WorkerClients(server, namespace)
+        self.slots = None if concurrency is None else check_slots(concurrency)
+        ttr_of(ttr)
+        self.ttr = ttr
+        self.grace_s = duration_us(grace, "grace") / SECOND
+        self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
+        self.bury_unknown_us = None if bury_unknown is None else duration_us(bury_unknown, "bury_unknown")
+        self.max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
+        self.release_on_disconnect = release_on_disconnect
+        self._only: frozenset[str] | None = None
+        self.moved_queues: tuple[str, ...] = ()
+        self._stopping = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._task: asyncio.Task[int] | None = None
+        self._idle = False
+        self.holder = b""
+        """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
+        self.is_child = False
+        """Whether a parent process stops it."""
+        self.on_alive: Callable[[bool], None] = lambda worked: None
+        """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
+
+        self.on_told_to_stop: Callable[[], None] = lambda: None
+        """Called before it stops because somebody asked it to, over the server. A child tells its parent, which starts no other."""
+
+    # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def worker(self) -> Worker:
+        """This worker; a registry asks the worker that includes it."""
+        return self
+
+    @property
+    def client(self) -> AsyncClient:
+        """Its awaited client."""
+        return self._clients.awaited
+
+    @property
+    def blocking(self) -> Client:
+        """Its blocking client, for ``task.add`` and for handlers in threads."""
+        return self._clients.blocking
+
+    @contextmanager
+    def using(
+        self, server: str | Client | AsyncClient, *, namespace: str = "default", beside: bool = True
+    ) -> Generator[Worker]:
+        """In this block it works, and its tasks are added, on another server: for tests.
+
+        ``namespace`` goes with a URL; a client has its own. With ``beside=False``, ``async with worker`` starts nothing:
+        call ``run_until_idle`` yourself.
+        """
+        before = self._clients, self._idle
+        self._clients, self._idle = clients.WorkerClients(server, namespace), not beside
+        try:
+            yield self
+        finally:
+            self._clients, self._idle = before
+
+    async def close(self) -> None:
+        """Closes its clients, also one that it was given. It may run again: the next verb reconnects them."""
+        await self._clients.close(given=True)
+
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def override(
+        self,
+        *,
+        url: str | None = None,
+        namespace: str | None = None,
+        topics: Sequence[str] | None = None,
+        concurrency: int | None = None,
+        max_jobs_per_child: int | None = None,
+    ) -> None:
+        """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
+        if topics is not None:
+            known = [route.topic for route in self.routes()] + [route.queue for route in self.queue_routes()]
+            for topic in topics:
+                if topic not in known:
+                    raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
+            self._only = frozenset(topics)
+        if concurrency is not None:
+            self.slots = check_slots(concurrency)
+        if max_jobs_per_child is not None:
+            self.max_jobs_per_child = _check_jobs(max_jobs_per_child)
+        if url is not None or namespace is not None:
+            self._clients = self._clients.for_server(url, namespace)
+
+    def adopt(self, url: str | None, settings: dict[str, Any]) -> None:
+        # in a child process: the server and the settings of the worker's own client
+        self._clients = clients.WorkerClients(url, settings["namespace"], settings)
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+        """The topics that it consumes."""
+        return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """The queues shared with Java that it consumes."""
+        return [route for route in super().queue_routes() if self._only is None or route.queue in self._only]
+
+    def keep_moving(self, *queues: str) -> None:
+        """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
+        self.moved_queues = (*self.moved_queues, *queues)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def stop(self) -> None:
+        """Takes no new jobs; ``run`` returns when the running ones have ended. A second call ends their grace period."""
+        if self._stopping.is_set():
+            self._stop_now.set()
+        self._stopping.set()
+
+    async def run(self, *, signals: bool = True) -> int:
+        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
+
+        A client that it was given stays open; jobs use connections of the worker's own, closed at the end.
+        Returns how many running jobs had to be given back. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start.
+        It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
+        password.
+        """
+        return await self._execute(signals=signals, idle_s=None)
+
+    async def run_until_idle(self) -> int:
+        """Works until nothing is due and nothing runs: for tests, and for programs that run now and then."""
+        return await self._execute(signals=False, idle_s=0)
+
+    async def _execute(self, *, signals: bool, idle_s: float | None) -> int:
+        if process_functions.entries is not None:
+            raise BadInput(
+                "run: a child process imports this script for a function with run='process', and must not start a second "
+                'worker; start yours under `if __name__ == "__main__":`.'
+            )
+        clients = self._clients
+        run = WorkerRun(self, clients, idle_s)
+        unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
+        if signals:
+            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self.is_child)
+        try:
+            return await run.execute(self._stopping, self._stop_now)
+        finally:
+            unregister()
+            self._stopping, self._stop_now = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
+            await clients.close(given=False)
+
+    # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Worker:
+        """Works beside the block's code, in the same event loop; the application handles signals.
+
+        Leaving the block calls ``stop`` and waits for the running jobs; cancelling that wait ends their grace period. An
+        error that ends the worker is logged at once, and raised when the block is left.
+        """
+        if self._idle:
+            return self
+        self._task = asyncio.create_task(self.run(signals=False))
+        self._task.add_done_callback(_log_failure)
+        await asyncio.sleep(0)
+        if self._task.done():
+            self._task.result()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run, self._task = self._task, None
+        if run is None:
+            return
+        if not run.done():
+            self.stop()
+        try:
+            await asyncio.shield(run)
+        except asyncio.CancelledError:
+            if not run.done():
+                self.stop()  # the second call: running jobs are given back now
+                await run
+            raise
+
+
+def _check_jobs(jobs: int) -> int:
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
+        raise BadInput(f"max_jobs_per_child: {jobs!r}; it is a whole number, at least 1.")
+    return jobs
+
+
+def _log_failure(run: asyncio.Task[int]) -> None:
+    """Logs the error at once: the application may leave the block weeks later."""
+    if not run.cancelled() and (fault := run.exception()) is not None:
+        logger.error("✗ The worker has ended, no job is handled any more: %s", fault)

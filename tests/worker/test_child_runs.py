@@ -1,0 +1,345 @@
+"""``run="process"``: functions that run in child processes, and are really stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.worker.process_pool import ChildProcess
+from until import LONGEST_S, until
+from worker import process_app, stamped_app, stamped_functions
+from worker.process_app import Order
+
+pytestmark = pytest.mark.slow
+APP = Path(process_app.__file__)
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not: its parent was told."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    (tmp_path / "diary").touch()
+    return tmp_path / "diary"
+
+
+@pytest.fixture
+def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
+    made = tarry.Worker(valkey_url, namespace=namespace, grace="0s")
+    made.include(process_app.registry)
+    yield made
+    process_app.registry._parent = None
+
+
+def worked(worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str) -> dict[str, Any]:
+    """What became of a job for each act; ``None`` of one that is finished."""
+    orders = client.topic("orders", type=Order)
+    orders.add_many([tarry.NewJob(Order(str(diary), act), id=act) for act in acts])
+    asyncio.run(worker.run_until_idle())
+    assert orders.check().ok
+    return dict(zip(acts, orders.get_many(acts), strict=True))
+
+
+def test_hanging_code_and_its_subprocesses_are_stopped_at_the_timeout(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    client.topic("hanging", type=Order).add(Order(str(diary)), id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("hanging").get("7")
+    assert job is not None
+    assert (job.state, job.attempts, job.reason) == ("dead", 1, "attempts exhausted")
+    assert str(job.error).startswith("TimeoutError: hang took longer than its timeout of 0.3 s")
+    pids = [int(pid) for pid in diary.read_text().split()]
+    assert len(pids) == 2
+    until(lambda: not any(map(is_alive, pids)), "the end of both processes")
+
+
+def test_a_dying_child_costs_only_one_attempt(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine")
+    assert [found[act] for act in ("plain", "flood", "finish")] == [None] * 3
+    assert found["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
+    assert found["exit"].reason == "ChildProcessError: close: its process exited with 3"
+    assert found["leave"].reason == "SystemExit: left"
+    assert found["coroutine"].reason.startswith("TypeError: the handler is a plain function and returned an awaitable")
+    assert [found[act].attempts for act in ("die", "exit", "leave")] == [1, 1, 1]
+    assert client.topic("orders").stats().finished == 3
+
+
+def test_exceptions_of_the_function_are_kept(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    found = worked(worker, client, diary, "empty", "declined", "local", "snooze", "bury")
+    assert (found["empty"].state, found["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
+    assert "in close" in found["empty"].error
+    assert 'raise Empty("no order")' in found["empty"].error
+    assert found["declined"].reason == "Exception: programs.process_app.Declined: 7: no money"
+    assert "of nobody" in found["local"].reason
+    assert found["local"].reason.startswith("ValueError: ")
+    assert (found["snooze"].state, found["snooze"].attempts, found["snooze"].reason) == (
+        "delayed",
+        0,
+        "Snooze: not yet",
+    )
+    assert (found["bury"].state, found["bury"].reason) == ("dead", "nobody wants it")
+
+
+def test_a_body_of_the_wrong_type_is_a_body_error(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    client.topic("orders").add({"diary": 7}, id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("orders").get("7")
+    assert job is not None
+    assert (job.state, str(job.reason).partition(":")[0]) == ("dead", "BodyError")
+
+
+def test_middleware_gets_the_result_if_it_can_be_pickled(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    @worker.around
+    def watch(job: Any, handle: Callable[[Any], Any]) -> Any:
+        seen.append((job.id, handle(job)))
+
+    assert worked(worker, client, diary, "result", "lambda") == {"result": None, "lambda": None}
+    assert sorted(seen) == [("lambda", None), ("result", {"n": 0})]
+
+
+def test_the_result_of_a_child_is_kept_if_it_can_be_pickled(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    topic = client.topic("orders")
+    topic.configure(keep_finished="1h")
+    worked(worker, client, diary, "result", "lambda")
+    assert topic.result("result") == {"n": 0}
+    assert topic.result("lambda") is None
+
+
+def test_children_are_reused(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    orders = client.topic("orders", type=Order)
+    many = 2_000
+    orders.add_many([Order(str(diary), n=n) for n in range(many)])
+    asyncio.run(worker.run_until_idle())
+    assert orders.stats().finished == many
+    lines = diary.read_text().splitlines()
+    assert len(lines) == many
+    pids = pids_in(diary)
+    assert 1 <= len(pids) <= 2
+    assert os.getpid() not in pids
+    assert not any(map(is_alive, pids)), "they end with the worker"
+
+
+def pids_in(diary: Path) -> set[int]:
+    return {int(line.split()[2]) for line in diary.read_text().splitlines()}
+
+
+def test_a_child_that_dies_idle_costs_the_next_job_no_attempt(
+    monkeypatch: pytest.MonkeyPatch, worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    """Both idle children are killed, and the worker hands them jobs before it notices."""
+    monkeypatch.setattr(ChildProcess, "is_alive", True)
+    orders = client.topic("orders", type=Order)
+
+    async def story() -> None:
+        async with worker:
+            orders.add_many([Order(str(diary), n=n) for n in range(500)])
+            while orders.stats().finished < 500:  # noqa: ASYNC110  # the server decides
+                await asyncio.sleep(0.01)
+            pids = pids_in(diary)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            orders.add_many([tarry.NewJob(Order(str(diary)), id=str(n)) for n in range(4)])
+            while orders.stats().finished < 504:
+                assert not any(job and job.failed_attempts for job in orders.get_many([str(n) for n in range(4)]))
+                await asyncio.sleep(0.01)
+            assert pids_in(diary) > pids
+
+    asyncio.run(asyncio.wait_for(story(), LONGEST_S))
+
+
+def test_tasks_in_a_child_know_their_job_and_can_add_tasks(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    first = process_app.count.add(str(diary), 2)
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(until, lambda: client.topic("tasks").stats().finished == 3, "the last task")
+
+    asyncio.run(work())
+    lines = diary.read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["2", "1", "0"]
+    assert lines[0].split()[2] == first.id
+
+
+def test_a_task_that_a_child_adds_gets_the_topic_and_the_stamps_of_its_worker(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    with stamped_app.worker.using(valkey_url, namespace=namespace):
+        stamped_functions.greet.add("bob")
+        asyncio.run(stamped_app.worker.run_until_idle())
+    assert client.topic("greetings").stats().finished == 1
+    job = client.topic("hall").get("bob")
+    assert job is not None, "the topic is named after the worker"
+    assert job.headers == {"host": "ada"}
+
+
+def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, diary: Path) -> None:
+    others = {"max_body": 2 << 20, "patience": 20, "name_mapper": process_app.shop_name, "queue_format": "dLc0"}
+    assert {"url", "namespace", *others} == set(inspect.signature(tarry.Client).parameters)
+    with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
+        worker = tarry.Worker(client)
+        try:
+            worker.include(process_app.registry)
+            worked(worker, client, diary, "settings")
+        finally:
+            process_app.registry._parent = None
+        *_, settings, of_its_tasks = [line for line in diary.read_text().splitlines() if line[0] == "{"]
+        assert settings == of_its_tasks == process_app.settings_of(client.engine.config)
+
+
+def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker(tarry.Client(valkey_url, namespace=namespace, name_mapper=lambda name: name))
+    try:
+        worker.include(process_app.registry)
+        with pytest.raises(tarry.BadInput, match="name_mapper: a child process imports it by name"):
+            asyncio.run(worker.run_until_idle())
+    finally:
+        process_app.registry._parent = None
+
+
+SCRIPT = """
+import asyncio, sys
+import tarry
+from programs import stamped_functions
+
+def shop_name(name):
+    return name
+
+client = tarry.Client(sys.argv[1], namespace=sys.argv[2], name_mapper=shop_name)
+worker = tarry.Worker(client, name="hall")
+worker.include(stamped_functions.registry)
+worker.stamp(lambda: {"host": "script"})
+START
+    asyncio.run(worker.run_until_idle())
+"""
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_child_imports_the_script_that_makes_its_worker(
+    valkey_url: str, namespace: str, client: tarry.Client, tmp_path: Path, is_guarded: bool
+) -> None:
+    """For the stamps. A script that would start its worker again in the child fails the job, with what to do."""
+    script = tmp_path / "script.py"
+    client.topic("greetings").add({"task": "greet", "args": {"user": "bob"}}, max_attempts=1)
+    script.write_text(SCRIPT.replace("START", 'if __name__ == "__main__":' if is_guarded else "if True:"))
+    subprocess.run(
+        [sys.executable, str(script), valkey_url, namespace],
+        env={**os.environ, "PYTHONPATH": str(APP.parent.parent)},
+        check=True,
+        timeout=LONGEST_S,
+    )
+    job = client.topic("hall").get("bob")
+    if is_guarded:
+        assert client.topic("greetings").stats().finished == 1
+        assert job is not None
+        assert job.headers == {"host": "script"}
+    else:
+        assert job is None
+        dead, *_ = client.topic("greetings").list("dead")
+        assert 'start yours under `if __name__ == "__main__":`' in str(dead.error)
+
+
+def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
+    valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, name="garden")
+    monkeypatch.setattr(stamped_functions.registry, "_parent", None)
+    worker.include(stamped_functions.registry)
+    stamped_functions.greet.add("eve")
+    asyncio.run(worker.run_until_idle())
+    assert client.topic("greetings").stats().finished == 1
+    assert client.topic("garden").get("eve") is not None
+
+
+def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(
+    worker: tarry.Worker, client: tarry.Client, diary: Path
+) -> None:
+    client.topic("orders", type=Order).add(Order(str(diary), "stuck"), id="7")
+
+    async def work() -> int:
+        running = asyncio.ensure_future(worker.run(signals=False))
+        await asyncio.to_thread(until, diary.read_text, "the run")
+        worker.stop()
+        return await running
+
+    assert asyncio.run(work()) == 1
+    job = client.topic("orders").get("7")
+    assert job is not None
+    assert (job.state, job.attempts) == ("ready", 0)
+    assert not is_alive(int(diary.read_text().split()[2]))
+
+
+def test_cancel_when_lost_stops_a_run_in_a_child(
+    valkey_url: str, namespace: str, client: tarry.Client, diary: Path
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="1s")
+    worker.include(process_app.lost)
+    client.topic("lost", type=Order).add(Order(str(diary), "stuck"), id="7")
+
+    def ended() -> bool:
+        return not is_alive(int(diary.read_text().split()[0]))
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(until, diary.read_text, "the run")
+            client.topic("lost").delete("7")
+            await asyncio.to_thread(until, ended, "the end of the run")
+
+    asyncio.run(work())
+    assert client.topic("lost").stats().deleted == 1
+    process_app.lost._parent = None
+
+
+def test_a_child_exits_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:
+    """The worker's functions are those of its main script, which the child imports."""
+    for topic in ("orders", "hanging"):
+        client.topic(topic, type=Order).add(Order(str(diary), "stuck"), id=topic)
+    process = subprocess.Popen([sys.executable, str(APP), valkey_url, namespace])
+    try:
+        until(lambda: "begun" in diary.read_text(), "the run")
+    finally:
+        process.kill()
+        process.wait()
+    [line] = [line for line in diary.read_text().splitlines() if "begun" in line]
+    until(lambda: not is_alive(int(line.split()[2])), "the end of the child")
+
+
+async def awaited(job: Any) -> None: ...
+
+
+def test_functions_that_a_child_cannot_run_are_refused() -> None:
+    worker = tarry.Worker()
+
+    def local(job: Any) -> None: ...
+
+    with pytest.raises(tarry.BadInput, match="'process' is for plain functions; awaited is an async def"):
+        worker.on("n", run="process")(awaited)
+    with pytest.raises(tarry.BadInput, match="imports local by name; define it at the top level"):
+        worker.on("n", run="process")(local)
+    with pytest.raises(tarry.BadInput, match="define it at the top level"):
+        worker.task(run="process", name="t")(local)
+    with pytest.raises(tarry.BadInput, match="run: 'fork'"):
+        worker.on("n", run="fork")(local)  # type: ignore[arg-type]

@@ -1,0 +1,233 @@
+"""The argument of a handler, by its annotation; errors at registration."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+
+import tarry
+from tarry.worker.threads import ThreadPool
+from until import LONGEST_S
+
+
+class Order(msgspec.Struct):
+    number: int
+
+
+class Letter(TypedDict):
+    text: str
+
+
+class Foreign:
+    """Nothing that JSON can become."""
+
+
+def worked(url: str, namespace: str, handler: Any, body: Any, **options: Any) -> tarry.JobInfo[Any] | None:
+    """Handles one job; answers what is left of it."""
+    worker = tarry.Worker(url, namespace=namespace)
+    worker.on("n", **options)(handler)
+    with tarry.Client(url, namespace=namespace) as client:
+        client.topic("n").add(body, id="7")
+        asyncio.run(worker.run_until_idle())
+        return client.topic("n").get("7")
+
+
+def test_jobs_that_no_thread_has_begun_are_given_back() -> None:
+    async def story() -> None:
+        may_end, begun = threading.Event(), threading.Event()
+
+        def call(job: str) -> None:
+            begun.set()
+            may_end.wait(LONGEST_S)
+
+        pool = ThreadPool[str]("orders", 1, lambda job, fault: None)
+        for busy, job in enumerate(("first", "second", "third"), 1):
+            pool.run(job, call, busy)
+            await asyncio.to_thread(begun.wait, 60)
+        assert pool.cancel_queued() == ["second", "third"]
+        may_end.set()
+        pool.end()
+
+    asyncio.run(story())
+
+
+def test_each_handler_gets_what_its_annotation_names(valkey_url: str, namespace: str) -> None:
+    seen: list[Any] = []
+
+    async def job_of_anything(job) -> None:  # type: ignore[no-untyped-def]
+        seen.append((type(job), job.body))
+
+    async def job_of_orders(job: tarry.AsyncJob[Order]) -> None:
+        seen.append((type(job), job.body))
+
+    async def either(job: tarry.BaseJob[Order]) -> None:
+        seen.append((type(job), job.body))
+
+    async def body(order: Order, *, more: int = 0) -> None:
+        seen.append(order)
+
+    async def any_job(job: Any) -> None:
+        seen.append(job.body)
+
+    async def typed_dict(letter: Letter) -> None:
+        seen.append(letter)
+
+    def plain_job(job: tarry.Job[Order]) -> None:
+        seen.append((type(job), job.body))
+
+    def plain_body(order: Order) -> None:
+        seen.append(order)
+
+    number = {"number": 7}
+    for handler, given in (
+        (job_of_anything, number), (job_of_orders, number), (either, number), (body, number), (any_job, number),
+        (typed_dict, {"text": "x"}), (plain_job, number), (plain_body, number), (partial(plain_body), number),
+    ):  # fmt: skip
+        assert worked(valkey_url, namespace, handler, given) is None, handler
+    jobs = [(tarry.AsyncJob, number), (tarry.AsyncJob, Order(7)), (tarry.AsyncJob, Order(7))]
+    assert seen == [*jobs, Order(7), number, {"text": "x"}, (tarry.Job, Order(7)), Order(7), Order(7)]
+
+
+def test_a_sync_handler_may_use_the_verbs_of_its_job(valkey_url: str, namespace: str) -> None:
+    names: list[str] = []
+
+    def handle(job: tarry.Job[Any]) -> None:
+        names.append(threading.current_thread().name)
+        job.keep("1h")
+        job._topic.bury(job, "by hand")
+
+    job = worked(valkey_url, namespace, handle, 7)
+    assert job is not None
+    assert (job.state, job.reason) == ("dead", "by hand")
+    assert names == ["tarry n 1"]
+
+
+def test_sync_handlers_run_in_parallel_up_to_their_concurrency(valkey_url: str, namespace: str) -> None:
+    together = threading.Barrier(3, timeout=LONGEST_S)
+    most, running = 0, 0
+    lock = threading.Lock()
+
+    def handle(body: int) -> None:
+        nonlocal most, running
+        with lock:
+            running += 1
+            most = max(most, running)
+        together.wait()
+        with lock:
+            running -= 1
+
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker.on("n", concurrency=3)(handle)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add_many(range(9))
+        asyncio.run(worker.run_until_idle())
+        assert (most, client.topic("n").stats().finished) == (3, 9)
+
+
+def test_a_sync_handler_that_returns_a_coroutine_fails(valkey_url: str, namespace: str) -> None:
+    async def real(job: Any) -> None:
+        raise AssertionError
+
+    def wrapped(job: Any) -> Any:
+        return real(job)
+
+    job = worked(valkey_url, namespace, wrapped, 7)
+    assert job is not None
+    assert str(job.reason).startswith("TypeError: the handler is a plain function and returned an awaitable")
+
+
+def test_a_custom_codec_decodes_the_body(valkey_url: str, namespace: str) -> None:
+    class Shout:
+        def encode(self, body: Foreign) -> bytes:
+            return type(body).__name__.encode()
+
+        def decode(self, raw: bytes) -> Foreign:
+            assert raw == b"Foreign"
+            return Foreign()
+
+    seen: list[Any] = []
+
+    async def handle(body: Foreign) -> None:
+        seen.append(body)
+
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker.on("n", type=Shout())(handle)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n", type=Shout()).add(Foreign())
+        asyncio.run(worker.run_until_idle())
+    assert [type(body) for body in seen] == [Foreign]
+
+
+async def needs_two(a: int, b: int) -> None: ...
+async def needs_none() -> None: ...
+async def by_name(*, job: int) -> None: ...
+async def wrong_world(job: tarry.Job[Order]) -> None: ...
+async def foreign(body: Foreign) -> None: ...
+async def foreign_job(job: tarry.AsyncJob[Foreign]) -> None: ...
+async def unknown(job: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+async def order(order: Order) -> None: ...
+def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        (
+            needs_two,
+            "takes one argument, the job or its body; for a function with arguments of its own use @worker.task",
+        ),
+        (needs_none, "takes one argument"),
+        (by_name, "takes one argument"),
+        (
+            wrong_world,
+            "annotated as tarry.Job, whose verbs would block the event loop; an async def takes a tarry.Async",
+        ),
+        (plain_wrong_world, "annotated as tarry.AsyncJob, whose verbs must be awaited; a plain function takes"),
+        (foreign, "Foreign cannot be decoded from JSON"),
+        (foreign_job, "Foreign cannot be decoded from JSON"),
+        (unknown, "an annotation cannot be read"),
+        (7, "7 is not a function"),
+    ],
+)
+def test_an_impossible_handler_is_refused_at_registration(valkey_url: str, handler: Any, told: str) -> None:
+    with pytest.raises(tarry.BadInput, match=told):
+        tarry.Worker(valkey_url).on("n")(handler)
+
+
+def test_a_type_given_twice_is_refused(valkey_url: str) -> None:
+    with pytest.raises(tarry.BadInput, match="say it once"):
+        tarry.Worker(valkey_url).on("n", type=int)(order)
+    tarry.Worker(valkey_url).on("n", type=Order)(order)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": True}, "concurrency"),
+        ({"weight": 0}, "weight"),
+        ({"weight": "3"}, "weight"),
+        ({"ttr": "soon"}, "ttr"),
+        ({"timeout": 0}, "timeout"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"topic": "{}"}, "topic"),
+    ],
+)
+def test_invalid_handler_options_are_refused(valkey_url: str, options: Any, told: str) -> None:
+    worker = tarry.Worker(valkey_url)
+    with pytest.raises(tarry.BadInput, match=told):
+        worker.on(**{"topic": "n", **options})
+
+
+def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namespace: str) -> None:
+    for server in (valkey_url, tarry.Client(valkey_url), tarry.AsyncClient(valkey_url)):
+        worker = tarry.Worker(server, namespace="default")
+        assert worker.client.namespace == worker.blocking.namespace == "default"
+        assert worker.client.engine.config.address.url == worker.blocking.engine.config.address.url == valkey_url
+    with tarry.Client(valkey_url, namespace=namespace) as mine:
+        assert tarry.Worker(mine).client.namespace == namespace

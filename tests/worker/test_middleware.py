@@ -1,0 +1,189 @@
+"""Middleware, log lines, and slots that topics share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.worker import log_setup
+from tarry.worker.slots import SlotPool
+
+
+@contextmanager
+def noted(name: str, job: Any, seen: list[Any]) -> Iterator[None]:
+    seen.append((name, "start", job.id))
+    try:
+        yield
+    except tarry.Dead as dead:
+        seen.append((name, "dead", str(dead.error)))
+        raise
+    except Exception as fault:
+        seen.append((name, "error", str(fault)))
+        raise
+
+
+def plain_layer(name: str, seen: list[Any]) -> Any:
+    def layer(job: Any, handle: Callable[[Any], Any]) -> Any:
+        with noted(name, job, seen):
+            result = handle(job)
+        seen.append((name, "result", result))
+        return result
+
+    return layer
+
+
+def async_layer(name: str, seen: list[Any]) -> Any:
+    async def layer(job: Any, handle: Callable[[Any], Any]) -> Any:
+        with noted(name, job, seen):
+            result = await handle(job)
+        seen.append((name, "result", result))
+        return result
+
+    return layer
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_middleware_sees_start_result_error_and_dead(valkey_url: str, namespace: str, plain: bool) -> None:
+    seen: list[Any] = []
+    worker, part = tarry.Worker(valkey_url, namespace=namespace), tarry.Registry()
+
+    for name, registry in (("outer", worker), ("inner", part)):
+        registry.around(plain_layer(name, seen))
+        registry.around(async_layer(name, seen))
+
+    def handle(job: Any) -> int:
+        if job.id == "good":
+            return 42
+        raise ValueError(job.id)
+
+    async def awaited(job: Any) -> int:
+        return handle(job)
+
+    part.on("n")(handle if plain else awaited)
+    worker.include(part)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        for id, most in (("good", 1), ("bad", 5), ("last", 1)):
+            client.topic("n").add("x", id=id, max_attempts=most)
+            asyncio.run(worker.run_until_idle())
+            expected = {"good": ("result", 42), "bad": ("error", "bad"), "last": ("dead", "last")}[id]
+            assert seen == [
+                ("outer", "start", id), ("inner", "start", id), ("inner", *expected), ("outer", *expected)
+            ]  # fmt: skip
+            seen.clear()
+        stats = client.topic("n").stats()
+        assert (stats.finished, stats.delayed, stats.dead, stats.stale) == (1, 1, 1, 0)
+
+
+def test_a_middleware_failure_fails_the_job(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+
+    @worker.around
+    async def commit(job: Any, handle: Any) -> None:
+        await handle(job)
+        raise LookupError("no commit")
+
+    @worker.on("n")
+    async def fine(job: Any) -> None: ...
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add("x", id="7")
+        asyncio.run(worker.run_until_idle())
+        job = client.topic("n").get("7")
+        assert job is not None
+        assert job.reason == "LookupError: no commit"
+    with pytest.raises(tarry.BadInput, match="not callable"):
+        worker.around(7)  # type: ignore[arg-type]
+
+
+def test_at_info_one_log_line_summarizes_many_jobs(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tarry.worker")
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+
+    @worker.on("n")
+    async def handle(job: tarry.AsyncJob[int]) -> None:
+        if job.body == 3:
+            raise tarry.Bury("three")
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add_many(range(100))
+        asyncio.run(worker.run_until_idle())
+    [line] = [line for line in caplog.records if line.getMessage().startswith("∑")]
+    assert line.getMessage().startswith("∑ n: 100 taken, 99 done, 0 again, 1 dead, 0 running, at most ")
+    said = json.loads(log_setup.JsonFormatter().format(line))
+    assert (said["topic"], said["taken"], said["done"], said["dead"], said["level"]) == ("n", 100, 99, 1, "info")
+    [dead] = [line for line in caplog.records if line.levelname == "ERROR"]
+    assert dead.getMessage().endswith("attempt 1 is dead: three")
+
+
+def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, concurrency=12)
+    running = {"a": 0, "b": 0, "c": 0}
+    seen: list[tuple[int, int]] = []
+    most = 0
+
+    def handler(topic: str) -> Any:
+        async def handle(job: tarry.AsyncJob[Any]) -> None:
+            nonlocal most
+            running[topic] += 1
+            most = max(most, sum(running.values()))
+            await asyncio.sleep(0.01)  # long beside a pop, on a busy machine too
+            if min(running["a"], running["b"]) > 0:
+                seen.append((running["a"], running["b"]))
+            running[topic] -= 1
+            if len(seen) == 600:
+                worker.stop()
+
+        return handle
+
+    for topic, weight in (("a", 3), ("b", 1), ("c", 1)):
+        worker.on(topic, weight=weight)(handler(topic))
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        for topic in "ab":
+            client.topic(topic).add_many(range(3000))
+        asyncio.run(worker.run(signals=False))
+    assert most <= 12
+    late = seen[100:]
+    share = sum(a for a, _ in late) / sum(a + b for a, b in late)
+    assert 0.65 < share < 0.85, "three of four slots"
+
+
+def test_a_busy_topic_takes_all_slots_but_one_for_each_other_topic() -> None:
+    class User:
+        def __init__(self, weight: float) -> None:
+            self.weight, self.slots_in_use = weight, 0
+
+    share, busy, idle = SlotPool(10), User(1), User(5)
+    share.add_user(busy)
+    share.add_user(idle)
+    assert share.grant_slots(idle, 5, greedy=False) == 1
+    assert share.grant_slots(busy, 50, greedy=True) == 9
+    busy.slots_in_use = 9
+    assert share.grant_slots(busy, 50, greedy=True) == 0
+    assert share.grant_slots(idle, 50, greedy=True) == 1
+    few = SlotPool(2)
+    few.add_user(busy)
+    few.add_user(idle)
+    with pytest.raises(tarry.BadInput, match="2 slots for 3 topics"):
+        few.add_user(User(1))
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_lines_carry_topic_and_id(form: str) -> None:
+    line = logging.LogRecord("tarry.worker", logging.WARNING, __file__, 1, "↻ %s", ("n/7",), None)
+    line.tarry = {"topic": "n", "id": "7"}
+    said = (log_setup.JsonFormatter() if form == "json" else log_setup.TextFormatter()).format(line)
+    if form == "text":
+        assert said.endswith(" WARNING ↻ n/7")
+    else:
+        made = json.loads(said)
+        assert made.pop("at").endswith("Z")
+        assert made == {"level": "warning", "logger": "tarry.worker", "message": "↻ n/7", "topic": "n", "id": "7"}

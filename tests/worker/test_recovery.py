@@ -1,0 +1,214 @@
+"""What a worker held that was killed with -9, parent and all, is handed out again at once, not after its TTR of hours."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import servers
+from faults.proxy import UNSENT, Proxy
+from tarry.connections.embedded.process import ServerProcess
+from tarry.values.keys import holder_channel
+from tarry.verbs import acl
+from tarry.verbs.liveness import WITHDRAW
+from until import until
+from warm import WarmTarry
+from worker.killed_workers import Scene, kill_all_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def scene(valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[Scene]:
+    made = Scene(valkey_url, namespace, tmp_path, tarry_command)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def own_scene(
+    own_server: Callable[..., ServerProcess], namespace: str, tmp_path: Path, tarry_command: WarmTarry
+) -> Iterator[tuple[Scene, ServerProcess]]:
+    running = own_server(appendonly="yes", appendfsync="always")
+    made = Scene(running.url, namespace, tmp_path, tarry_command)
+    yield made, running
+    made.close()
+
+
+@pytest.mark.parametrize("topic", ["orders", "plain"])
+@pytest.mark.parametrize("processes", [1, 3])
+def test_the_jobs_of_a_killed_worker_go_to_another_one(scene: Scene, topic: str, processes: int) -> None:
+    victim = scene.start_known("--processes", str(processes), processes=processes)
+    scene.hold(topic=topic)
+    other = scene.start_known()
+    kill_all_of(scene, victim, processes)
+    until(lambda: len(scene.journal()) == 2, "taken by the other one")
+    first, second = scene.journal()
+    assert (first[:2], second[:2]) == ([first[0], "1"], [first[0], "2"]), "the attempt counts: a job may have killed it"
+    assert int(second[2]) == other.pid
+    assert scene.client.topic(topic).check().ok
+    until(lambda: [info.pid for info in scene.client.workers()] == [other.pid], "it is not listed any more")
+    until(lambda: "is gone; 1 of its jobs given back" in scene.log(other), "it says so")
+
+
+def test_a_worker_that_starts_afterwards_gets_them(scene: Scene) -> None:
+    victim = scene.start_known()
+    scene.hold()
+    kill_all_of(scene, victim)
+    victim.wait()
+    scene.start()
+    until(lambda: len(scene.journal()) == 2, "taken by one that did not see it alive")
+
+
+def test_a_job_that_kills_one_worker_after_the_other_is_given_on(scene: Scene) -> None:
+    """Its handler ends the process with its first statement: what the worker says before must be on its way."""
+    for _ in range(3):
+        scene.start_known()
+    scene.client.topic("orders").add("poison", id="7")
+    until(lambda: scene.journal("closed") == [["7"]], "closed in the third attempt")
+    assert sorted(attempt for _, attempt, _ in scene.journal()) == ["1", "2", "3"]
+
+
+def test_a_frozen_worker_keeps_its_jobs(scene: Scene) -> None:
+    """Its connection is there: only its TTR takes them from it."""
+    scene.start_known()
+    frozen = scene.start_known()
+    while scene.journal()[-1:] == [] or int(scene.journal()[-1][2]) != frozen.pid:
+        scene.hold("slow")
+    frozen.send_signal(signal.SIGSTOP)
+    taken = len(scene.journal())
+    scene.until_looked()
+    assert len(scene.journal()) == taken
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: len(scene.journal("closed")) == taken, "closed")
+    assert {attempt for _, attempt, _ in scene.journal()} == {"1"}
+
+
+def test_a_worker_that_loses_its_subscription_again_and_again_keeps_its_jobs(scene: Scene) -> None:
+    scene.start_known()
+    scene.start_known()
+    scene.hold()
+    channel = holder_channel(scene.namespace, scene.raw.zrange(scene.keys.busy, 0, 0)[0])
+    for _ in range(10):
+        for row in scene.raw.client_list("pubsub"):
+            if row["db"] != "":
+                scene.raw.client_kill_filter(_id=row["id"])
+        until(lambda: scene.raw.pubsub_numsub(channel)[0][1], "subscribed again")
+    scene.until_looked()
+    assert len(scene.journal()) == 1
+
+
+def test_after_a_restart_of_the_server_all_keep_their_jobs(own_scene: tuple[Scene, ServerProcess]) -> None:
+    scene, running = own_scene
+    started = [scene.start_known() for _ in range(2)]
+    scene.hold()
+    scene.hold("stuck", "plain")
+    running.kill()
+    running.restart()
+    until(lambda: len(scene.raw.pubsub_channels("*:holder:*")) == 2, "subscribed again")
+    scene.until_looked()
+    assert [attempt for _, attempt, _ in scene.journal()] == ["1", "1"]
+    kill_all_of(scene, started[0])
+    held = sum(int(pid) == started[0].pid for _, _, pid in scene.journal())
+    until(lambda: len(scene.journal()) == 2 + held, "those of a dead one are given back all the same")
+
+
+def test_a_worker_that_can_neither_subscribe_nor_say_so_takes_no_new_jobs(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    """The connection by which it takes jobs works, so it would take some that others give back as those of a dead one."""
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        cut_off = scene.start_known(TARRY_URL=proxy.url())
+        scene.hold()
+        proxy.arm(UNSENT, at=WITHDRAW.sha)
+        proxy.refusing = True
+        running.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        until(lambda: "cut off: no new jobs" in scene.log(cut_off), "it takes no new ones")
+        until(lambda: not any("b" in row["flags"] for row in scene.raw.client_list()), "it waits for none")
+        assert proxy.struck == 1
+        proxy.refusing = False
+        until(lambda: "taking jobs again" in scene.log(cut_off), "it takes new ones")
+        scene.hold()
+        assert [attempt for _, attempt, _ in scene.journal()] == ["1", "1"]
+    finally:
+        proxy.close()
+
+
+def test_a_worker_that_cannot_subscribe_asks_not_to_be_missed_and_goes_on(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        scene.start_known(TARRY_URL=proxy.url())
+        scene.hold()
+        proxy.refusing = True
+        running.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        until(lambda: not scene.raw.exists(*scene.keys), "it is not known any more")
+        scene.client.topic("orders").add("quick")
+        until(lambda: scene.journal("closed"), "it goes on")
+        proxy.refusing = False
+        until(lambda: scene.raw.zcard(scene.keys.busy), "it is known again")
+        assert {attempt for _, attempt, _ in scene.journal()} == {"1"}
+    finally:
+        proxy.close()
+
+
+def test_a_worker_that_takes_no_jobs_logs_the_outage_all_the_same(own_scene: tuple[Scene, ServerProcess]) -> None:
+    scene, running = own_scene
+    worker = scene.start_known()
+    running.kill()
+    until(lambda: "Waiting for it" in scene.log(worker), "it says that the server is away")
+    running.restart()
+    until(lambda: "The server answers again" in scene.log(worker), "and when it is back")
+    scene.client.topic("orders").add("quick")
+    until(lambda: scene.journal("closed"), "closed")
+
+
+def test_it_can_be_switched_off(scene: Scene) -> None:
+    scene.start(RELEASE="")
+    scene.client.topic("orders").add("stuck")
+    until(scene.journal, "taken")
+    assert scene.raw.exists(*scene.keys) == 0
+    assert scene.raw.pubsub_channels(f"*{scene.namespace}*") == []
+
+
+def test_a_stopped_worker_is_forgotten(scene: Scene) -> None:
+    stopped = scene.start_known()
+    stopped.terminate()
+    stopped.wait()
+    assert scene.raw.exists(*scene.keys) == 0
+
+
+def test_an_older_acl_line_forbids_it_and_nothing_else(own_scene: tuple[Scene, ServerProcess]) -> None:
+    scene, running = own_scene
+    words = acl.line("consumer", scene.namespace).split()
+    older = [word for word in words if not re.search(r"^&|subscribe|publish|pubsub|hrandfield", word)]
+    running.ask("ACL", "SETUSER", *older)
+    worker = scene.start(TARRY_URL=running.url.replace("unix://", "unix://consumer:secret@"))
+    scene.client.topic("orders").add("quick")
+    until(lambda: scene.journal("closed"), "closed")
+    until(lambda: "come back after their TTR, not at once" in scene.log(worker), "it says so")
+    assert scene.raw.exists(*scene.keys) == 0
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("kind", ["redis6", "redis7", "redis8"])
+def test_every_server_counts_subscribers(kind: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
+    with ExitStack() as stack:
+        binary = servers.binary_of(kind, stack.enter_context(servers.short_folder()))
+        running = stack.enter_context(servers.server(binary))
+        scene = Scene(running.url, namespace, tmp_path, tarry_command)
+        stack.callback(scene.close)
+        victim = scene.start_known()
+        scene.hold()
+        scene.start_known()
+        kill_all_of(scene, victim)
+        until(lambda: len(scene.journal()) == 2, "taken by the other one")

@@ -1,0 +1,207 @@
+"""Renewal of reservations, and what a worker does when it cannot renew."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.worker.renewal import Renewal
+from until import until
+
+TTR = "1s"
+"""It is renewed after a third. A busy machine may let a thread wait for some tenths."""
+
+
+def work(url: str, namespace: str, prepare: Callable[[tarry.Worker], None], body: Any, **options: Any) -> tarry.Stats:
+    """Works until nothing is due; answers what the topic is then."""
+    worker = tarry.Worker(url, namespace=namespace, **options)
+    prepare(worker)
+    with tarry.Client(url, namespace=namespace) as client:
+        client.topic("n").add(body, id="7")
+        asyncio.run(worker.run_until_idle())
+        found = client.topic("n")
+        assert found.check().ok
+        return found.stats()
+
+
+def until_the_first_reservation_is_over(client: tarry.Client, also: Callable[[], object] = lambda: True) -> None:
+    """Blocks its thread, on purpose, until the server's clock says so."""
+    [job] = client.topic("n").list("reserved")
+    first = job.reserved_until
+    assert first is not None
+    until(lambda: client.topic("n").stats().now > first and also(), "the end of the reservation")
+
+
+def blocking_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged about handlers that block the event loop."""
+    lines = [line.getMessage() for line in caplog.records]
+    return [line for line in lines if " attempt " in line and "block" in line]
+
+
+def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
+) -> None:
+    seen: list[int] = []
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        async def careless(job: tarry.AsyncJob[Any]) -> None:
+            seen.append(job.attempt)
+            until_the_first_reservation_is_over(client, lambda: blocking_lines(caplog))
+            assert not job.lost
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
+    told = blocking_lines(caplog)
+    assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
+    assert "until_the_first_reservation_is_over(client, " in told[0], "the stack says where"
+    assert told[1].startswith("✓ careless (n/7 attempt 1) blocked the event loop for ")
+    assert len(told) == 2
+
+
+def test_a_logged_stack_starts_at_the_handler(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deeper(frames: int) -> None:
+        if frames:
+            deeper(frames - 1)
+        else:
+            until(lambda: blocking_lines(caplog), "it is logged")
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        async def careless(job: tarry.AsyncJob[Any]) -> None:
+            deeper(30)
+
+    work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    told = blocking_lines(caplog)[0]
+    assert told.splitlines()[1].endswith("in careless")
+    assert "deeper(30)" in told
+    assert " frames …" in told
+    assert len(told.splitlines()) < 20
+    assert "asyncio" not in told
+
+
+def test_a_sync_handler_keeps_its_job_beyond_the_ttr(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        def slow(job: tarry.Job[Any]) -> None:
+            until_the_first_reservation_is_over(client)
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
+    assert (stats.finished, stats.timed_out) == (1, 0)
+
+
+def test_jobs_with_a_short_ttr_of_their_own_are_renewed_too(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="10h")
+    client.topic("n").add("x", ttr=TTR)
+
+    @worker.on("n")
+    async def careless(job: tarry.AsyncJob[Any]) -> None:
+        until_the_first_reservation_is_over(client)
+
+    asyncio.run(worker.run_until_idle())
+    stats = client.topic("n").stats()
+    assert (stats.finished, stats.timed_out) == (1, 0)
+
+
+def test_jobs_far_from_their_ttr_are_not_renewed(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the thread looks, for the TTR of one of them is short."""
+    touched: list[list[str]] = []
+    enough = asyncio.Event()
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    touch = Renewal._touch
+
+    def noted_touch(self: Renewal, consumer: Any, jobs: Any) -> bool:
+        touched.append([job.id for job in jobs])
+        if len(touched) == 3:
+            self._loop.call_soon_threadsafe(enough.set)
+        return touch(self, consumer, jobs)
+
+    monkeypatch.setattr(Renewal, "_touch", noted_touch)
+
+    @worker.on("n")
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        if job.id == "short":
+            await enough.wait()
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add_many([tarry.NewJob(n, ttr="10h") for n in range(50)])
+        client.topic("n").add("x", id="short", ttr="1s")
+        asyncio.run(worker.run_until_idle())
+        assert client.topic("n").stats().finished == 51
+    assert touched[:3] == [["short"]] * 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_handler_sees_the_loss_of_its_job_and_its_finish_is_refused(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client, plain: bool
+) -> None:
+    learned: list[bool] = []
+
+    def lose(job: Any) -> None:
+        client.topic("n").delete("7")
+        while not job.lost:
+            time.sleep(0.01)
+        learned.append(job.lost)
+
+    async def awaited(job: tarry.AsyncJob[Any]) -> None:
+        await asyncio.to_thread(lose, job)
+
+    stats = work(valkey_url, namespace, lambda worker: void(worker.on("n")(lose if plain else awaited)), "x", ttr=TTR)
+    assert (learned, stats.finished, stats.deleted) == ([True], 0, 1)
+    told = "\n".join(line.getMessage() for line in caplog.records)
+    assert "✗ n/7 attempt 1 is lost" in told
+    assert "Job 7 was finished or deleted; stop working on it." in told
+
+
+def void(_: object) -> None: ...
+
+
+def test_cancel_when_lost_cancels_the_handler(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+    cancelled: list[str] = []
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n", cancel_when_lost=True)
+        async def stuck(job: tarry.AsyncJob[Any]) -> None:
+            client.topic("n").delete("7")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(job.id)
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
+    assert (cancelled, stats.released, stats.stale) == (["7"], 0, 1)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_timeout_ends_a_handler(valkey_url: str, namespace: str, client: tarry.Client, plain: bool) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    told: list[bool] = []
+
+    def long(job: tarry.Job[Any]) -> None:
+        while not job.lost:
+            time.sleep(0.001)
+        told.append(True)
+
+    async def longer(job: tarry.AsyncJob[Any]) -> None:
+        await asyncio.Event().wait()
+
+    worker.on("n", timeout="20ms")(long if plain else longer)
+    client.topic("n").add("x", id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("n").get("7")
+    assert job is not None
+    assert job.state == "delayed"
+    name = "long" if plain else "longer"
+    assert job.reason == f"TimeoutError: {name} took longer than its timeout of 0.02 s"
+    assert told == [True] * plain

@@ -1,0 +1,227 @@
+"""Jobs of tasks that a worker does not know: another application's, or of another release. Imaginary time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.programs.cli.job_table import error_line
+from tarry.programs.dashboard import Dashboard
+from tarry.programs.dashboard.pages import topic as topic_part
+from tarry.programs.dashboard.visit import Visit
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+from until import LONGEST_S
+from worker.test_undecodable import World
+
+ADA = "last seen in ada (process 4711)"
+
+
+@pytest.fixture
+def world(valkey_url: str, namespace: str) -> Iterator[World]:
+    made = World(valkey_url, namespace)
+    yield made
+    made.client.close()
+
+
+def other(world: World, **options: Any) -> tarry.Worker:
+    """An application that has no task ``charge``."""
+    worker = tarry.Worker(world.worker().client, **options)
+
+    @worker.task
+    async def remind(user: int) -> None:
+        world.seen.append(user)
+
+    return worker
+
+
+def report(world: World, *tasks: str) -> None:
+    """The report of a live worker that has these tasks."""
+    topics = [WorkerTopic("tasks", tasks, 5, 0)]
+    world.client.engine.run(
+        report_worker(world.client.namespace, b"ada", None, WorkerReport("ada", 4711, "1", 5, 0, False, topics, []))
+    )
+
+
+def test_an_unknown_task_is_released_uncounted_with_growing_delays(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = world.client.topic("tasks")
+    topic.add({"task": "charge", "args": {"n": 7}}, id="7")
+    worker, waits = other(world), list[float]()
+    for _ in range(30):
+        world.run(worker)
+        job, now = world.only_job("tasks"), topic.stats().now
+        assert (job.state, job.attempts) == ("delayed", 0)
+        assert job.due is not None
+        waits.append((job.due - now).total_seconds())
+        world.clock.advance(job.due - now)
+    assert waits == sorted(waits)
+    assert waits[0] == pytest.approx(0.1)
+    assert waits[-1] == pytest.approx(60)
+    assert sum(waits) < 20 * 60
+    assert caplog.text.count("nobody here knows task 'charge'; no worker that knows it was seen") == 30, (
+        "once for each run of a worker"
+    )
+
+
+def test_a_task_unknown_for_a_day_is_dead_with_a_reason(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    topic = world.client.topic("tasks")
+    topic.add({"task": "charge"}, id="7", max_attempts=1)
+    world.run(other(world))
+    for hours in (12, 11):
+        world.clock.advance(timedelta(hours=hours))
+        world.run(other(world))
+        assert world.only_job("tasks").state == "delayed", "another process, and it still knows since when"
+    world.clock.advance("1h")
+    world.run(other(world))
+    job = world.only_job("tasks")
+    assert (job.state, job.reason) == (
+        "dead",
+        "nobody has known task 'charge' for 1d; no worker that knows it was seen",
+    )
+    assert "is dead: nobody has known task 'charge' for 1d" in caplog.text
+    assert topic.kick("7")
+    charge(world)
+    assert world.seen == ["charged"]
+
+
+def charge(world: World) -> None:
+    worker = world.worker()
+
+    @worker.task(name="charge")
+    async def charging() -> None:
+        world.seen.append("charged")
+
+    world.run(worker)
+
+
+@pytest.mark.parametrize(("option", "state"), [("1m", "dead"), (None, "delayed")])
+def test_bury_unknown_sets_the_period(world: World, option: str | None, state: str) -> None:
+    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    for _ in range(2):
+        world.run(other(world, bury_unknown=option))
+        world.clock.advance("48h" if option is None else "1m")
+    world.run(other(world, bury_unknown=option))
+    assert world.only_job("tasks").state == state
+
+
+def test_a_worker_that_knows_the_task_is_named_and_restarts_the_period(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.run(other(world))
+    world.clock.advance("23h")
+    report(world, "charge")
+    world.run(other(world))
+    job = world.only_job("tasks")
+    assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}"
+    assert f"✗ tasks: nobody here knows task 'charge'; {ADA}. Its jobs are put back" in caplog.text
+    world.clock.advance("2h")
+    world.run(other(world))
+    job = world.only_job("tasks")
+    assert job.state == "delayed", "25 hours after it came, and two after it was known"
+    assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}", "it is gone, and remembered"
+    world.clock.advance("22h")
+    world.run(other(world))
+    assert world.only_job("tasks").reason == f"nobody has known task 'charge' for 1d; {ADA}"
+
+
+def test_an_unknown_task_uses_up_nothing_of_the_rate(world: World) -> None:
+    """``remind`` runs within the second in which a foreign job was handed out and put back."""
+    topic = world.client.topic("tasks")
+    topic.configure(rate="1/s", burst=1)
+    world.clock.advance(1)
+    topic.add({"task": "charge", "args": {}}, id="foreign")
+    topic.add({"task": "remind", "args": {"user": 7}}, id="own", delay=0.01)
+    world.run(other(world))
+    assert topic.stats().limited is None
+    assert topic.get("foreign").state == "delayed"  # type: ignore[union-attr]
+    world.clock.advance(0.01)
+    world.run(other(world))
+    assert world.seen == [7]
+    topic.add({"task": "remind", "args": {"user": 8}}, id="next")
+    world.run(other(world))
+    assert world.seen == [7], "what has run counts"
+    assert topic.stats().limited is not None
+    world.clock.advance(1)
+    world.run(other(world))
+    assert world.seen == [7, 8]
+
+
+def test_a_policy_that_buries_unreadable_bodies_buries_unknown_tasks_too(world: World) -> None:
+    worker = other(world)
+
+    @worker.task(retry={tarry.BodyError: None})
+    async def careful() -> None: ...
+
+    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.run(worker)
+    job = world.only_job("tasks")
+    assert (job.state, job.reason) == ("dead", "BodyError: unknown task 'charge'; tasks has remind, careful")
+
+
+def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
+    line = f"nobody here knows task 'charge'; {ADA}"
+    topics = [WorkerTopic("tasks", ("remind",), 5, 0, 0, (line,))]
+    made = WorkerReport("bob", 7, "1", 5, 0, False, topics, [])
+    world.client.engine.run(report_worker(world.client.namespace, b"bob", None, made))
+    world.client.topic("tasks").add({"task": "charge"})
+
+    async def page() -> str:
+        async with world.worker().client as client:
+            visit = Visit(Dashboard(client), "", {"topic": "tasks"}, "viewer")
+            return visit.dashboard.view(visit, "topic.html", await topic_part.view(visit))
+
+    shown = asyncio.run(page())
+    assert (
+        '<p class="warning">Nobody here knows task &#39;charge&#39;; last seen in ada (process 4711). '
+        "Its jobs are put back, and their attempts do not count.</p>" in shown
+    )
+    assert shown.index('class="warning"') < shown.index('class="tiles"'), "at the top"
+
+
+def test_the_list_of_an_unknown_tasks_job_names_the_fault_once(world: World) -> None:
+    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.run(other(world))
+    job = world.only_job("tasks")
+    assert str(job.error).startswith("unknown since ")
+    assert (
+        error_line(job) == job.reason == "BodyError: nobody here knows task 'charge'; no worker that knows it was seen"
+    )
+
+
+def test_two_applications_share_a_topic_and_run_their_own_tasks(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    seen: list[str] = []
+
+    def application(name: str) -> tuple[tarry.Worker, Any]:
+        worker = tarry.Worker(valkey_url, namespace=namespace)
+
+        @worker.task(name=name)
+        async def task(n: int) -> None:
+            seen.append(name)
+            if len(seen) == 40:
+                over.set()
+
+        return worker, task
+
+    async def work() -> None:
+        async with one, two:
+            await asyncio.wait_for(over.wait(), LONGEST_S)
+
+    over = asyncio.Event()
+    (one, charge), (two, remind) = application("charge"), application("remind")
+    for n in range(20):
+        charge.options(max_attempts=1).add(n)
+        remind.options(max_attempts=1).add(n)
+    asyncio.run(work())
+    stats = client.topic("tasks").stats()
+    assert (seen.count("charge"), seen.count("remind"), stats.dead) == (20, 20, 0)
+    one.blocking.close()
+    two.blocking.close()

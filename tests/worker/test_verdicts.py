@@ -1,0 +1,299 @@
+"""Jobs whose handler did not return: in imaginary time, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.programs.dashboard.explanations import JobFacts
+from tarry.values.durations import SECOND, as_datetime
+from tarry.wire import answers
+from tarry.worker.verdicts import LONGEST_ERROR
+from until import until
+
+MINUTE = timedelta(minutes=1)
+Raise = Callable[[Any], Any]
+
+
+class Play:
+    """A worker with one handler that raises, and what it leaves behind."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self.clock = Clock()
+        self.url, self.namespace = url, namespace
+        self.client = TestClient(url, self.clock, namespace=namespace)
+        self.topic = self.client.topic("n")
+        self.attempts: list[int] = []
+
+    def run(self, raises: Raise, *, plain: bool = False, **options: Any) -> None:
+        """Works until nothing is due."""
+        worker = tarry.Worker(TestAsyncClient(self.url, self.clock, namespace=self.namespace))
+
+        def handle(job: Any) -> None:
+            self.attempts.append(job.attempt)
+            raise raises(job)
+
+        async def awaited(job: Any) -> None:
+            handle(job)
+
+        worker.on("n", **options)(handle if plain else awaited)
+        assert asyncio.run(worker.run_until_idle()) == 0
+
+    def wait(self) -> timedelta:
+        """How long the job waits now."""
+        [job] = self.topic.list("delayed")
+        assert job.due is not None
+        return job.due - as_datetime(self.clock.us)
+
+    def dead(self) -> tarry.JobInfo[Any]:
+        [job] = self.topic.list("dead")
+        return job
+
+
+@pytest.fixture
+def play(valkey_url: str, namespace: str) -> Any:
+    made = Play(valkey_url, namespace)
+    yield made
+    assert made.topic.check().ok
+    made.client.close()
+
+
+@pytest.mark.parametrize(
+    ("retry", "wait"), [("2s", 2), (5, 5), (0.5, 0.5), (timedelta(seconds=3), 3), ("3h", 3 * 3600)]
+)
+def test_a_duration_as_retry_is_how_long_each_retry_waits(play: Play, retry: tarry.Duration, wait: float) -> None:
+    play.topic.add("tea", max_attempts=3)
+    play.run(lambda job: ValueError("broken"), retry=retry)
+    for _ in range(2):
+        assert play.wait() == timedelta(seconds=wait)
+        play.clock.advance(play.wait())
+        play.run(lambda job: ValueError("broken"), retry=retry)
+    assert play.dead().attempts == 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_back_off_doubles_until_the_job_is_dead(play: Play, plain: bool) -> None:
+    play.topic.add("tea", max_attempts=4)
+    for n in range(3):
+        play.run(lambda job: ValueError("broken"), plain=plain)
+        assert 0.8 <= play.wait() / timedelta(seconds=2**n) <= 1.2
+        play.clock.advance(play.wait())
+    play.run(lambda job: ValueError("broken"), plain=plain)
+    job = play.dead()
+    assert play.attempts == [1, 2, 3, 4]
+    assert (job.reason, job.attempts) == ("attempts exhausted", 4)
+    assert str(job.error).startswith("ValueError: broken\nTraceback (most recent call last):")
+    assert str(job.error).endswith("raise raises(job)\nValueError: broken")
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play, plain: bool) -> None:
+    play.topic.add("tea")
+    play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
+    [job] = play.topic.list("delayed")
+    assert (job.attempts, job.attempt_limit, job.max_attempts) == (1, 2, None)
+    play.clock.advance(play.wait())
+    play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
+    job = play.dead()
+    assert (job.reason, job.attempts, job.attempt_limit) == ("attempts exhausted", 2, 2)
+    assert answers.JOB.dump(job).attempt_limit == 2
+    facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
+    assert facts.of == " of 2"
+
+
+def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attempt_runs(
+    valkey_url: str, namespace: str
+) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    @worker.task(max_attempts=2)
+    async def charge() -> None:
+        begun.set()
+        await end.wait()
+
+    @worker.task
+    async def thank() -> None:
+        pass
+
+    @worker.on("teas", max_attempts=3)
+    async def brew(body: str) -> None:
+        pass
+
+    async def limit_of(topic: str, id: str) -> str:
+        handle = worker.client.topic(topic)
+        job, stats, defaults = await asyncio.gather(handle.get(id), handle.stats(), handle.configure())
+        assert job is not None
+        return JobFacts(job, stats, defaults, await worker.client.workers(), False, 0, None).of
+
+    async def work() -> None:
+        charged = await charge.add_async()
+        thanked = await thank.options(delay="1h").add_async()
+        tea = await worker.client.topic("teas").add("green", delay="1h")
+        async with worker:
+            await begun.wait()
+            await asyncio.to_thread(until, worker.blocking.workers, "the worker's first report")
+            assert await limit_of("tasks", charged.id) == " of 2"
+            assert await limit_of("tasks", thanked.id) == " of 20"
+            assert await limit_of("teas", tea.id) == " of 3"
+            end.set()
+
+    asyncio.run(work())
+
+
+def test_the_limit_of_a_handler_never_gives_a_job_more_attempts(play: Play) -> None:
+    play.topic.add("tea", max_attempts=1)
+    play.run(lambda job: ValueError("broken"), max_attempts=5)
+    assert (play.dead().attempts, play.dead().attempt_limit) == (1, 1)
+
+
+def test_the_reason_of_a_retried_job_is_its_exception(play: Play) -> None:
+    play.topic.add("tea", id="7")
+    play.run(lambda job: KeyError("测试"))
+    job = play.topic.get("7")
+    assert job is not None
+    assert (job.state, job.reason) == ("delayed", "KeyError: '测试'")
+    assert "raise raises(job)" in str(job.error)
+
+
+def test_a_custom_back_off_is_used(play: Play) -> None:
+    play.topic.add("tea")
+    mine = tarry.BackOff(first="10s", factor=3, longest="1m", jitter=0)
+    for seconds in (10, 30, 60, 60):
+        play.run(lambda job: ValueError(), retry=mine)
+        assert play.wait() == timedelta(seconds=seconds)
+        play.clock.advance(seconds)
+    assert [tarry.BackOff("10s", longest="1m").after(9, drawn) for drawn in (0.0, 1.0)] == [48_000_000, 60_000_000]
+
+
+def test_a_back_off_may_depend_on_the_exception_type(play: Play) -> None:
+    policy = {OSError: "5m", ConnectionError: tarry.BackOff("7s", jitter=0), PermissionError: None}
+    for kind, seconds in ((ConnectionResetError, 7), (FileNotFoundError, 300)):
+        play.topic.add("tea", id="7", if_exists="replace")
+        play.run(lambda job, kind=kind: kind("no"), retry=policy)
+        assert play.wait() == timedelta(seconds=seconds)
+    play.topic.add("tea", id="7", if_exists="replace")
+    play.run(lambda job: ValueError("not in the map"), retry=policy)
+    assert timedelta(seconds=0.8) <= play.wait() <= timedelta(seconds=1.2)
+    play.topic.add("tea", id="7", if_exists="replace")
+    play.run(lambda job: PermissionError("never"), retry=policy)
+    assert play.dead().reason == "PermissionError: never"
+
+
+def test_a_back_off_may_be_a_function(play: Play) -> None:
+    play.topic.add("tea")
+
+    def policy(job: Any, fault: Exception) -> str | None:
+        return None if job.attempt == 2 else f"{len(str(fault))}m"
+
+    play.run(lambda job: ValueError("four"), retry=policy)
+    assert play.wait() == 4 * MINUTE
+    play.clock.advance("4m")
+    play.run(lambda job: ValueError("four"), retry=policy)
+    assert play.dead().reason == "ValueError: four"
+
+
+def test_a_failing_retry_policy_loses_no_job(play: Play) -> None:
+    play.topic.add("tea", id="7")
+    play.run(lambda job: ValueError("first"), retry=lambda job, fault: 1 / 0)
+    job = play.topic.get("7")
+    assert job is not None
+    assert (job.state, job.reason) == ("delayed", "ValueError: first")
+    assert "ZeroDivisionError" in str(job.error)
+    assert "ValueError: first" in str(job.error)
+
+
+def test_retry_sets_the_delay(play: Play) -> None:
+    play.topic.add("tea", max_attempts=2)
+    play.run(lambda job: tarry.Retry("not yet", after="5m"))
+    assert play.wait() == 5 * MINUTE
+    play.clock.advance("5m")
+    play.run(lambda job: tarry.Retry(after="5m"))
+    assert play.dead().attempts == 2, "its attempts count"
+
+
+def test_retry_without_a_time_uses_the_back_off(play: Play) -> None:
+    play.topic.add("tea")
+    play.run(lambda job: tarry.Retry(), retry=tarry.BackOff("9s", jitter=0))
+    assert play.wait() == timedelta(seconds=9)
+
+
+def test_bury_makes_the_job_dead_at_once_with_the_reason(play: Play) -> None:
+    play.topic.add("tea")
+
+    def fault(job: Any) -> Exception:
+        given = tarry.Bury("no such customer")
+        given.__cause__ = LookupError(7)
+        return given
+
+    play.run(fault)
+    job = play.dead()
+    assert (job.reason, job.attempts) == ("no such customer", 1)
+    assert str(job.error).endswith("LookupError: 7")
+
+
+def test_snooze_does_not_count_an_attempt(play: Play) -> None:
+    play.topic.add("tea", max_attempts=1)
+    for _ in range(5):
+        play.run(lambda job: tarry.Snooze("1h"))
+        assert play.wait() == 60 * MINUTE
+        play.clock.advance("1h")
+    assert play.attempts == [1] * 5
+
+
+def test_a_handler_may_limit_attempts(play: Play) -> None:
+    play.topic.add("tea")
+    play.run(lambda job: ValueError("x"), max_attempts=1)
+    assert play.dead().reason == "attempts exhausted"
+
+
+def test_a_long_traceback_keeps_its_end(play: Play) -> None:
+    def deep(n: int) -> Exception:
+        if n:
+            return deep(n - 1)
+        raise ValueError("测" * 20_000 + " the end")
+
+    play.topic.add("tea", id="7")
+    play.run(lambda job: deep(100))
+    job = play.topic.get("7")
+    assert job is not None
+    assert str(job.reason).startswith("ValueError: 测测")
+    assert str(job.reason).endswith("…")
+    assert str(job.error).endswith("测 the end")
+    assert len(str(job.error).encode()) <= LONGEST_ERROR + 8
+
+
+@pytest.mark.parametrize("raised", [SystemExit(1), asyncio.CancelledError(), GeneratorExit()])
+@pytest.mark.parametrize("plain", [False, True])
+def test_any_exception_of_a_handler_fails_its_job(play: Play, raised: BaseException, plain: bool) -> None:
+    play.topic.add("tea", id="7")
+    play.run(lambda job: raised, plain=plain)
+    job = play.topic.get("7")
+    assert job is not None
+    assert (job.state, job.attempts) == ("delayed", 1)
+    assert str(job.reason).startswith(type(raised).__name__)
+
+
+@pytest.mark.parametrize(
+    "retry", [{int: 1}, {ValueError: "soon"}, "soon", -1, True, b"2s", {ValueError: -1}, tarry.BackOff], ids=str
+)
+def test_an_invalid_retry_policy_is_refused(play: Play, retry: Any) -> None:
+    worker = tarry.Worker(play.url)
+    if retry is tarry.BackOff:
+        with pytest.raises(tarry.BadInput, match="factor"):
+            tarry.BackOff(factor=0.5)
+    else:
+        with pytest.raises(tarry.BadInput, match="retry"):
+            worker.on("n", retry=retry)
+
+
+def test_retry_and_snooze_take_durations() -> None:
+    assert tarry.Retry(after="5m").after_us == 300 * SECOND
+    with pytest.raises(tarry.BadInput):
+        tarry.Snooze("soon")
