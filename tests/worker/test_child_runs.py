@@ -85,7 +85,7 @@ def test_exceptions_of_the_function_are_kept(worker: tarry.Worker, client: tarry
     assert (found["empty"].state, found["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
     assert "in close" in found["empty"].error
     assert 'raise Empty("no order")' in found["empty"].error
-    assert found["declined"].reason == "Exception: programs.process_app.Declined: 7: no money"
+    assert found["declined"].reason == "Exception: worker.process_app.Declined: 7: no money"
     assert "of nobody" in found["local"].reason
     assert found["local"].reason.startswith("ValueError: ")
     assert (found["snooze"].state, found["snooze"].attempts, found["snooze"].reason) == (
@@ -223,7 +223,7 @@ def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_u
 SCRIPT = """
 import asyncio, sys
 import tarry
-from programs import stamped_functions
+from worker import stamped_functions
 
 def shop_name(name):
     return name
