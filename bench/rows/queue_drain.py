@@ -20,7 +20,7 @@ import tarry
 from bench.harness import Bench
 from bench.redisson import BATCH, KEYS, NAME, fill, transfer
 from bench.results import Reading, Result, Target
-from tarry.verbs.delayed.transfer import transfer_all
+from tarry.verbs.redisson.delayed.transfer import transfer_all
 
 PAYLOAD = b"x" * 64
 PARTS = (1.0, 0.75, 0.5, 0.25)

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from tarry.values.rates import Rate as Rate
     from tarry.values.version import __version__ as __version__
     from tarry.verbs.codecs import Codec as Codec
-    from tarry.verbs.delayed.stats import QueueStats as QueueStats
-    from tarry.verbs.delayed.transfer import SetAside as SetAside
     from tarry.verbs.guarded.context import GuardedStats as GuardedStats
     from tarry.verbs.guarded.context import Item as Item
     from tarry.verbs.jobs.contents import FailedAttempt as FailedAttempt
@@ -96,9 +94,11 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.stats import Minute as Minute
     from tarry.verbs.jobs.stats import Stats as Stats
     from tarry.verbs.locks.models import LockState as LockState
-    from tarry.verbs.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
-    from tarry.verbs.mapcache.models import MapEvent as MapEvent
-    from tarry.verbs.mapcache.models import MapStats as MapStats
+    from tarry.verbs.redisson.delayed.stats import QueueStats as QueueStats
+    from tarry.verbs.redisson.delayed.transfer import SetAside as SetAside
+    from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
+    from tarry.verbs.redisson.mapcache.models import MapEvent as MapEvent
+    from tarry.verbs.redisson.mapcache.models import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.worker.registry import Registry as Registry
     from tarry.worker.targets import current_job as current_job
@@ -145,8 +145,8 @@ _NAMES_BY_MODULE = {
     "worker.verdicts": "BackOff Bury Dead Retry Snooze",
     "worker.worker": "Worker",
     "verbs.codecs": "Codec",
-    "verbs.delayed.transfer": "SetAside",
-    "verbs.delayed.stats": "QueueStats",
+    "verbs.redisson.delayed.transfer": "SetAside",
+    "verbs.redisson.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Minute Stats",
     "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
@@ -159,8 +159,8 @@ _NAMES_BY_MODULE = {
     "clients.awaited.mapcache": "AsyncMapCache",
     "clients.blocking.map_listener": "MapListener",
     "clients.blocking.mapcache": "MapCache",
-    "verbs.mapcache.eviction": "AdaptivePolicy",
-    "verbs.mapcache.models": "MapEvent MapStats",
+    "verbs.redisson.mapcache.eviction": "AdaptivePolicy",
+    "verbs.redisson.mapcache.models": "MapEvent MapStats",
     "values.durations": "Duration",
     "values.rates": "Rate",
 }

@@ -20,8 +20,8 @@ from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import NOT_SUPPORTED
 from tarry.clients.schedule_verbs import ScheduleVerbs
-from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
 
 ELSEWHERE = {
     "pop",

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from tarry.values.rates import Rate
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.guarded.context import GuardedStats
 from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Stats
 from tarry.verbs.locks.models import LockState
-from tarry.verbs.mapcache.models import MapStats
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.mapcache.models import MapStats
 from tarry.wire import answers, queue_answers, topic_answers
 from tarry.wire.endpoints import guarded, locks, maps
 from tarry.wire.schemas import Schema

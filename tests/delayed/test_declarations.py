@@ -9,7 +9,7 @@ import pytest
 
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
-from tarry.verbs.delayed import elements, migration, offers, stats, transfer
+from tarry.verbs.redisson.delayed import elements, migration, offers, stats, transfer
 
 BOUND = {
     value.name: value
@@ -17,7 +17,9 @@ BOUND = {
     for value in vars(module).values()
     if isinstance(value, Script)
 }
-NAMES = sorted("delayed/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/delayed").iterdir())
+NAMES = sorted(
+    "delayed/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/redisson/delayed").iterdir()
+)
 
 
 def test_every_script_has_a_verb() -> None:
@@ -25,8 +27,8 @@ def test_every_script_has_a_verb() -> None:
 
 
 def test_undeclared_keys_of_a_script_fail_at_import() -> None:
-    with pytest.raises(AssertionError, match=r"lua/delayed/set_aside\.lua declares the keys"):
-        Script("delayed/set_aside", item=("payload", "reason"))
+    with pytest.raises(AssertionError, match=r"lua/redisson/delayed/set_aside\.lua declares the keys"):
+        Script("redisson/delayed/set_aside", item=("payload", "reason"))
 
 
 @pytest.mark.parametrize("name", NAMES)

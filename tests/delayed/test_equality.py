@@ -10,8 +10,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson import codecs
+from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 SET, NESTED = (

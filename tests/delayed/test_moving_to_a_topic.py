@@ -11,8 +11,8 @@ import tarry
 from tarry.clients.migration import move_to_topic
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import departed_key, leaving_key
-from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.jobs.migration import LateDeparture
+from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import Format, pack
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed import transfer
-from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.redisson.delayed import transfer
+from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 N = 20_000

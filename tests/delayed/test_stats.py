@@ -9,8 +9,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed.context import keys_of
-from tarry.verbs.delayed.stats import GAUGES
+from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.stats import GAUGES
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S
 

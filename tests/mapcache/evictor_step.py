@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarry.clients.testing import TestClient
-from tarry.verbs.mapcache.eviction import evict_step
+from tarry.verbs.redisson.mapcache.eviction import evict_step
 
 
 def step(client: TestClient, name: str, me: bytes, stays: bool = True) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from tarry.core.scripts import Script
 from tarry.values.keys import MAP_PARTS
-from tarry.verbs.mapcache import eviction, load, native_layout, redisson_layout
+from tarry.verbs.redisson.mapcache import eviction, load, native_layout, redisson_layout
 
 BOUND = {
     value.name: value
@@ -18,7 +18,7 @@ BOUND = {
     if isinstance(value, Script)
 }
 NAMES = sorted(
-    "mapcache/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/mapcache").iterdir()
+    "mapcache/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/redisson/mapcache").iterdir()
 )
 GIVEN = {"set", "seats", "channel"}  # a part's own name for a key that it was given
 

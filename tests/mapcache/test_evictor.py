@@ -17,8 +17,8 @@ import tarry
 from mapcache.conftest import Maps
 from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.mapcache.eviction import AdaptivePolicy
-from tarry.verbs.mapcache.models import MapEvent
+from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.redisson.mapcache.models import MapEvent
 from until import until
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarry.errors import BadInput
-from tarry.verbs.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, next_pace
+from tarry.verbs.redisson.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, next_pace
 
 ARTICLE = AdaptivePolicy()
 SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1800, 1800]

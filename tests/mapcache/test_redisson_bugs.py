@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from tarry.clients.testing import Clock
-from tarry.verbs.mapcache.eviction import MOST
 from tarry.verbs.redisson.entries import EntryEvent, unpack_event
+from tarry.verbs.redisson.mapcache.eviction import MOST
 
 Published = Callable[[], list[tuple[str, bytes]]]
 

@@ -7,7 +7,7 @@ from typing import Any
 from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.duties import DutyList
-from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap
+from tarry.verbs.redisson.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap
 from until import LONGEST_S
 
 

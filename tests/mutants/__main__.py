@@ -54,8 +54,8 @@ NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not
 """What had no mark of its own once."""
 BESIDE = {
     "lua/migration": "distributed/test_migration.py distributed/test_migration_resumed.py distributed/test_migration_killed.py",
-    "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/awaited/duty_loop": "delayed mapcache", "clients/blocking/duty_loop": "delayed mapcache", "core/duties": "delayed mapcache",
-    "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
+    "lua/redisson/delayed": "delayed", "verbs/redisson/delayed": "delayed", "clients/awaited/duty_loop": "delayed mapcache", "clients/blocking/duty_loop": "delayed mapcache", "core/duties": "delayed mapcache",
+    "lua/redisson/mapcache": "mapcache", "verbs/redisson/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
     "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
     "verbs/redisson": "redisson", "values": "values",
     "connections/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",

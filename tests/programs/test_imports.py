@@ -97,6 +97,6 @@ def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modu
     assert not [
         name
         for name in found
-        if name.startswith(("tarry.verbs.redisson", "tarry.verbs.delayed", "tarry.programs.serv"))
+        if name.startswith(("tarry.verbs.redisson", "tarry.verbs.redisson.delayed", "tarry.programs.serv"))
     ]
     assert not (found - imported("import redis")) & (HEAVY - {"zoneinfo"})

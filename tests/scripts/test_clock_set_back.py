@@ -8,9 +8,9 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import HOUR, SECOND
-from tarry.verbs.delayed.transfer import transfer
 from tarry.verbs.jobs import pop
-from tarry.verbs.mapcache.eviction import evict_step
+from tarry.verbs.redisson.delayed.transfer import transfer
+from tarry.verbs.redisson.mapcache.eviction import evict_step
 
 
 def set_back(clock: Clock, us: int = HOUR) -> None:

@@ -12,9 +12,9 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.verbs.delayed import stats
 from tarry.verbs.jobs import throughput, views
-from tarry.verbs.mapcache import redisson_layout
+from tarry.verbs.redisson.delayed import stats
+from tarry.verbs.redisson.mapcache import redisson_layout
 
 VIEWS = [
     value

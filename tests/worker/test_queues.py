@@ -14,7 +14,7 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.worker import Worker, process
 from until import LONGEST_S
 

@@ -24,7 +24,7 @@ from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import ScheduleVerbs
-    from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+    from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
     from tarry.verbs.redisson.elements import Format
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
@@ -103,14 +103,14 @@ class ClientConfig:
         return ScheduleVerbs(self.namespace, self.verbs)
 
     def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
-        from tarry.verbs.delayed.context import queue_context
-        from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+        from tarry.verbs.redisson.delayed.context import queue_context
+        from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 
         return DelayedQueueVerbs(queue_context(name, codec, format, self.queue_format, self.queue_keys, os.urandom))
 
     def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
-        from tarry.verbs.delayed.context import queue_context
-        from tarry.verbs.delayed.verbs import BlockingQueueVerbs
+        from tarry.verbs.redisson.delayed.context import queue_context
+        from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs
 
         return BlockingQueueVerbs(queue_context(name, codec, None, self.queue_format, self.queue_keys, os.urandom))
 
@@ -160,7 +160,7 @@ class ClientConfig:
 
     def queue_keys(self, name: str) -> keys.QueueKeys:
         """The keys of a queue by its name in Java. Raises ``BadInput`` for a name that is not allowed."""
-        from tarry.verbs.delayed.context import keys_of
+        from tarry.verbs.redisson.delayed.context import keys_of
 
         return keys_of(self.redisson_name(name), cluster=self.cluster)
 

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from tarry.core.requests import Operation
     from tarry.values.durations import Duration
     from tarry.values.keys import QueueKeys
-    from tarry.verbs.delayed.context import QueueContext
-    from tarry.verbs.delayed.stats import QueueStats
-    from tarry.verbs.delayed.transfer import SetAside
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
@@ -26,6 +23,9 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.settle import SettleVerb
     from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
     from tarry.verbs.jobs.topic import TopicVerbs
+    from tarry.verbs.redisson.delayed.context import QueueContext
+    from tarry.verbs.redisson.delayed.stats import QueueStats
+    from tarry.verbs.redisson.delayed.transfer import SetAside
 
 T = TypeVar("T")
 P = ParamSpec("P")

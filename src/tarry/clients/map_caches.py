@@ -9,11 +9,11 @@ from typing import Any, Literal
 from tarry.clients.config import NamingConfig
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.mapcache.context import MapContext, context_of
-from tarry.verbs.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
-from tarry.verbs.mapcache.models import Backend
-from tarry.verbs.mapcache.verbs import MapVerbs
 from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.mapcache.context import MapContext, context_of
+from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
+from tarry.verbs.redisson.mapcache.models import Backend
+from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 """When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""

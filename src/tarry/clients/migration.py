@@ -10,8 +10,6 @@ from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND
-from tarry.verbs.delayed import migration, transfer
-from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.jobs.migration import (
     NOT_LATE,
     Destination,
@@ -25,6 +23,8 @@ from tarry.verbs.jobs.migration import (
 )
 from tarry.verbs.jobs.records import pack_job
 from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.redisson.delayed import migration, transfer
+from tarry.verbs.redisson.delayed.context import QueueContext
 
 T = TypeVar("T")
 LAST_MOMENT = 253402300799999999

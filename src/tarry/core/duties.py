@@ -5,7 +5,7 @@
     channels ── hints: something is due sooner, or a seat is free
 
 A duty has a first client and its deputy; all other clients rest. The scripts know which clients will look in time
-(lua/lib/seats.lua). A message is a hint; if it is lost, the next look makes up for it.
+(lua/redisson/lib/seats.lua). A message is a hint; if it is lost, the next look makes up for it.
 
 Nothing here does I/O or knows the time: a driver performs the requests, subscribes to the channels, and reports the results.
 """

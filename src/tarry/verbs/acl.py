@@ -18,13 +18,13 @@ from typing import Literal, get_args
 from tarry.core.scripts import Script
 from tarry.values import keys
 from tarry.verbs import liveness, tokens, workers
-from tarry.verbs.delayed import elements, migration, offers, stats, transfer
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
 from tarry.verbs.jobs import migration as job_migration
 from tarry.verbs.locks import lock_scripts
-from tarry.verbs.mapcache import eviction, load, redisson_layout
 from tarry.verbs.redisson import names
+from tarry.verbs.redisson.delayed import elements, migration, offers, stats, transfer
+from tarry.verbs.redisson.mapcache import eviction, load, redisson_layout
 from tarry.verbs.schedules import definitions as schedules
 from tarry.verbs.schedules import migration as schedule_migration
 from tarry.verbs.schedules import occurrences

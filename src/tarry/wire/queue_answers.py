@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.values import Opaque
 from tarry.wire.schemas import Schema, base64_text, field_schema, model_schema, schema_of
 from tarry.wire.types import Answer

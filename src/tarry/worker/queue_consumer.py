@@ -21,7 +21,7 @@ from typing import Any
 from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
-from tarry.verbs.delayed.transfer import give_back, transfer
+from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.log_lines import Tally
 from tarry.worker.outage import Outage, ServerHealth

@@ -223,8 +223,8 @@ class Registry(ScheduleDecorators):
         acknowledgements: a killed process loses the elements that it works on, at most ``concurrency``; a stopped one puts
         them back. Middleware does not apply: it is for jobs.
         """
-        from tarry.verbs.delayed.context import keys_of
         from tarry.verbs.redisson.codecs import codec_for
+        from tarry.verbs.redisson.delayed.context import keys_of
 
         handlers.refuse_bare(queue, '@worker.on_queue("orders")')
         keys_of(queue)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
     from tarry.clients.map_caches import Policy
     from tarry.clients.migration import MovedOver
     from tarry.verbs.jobs.migration import Migrated
-    from tarry.verbs.mapcache.models import Backend
+    from tarry.verbs.redisson.mapcache.models import Backend
 
 T = TypeVar("T")
 

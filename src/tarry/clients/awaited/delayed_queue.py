@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from tarry.clients.awaited.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine

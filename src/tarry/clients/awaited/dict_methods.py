@@ -9,7 +9,7 @@ from tarry.clients.awaited.concurrency import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
-    from tarry.verbs.mapcache.verbs import MapVerbs
+    from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -235,7 +235,7 @@ class Engine:
         """From now on the due elements of these queues are moved."""
         await self.runner.ensure_open()
         from tarry.clients.awaited.duty_loop import DutyLoop
-        from tarry.verbs.delayed.transfer import MovedQueue
+        from tarry.verbs.redisson.delayed.transfer import MovedQueue
 
         duties = self.shared_part(DutyLoop)
         duties.add(MovedQueue(keys, duties.client_id) for keys in queues)

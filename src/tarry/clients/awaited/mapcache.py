@@ -15,9 +15,9 @@ from tarry.clients.awaited.map_listener import AsyncMapListener
 from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
-from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
-from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
-from tarry.verbs.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
+from tarry.verbs.redisson.mapcache.models import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine

@@ -17,8 +17,8 @@ from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine

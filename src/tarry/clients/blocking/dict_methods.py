@@ -10,7 +10,7 @@ from tarry.clients.blocking.concurrency import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
-    from tarry.verbs.mapcache.verbs import MapVerbs
+    from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")

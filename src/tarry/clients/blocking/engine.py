@@ -232,7 +232,7 @@ class Engine:
         """From now on the due elements of these queues are moved."""
         self.runner.ensure_open()
         from tarry.clients.blocking.duty_loop import DutyLoop
-        from tarry.verbs.delayed.transfer import MovedQueue
+        from tarry.verbs.redisson.delayed.transfer import MovedQueue
 
         duties = self.shared_part(DutyLoop)
         duties.add(MovedQueue(keys, duties.client_id) for keys in queues)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.clients.blocking.concurrency import Signal, shield
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.errors import TarryError
-from tarry.verbs.mapcache.load import Load
-from tarry.verbs.mapcache.redisson_layout import LoadReply
+from tarry.verbs.redisson.mapcache.load import Load
+from tarry.verbs.redisson.mapcache.redisson_layout import LoadReply
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine

@@ -16,9 +16,9 @@ from tarry.clients.blocking.map_listener import MapListener
 from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
-from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
-from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
-from tarry.verbs.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
+from tarry.verbs.redisson.mapcache.models import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine

@@ -25,7 +25,7 @@ from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.migration import Migrated
-from tarry.verbs.mapcache.models import Backend
+from tarry.verbs.redisson.mapcache.models import Backend
 
 if TYPE_CHECKING:
     pass

@@ -25,9 +25,9 @@ from tarry.errors import BadInput, MissingExtra
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.delayed.context import keys_of, queue_context
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.redisson.delayed.context import keys_of, queue_context
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
 from tarry.wire import answers, models, topic_models
 from tarry.wire.endpoints import jobs, topics
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import httpx
 
     from tarry.verbs.guarded.context import GuardedContext
-    from tarry.verbs.mapcache.models import Backend
+    from tarry.verbs.redisson.mapcache.models import Backend
 
 MOST_URLS = 256
 """URLs that are kept parsed: parsing takes a tenth of the processor time of a request."""

@@ -17,7 +17,7 @@ from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.mapcache import MapCache
-    from tarry.verbs.mapcache.models import MapStats
+    from tarry.verbs.redisson.mapcache.models import MapStats
 
 MAPS = group("map-cache", "Map caches that Java applications with Redisson share.")
 BACKENDS = ("redisson", "native")

@@ -18,7 +18,7 @@ from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.delayed.stats import QueueStats
+    from tarry.verbs.redisson.delayed.stats import QueueStats
 
 QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
 CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
@@ -81,7 +81,7 @@ def _list(
 ) -> None:
     """Lists the elements that are not delivered yet, in the order of due times."""
     from tarry.values.durations import MILLISECOND, as_datetime
-    from tarry.verbs.delayed import migration
+    from tarry.verbs.redisson.delayed import migration
 
     handle = session.client.delayed_queue(queue, codec=codec)
     if poison:
@@ -158,7 +158,7 @@ def move(
     keep: Annotated[bool, typer.Option("--keep", help="Go on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
     """Moves due elements to the blocking queue: once, or with --keep as long as this runs."""
-    from tarry.verbs.delayed.transfer import transfer_all
+    from tarry.verbs.redisson.delayed.transfer import transfer_all
 
     client = session.client
     for name in queues:

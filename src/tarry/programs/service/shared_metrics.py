@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from tarry.verbs.delayed.stats import GAUGES
+from tarry.verbs.redisson.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.metrics import SkippedTopics
-    from tarry.verbs.delayed.stats import QueueStats
     from tarry.verbs.locks.models import LockState
-    from tarry.verbs.mapcache.models import MapStats
+    from tarry.verbs.redisson.delayed.stats import QueueStats
+    from tarry.verbs.redisson.mapcache.models import MapStats
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.delayed import transfer
-from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.delayed import transfer
+from tarry.verbs.redisson.delayed.context import QueueContext
 from tarry.wire import queue_answers, types
 
 if TYPE_CHECKING:

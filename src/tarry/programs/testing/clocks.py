@@ -18,7 +18,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
-from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.worker.worker import Worker
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.verbs.mapcache.models import Backend, MapStats
+from tarry.verbs.redisson.mapcache.models import Backend, MapStats
 from tarry.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
 from tarry.wire.queue_models import CodecName
 from tarry.wire.schemas import model_schema, schema_of

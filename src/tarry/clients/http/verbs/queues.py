@@ -18,10 +18,10 @@ from tarry.clients.http.verbs.fields import (
     split,
 )
 from tarry.values.durations import Duration
-from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
-from tarry.verbs.delayed.elements import READ_PAGE, checked_count
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
+from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_count
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import format_of
 from tarry.wire import queue_answers, queue_models
 from tarry.wire.endpoint import Endpoint

@@ -12,9 +12,9 @@ from msgspec import UNSET
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.errors import ServerUnfit
 from tarry.verbs.locks.models import LockState
-from tarry.verbs.mapcache.context import MapContext
-from tarry.verbs.mapcache.models import Backend, MapStats
-from tarry.verbs.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.context import MapContext
+from tarry.verbs.redisson.mapcache.models import Backend, MapStats
+from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 from tarry.wire.endpoints import locks, maps
 from tarry.wire.schemas import base64_text
 

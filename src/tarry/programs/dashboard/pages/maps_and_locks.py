@@ -13,7 +13,7 @@ from tarry.programs.dashboard.key_scanner import LOCKS, MAPS
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.locks.models import LockState
-from tarry.verbs.mapcache.models import MapStats
+from tarry.verbs.redisson.mapcache.models import MapStats
 
 
 async def maps(visit: Visit) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.jobs.stats import Histogram
+from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160

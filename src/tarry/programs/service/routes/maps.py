@@ -17,7 +17,7 @@ from tarry.errors import BadInput
 from tarry.programs.service import shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
-from tarry.verbs.mapcache.models import MapStats
+from tarry.verbs.redisson.mapcache.models import MapStats
 from tarry.wire.endpoints import maps
 from tarry.wire.endpoints import maps as endpoints
 from tarry.wire.queue_answers import plain

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from tarry.programs.service import idempotency, shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.service.shared_queues import name_of, queue_of
-from tarry.verbs.delayed.stats import QueueStats
-from tarry.verbs.delayed.transfer import SetAside
-from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+from tarry.verbs.redisson.delayed.stats import QueueStats
+from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 from tarry.wire import queue_answers
 from tarry.wire.endpoints import queues as endpoints
 

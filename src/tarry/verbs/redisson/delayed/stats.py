@@ -1,0 +1,84 @@
+"""The numbers of a shared queue, and its metrics.
+
+waiting ──(due: overdue until it is moved)──▶ ready ──▶ a consumer         set aside: poison; into a topic: leaving
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.core.requests import Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.durations import MILLISECOND, as_datetime
+from tarry.values.keys import QUEUE_PARTS, leaving_key
+from tarry.verbs.redisson.delayed.context import QueueContext
+
+STATS = Script("redisson/delayed/stats", keys=(*QUEUE_PARTS, "leaving"), read_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """A shared queue at one moment, by the server's clock."""
+
+    queue: str
+    now: datetime
+    waiting: int
+    """Elements that are not moved yet, overdue ones among them."""
+    overdue: int
+    """Due elements that are not moved yet: more than a few for longer than a second mean that there is no mover."""
+    ready: int
+    """Elements that may be taken."""
+    poison: int
+    """Elements and payloads that could not be decoded and were set aside."""
+    leaving: int
+    """Elements on their way into a topic."""
+    movers: int
+    """The mover and its deputy: 0 means that no consumer uses tarry."""
+    next_due: datetime | None
+    """When the first element is due, or was."""
+    format: str | None = None
+    """The stored format of its elements: ``"Bc0Lc0"`` (Redisson from 3.21.1) or ``"dLc0"``; ``None``: unknown."""
+
+    @property
+    def oldest_overdue(self) -> timedelta:
+        """How late the first element is; zero if none is."""
+        return max(self.now - self.next_due, timedelta()) if self.next_due is not None else timedelta()
+
+
+GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
+    "tarry_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda stats: stats.waiting),
+    "tarry_queue_overdue": ("Elements that are due and not moved.", lambda stats: stats.overdue),
+    "tarry_queue_ready": ("Elements that may be taken.", lambda stats: stats.ready),
+    "tarry_queue_poison": ("What could not be read or handled and was set aside.", lambda stats: stats.poison),
+    "tarry_queue_leaving": ("Elements on their way into a topic.", lambda stats: stats.leaving),
+    "tarry_queue_movers": ("Processes that have promised to look: two at most.", lambda stats: stats.movers),
+    "tarry_queue_oldest_overdue_seconds": (
+        "How late the first element is that is not moved; 0 without one.",
+        lambda stats: stats.oldest_overdue.total_seconds(),
+    ),
+}
+"""The metrics of a shared queue: name, help, value. Each has the label ``queue``."""
+
+
+def queue_stats(context: QueueContext[Any]) -> ScriptCall[QueueStats]:
+    def decode(reply: Reply) -> QueueStats:
+        now, waiting, overdue, ready, poison, leaving, movers, head, format = reply
+        known = None if format is None else format.decode("ascii", "replace").split(" ")[0]
+        due = None if head is None else as_datetime(round(float(head)) * MILLISECOND)
+        return QueueStats(
+            queue=context.name,
+            now=as_datetime(now),
+            waiting=waiting,
+            overdue=overdue,
+            ready=ready,
+            poison=poison,
+            leaving=leaving,
+            movers=movers,
+            next_due=due,
+            format=known,
+        )
+
+    return ScriptCall(STATS, (*context.keys, leaving_key(context.keys)), (), decode)

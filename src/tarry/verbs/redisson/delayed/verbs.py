@@ -1,0 +1,167 @@
+"""The verbs of a delayed queue and of its blocking queue, as handles call them. They return requests and flows.
+
+Values are encoded and decoded here. A payload that was taken and that the codec cannot decode is set aside, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.values.durations import Duration
+from tarry.verbs.redisson.delayed import elements, offers, transfer
+from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
+from tarry.verbs.redisson.delayed.elements import READ_PAGE
+from tarry.verbs.redisson.delayed.stats import QueueStats, queue_stats
+from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.elements import Element, format_of, unpack
+
+T = TypeVar("T")
+
+
+class QueueVerbs(Generic[T]):
+    """The common verbs of both kinds of queues."""
+
+    def __init__(self, context: QueueContext[T]) -> None:
+        self.context = context
+        self.keys = context.keys
+
+    def stats(self) -> ScriptCall[QueueStats]:
+        return queue_stats(self.context)
+
+    def set_aside_elements(self) -> Command[list[SetAside]]:
+        """The bytes that were set aside."""
+
+        def decode(reply: Reply) -> list[SetAside]:
+            flat = [arg for pair in reply.items() for arg in pair] if isinstance(reply, dict) else reply
+            texts = [reason.decode("utf-8", "replace").partition(" ")[2] for reason in flat[1::2]]
+            return [SetAside(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
+
+        return Command((b"HGETALL", self.keys.poison), decode)
+
+    def _decoded_of(self, take: ScriptCall[DecodedPayloads]) -> Flow[list[T]]:
+        """The values of an answer that has any; taken again if none of its payloads can be decoded."""
+        while True:
+            taken = yield from ask(take)
+            yield from self._set_aside(taken)
+            if taken.values or not taken.undecodable:
+                return taken.values
+
+    def _set_aside(self, decoded: DecodedPayloads) -> Flow[None]:
+        if decoded.undecodable:
+            yield from ask(transfer.set_aside(self.keys, decoded.undecodable))
+
+    def _decode_payload(self, reply: Reply) -> T | None:
+        return None if reply is None else self.context.decode_or_opaque(reply)
+
+
+class DelayedQueueVerbs(QueueVerbs[T]):
+    """The verbs of a delayed queue."""
+
+    def offer(self, value: T, delay: Duration) -> ScriptCall[datetime]:
+        return offers.offer(self.context, value, delay)
+
+    def offer_many(self, values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
+        return offers.offer_many(self.context, values, delay)
+
+    def set_format(self, format: str | None) -> Command[Any]:
+        """Sets the queue's format, whatever its elements are; ``None`` removes the setting."""
+        if format is None:
+            return Command((b"UNLINK", self.keys.format), bool)
+        return Command((b"SET", self.keys.format, format_of(format).encode() + b" set"), bool)
+
+    def poll(self, n: int) -> Flow[list[T]]:
+        """Takes up to ``n`` values in the order of offers, due or not."""
+        return self._decoded_of(elements.poll(self.context, n))
+
+    def pass_on(self, target: str) -> ScriptCall[T | None]:
+        """Moves the last offered element to the head of another queue's list."""
+        keys = (*self.keys, self.context.keys_of(target).ready)
+        return ScriptCall(elements.PASS_ON, keys, (), self._decode_payload)
+
+    def remove(self, value: T) -> Flow[bool]:
+        """Removes the first equal element."""
+        return self._log_if_missed([value], elements.remove_first(self.keys, self.context.encode(value)))
+
+    def remove_all(self, values: Iterable[T]) -> Flow[bool]:
+        values = list(values)
+        payloads = [self.context.encode(value) for value in values]
+        return self._log_if_missed(values, elements.remove_found(self.keys, payloads, inverse=False))
+
+    def retain_all(self, values: Iterable[T]) -> Flow[bool]:
+        return elements.remove_found(self.keys, [self.context.encode(value) for value in values], inverse=True)
+
+    def contains_all(self, values: Iterable[T]) -> Flow[bool]:
+        values = list(values)
+        payloads = {self.context.encode(value) for value in values}
+        return self._log_if_missed(values, elements.contains_payloads(self.keys, payloads))
+
+    def _log_if_missed(self, values: Sequence[T], search: Flow[bool]) -> Flow[bool]:
+        return self.context.found((yield from search), values)
+
+    def size(self) -> Command[int]:
+        return Command((b"LLEN", self.keys.order), int)
+
+    def peek(self) -> Flow[T | None]:
+        """The first readable element in the order of offers."""
+        position = 0
+        while page := (yield from ask(elements.read_page(self.keys, position, 1 if position == 0 else READ_PAGE))):
+            for value in self._values(page):
+                return value
+            position += len(page)
+        return None
+
+    def page(self, position: int, limit: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
+        """Values from a position on, and the position after them: 0 at the end."""
+        found = yield from ask(elements.read_page(self.keys, position, limit))
+        return self._values(found), position + limit if len(found) == limit else 0
+
+    def read_all(self) -> Flow[list[T]]:
+        values, position = yield from self.page(0)
+        while position:
+            more, position = yield from self.page(position)
+            values += more
+        return values
+
+    def clear(self) -> Command[bool]:
+        return Command((b"UNLINK", self.keys.order, self.keys.timeouts), bool)
+
+    def _values(self, packed: Iterable[bytes]) -> list[T]:
+        return [self.context.decode_or_opaque(one.payload) for one in map(unpack, packed) if isinstance(one, Element)]
+
+
+class BlockingQueueVerbs(QueueVerbs[T]):
+    """The verbs of a blocking queue."""
+
+    def for_queue(self, name: str) -> BlockingQueueVerbs[T]:
+        """The verbs of another queue of the same application, with the same codec."""
+        return BlockingQueueVerbs(self.context.for_queue(name))
+
+    def put(self, value: T) -> Command[int]:
+        """Adds one payload at the end of the list. If it is sent again after a lost answer, it may be there twice."""
+        return Command((b"RPUSH", self.keys.ready, self.context.encode(value)), int)
+
+    def poll(self, n: int) -> Flow[list[T]]:
+        """Moves due elements, and takes up to ``n`` ready values."""
+        return self._decoded_of(transfer.poll_ready(self.context, n))
+
+    def read(self, payload: bytes) -> Flow[list[T]]:
+        """The value of a payload that was taken, in a list; empty if it was set aside."""
+        taken = self.context.decode_all([payload])
+        yield from self._set_aside(taken)
+        return taken.values
+
+    def peek(self) -> Command[T | None]:
+        return Command((b"LINDEX", self.keys.ready, b"0"), self._decode_payload)
+
+    def contains(self, value: T) -> Command[bool]:
+        args = (b"LPOS", self.keys.ready, self.context.encode(value))
+        return Command(args, lambda reply: self.context.found(reply is not None, [value]))
+
+    def size(self) -> Command[int]:
+        return Command((b"LLEN", self.keys.ready), int)
+
+    def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
+        return transfer.set_aside(self.keys, undecodable)
