@@ -15,16 +15,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = Path("src/tarry/clients")
-MADE = {
-    CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
-    for name in (
-        "background_loop base_client blocking_queue client delayed_queue dict_methods duty_loop engine finished_jobs flow_runner guarded_queue interfaces job loader "
-        "lock_watchdog locks map_listener mapcache pubsub replica_reads schedules topic zookeeper"
-    ).split()
-} | {
-    CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",
-    CLIENTS / "http" / "blocking_engine.py": CLIENTS / "http" / "awaited_engine.py",
-}
+MADE = (
+    {
+        CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
+        for name in (
+            "background_loop base_client client engine finished_jobs flow_runner guarded_queue interfaces job lock_watchdog locks pubsub replica_reads schedules topic zookeeper"
+        ).split()
+    }
+    | {
+        CLIENTS / "redisson" / "blocking" / f"{name}.py": CLIENTS / "redisson" / "awaited" / f"{name}.py"
+        for name in "blocking_queue delayed_queue duty_loop map_listener mapcache dict_methods loader".split()
+    }
+    | {
+        CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",
+        CLIENTS / "http" / "blocking_engine.py": CLIENTS / "http" / "awaited_engine.py",
+    }
+)
 HEADER = "# Made from {source} by tools/blocking.py: change that file, then `make blocking`.\n"
 DROPPED = {"async", "await"}
 NAMES = {

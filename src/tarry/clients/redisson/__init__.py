@@ -1,0 +1,1 @@
+"""Queues and map caches that are shared with Java applications on Redisson, for all clients."""

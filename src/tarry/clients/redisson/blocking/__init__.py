@@ -1,0 +1,1 @@
+"""Shared queues and map caches of the blocking client."""

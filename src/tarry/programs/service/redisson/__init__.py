@@ -1,0 +1,1 @@
+"""The routes of the queues and maps that are shared with Java."""
