@@ -17,37 +17,37 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarry import errors as errors
-    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue as AsyncBlockingQueue
-    from tarry.clients.awaited.blocking_queue import AsyncSubscription as AsyncSubscription
     from tarry.clients.awaited.client import AsyncClient as AsyncClient
-    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue as AsyncDelayedQueue
     from tarry.clients.awaited.guarded_queue import AsyncGuard as AsyncGuard
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue as AsyncGuardedQueue
     from tarry.clients.awaited.job import AsyncJob as AsyncJob
     from tarry.clients.awaited.locks import AsyncGrant as AsyncGrant
     from tarry.clients.awaited.locks import AsyncLock as AsyncLock
     from tarry.clients.awaited.locks import AsyncLost as AsyncLost
-    from tarry.clients.awaited.map_listener import AsyncMapListener as AsyncMapListener
-    from tarry.clients.awaited.mapcache import AsyncMapCache as AsyncMapCache
     from tarry.clients.awaited.schedules import AsyncSchedules as AsyncSchedules
     from tarry.clients.awaited.topic import AsyncTopic as AsyncTopic
-    from tarry.clients.blocking.blocking_queue import BlockingQueue as BlockingQueue
-    from tarry.clients.blocking.blocking_queue import Subscription as Subscription
     from tarry.clients.blocking.client import Client as Client
-    from tarry.clients.blocking.delayed_queue import DelayedQueue as DelayedQueue
     from tarry.clients.blocking.guarded_queue import Guard as Guard
     from tarry.clients.blocking.guarded_queue import GuardedQueue as GuardedQueue
     from tarry.clients.blocking.job import Job as Job
     from tarry.clients.blocking.locks import Grant as Grant
     from tarry.clients.blocking.locks import Lock as Lock
     from tarry.clients.blocking.locks import Lost as Lost
-    from tarry.clients.blocking.map_listener import MapListener as MapListener
-    from tarry.clients.blocking.mapcache import MapCache as MapCache
     from tarry.clients.blocking.schedules import Schedules as Schedules
     from tarry.clients.blocking.topic import Topic as Topic
     from tarry.clients.http.awaited import AsyncHTTPClient as AsyncHTTPClient
     from tarry.clients.http.blocking import HTTPClient as HTTPClient
     from tarry.clients.migration import MovedOver as MovedOver
+    from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue as AsyncBlockingQueue
+    from tarry.clients.redisson.awaited.blocking_queue import AsyncSubscription as AsyncSubscription
+    from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue as AsyncDelayedQueue
+    from tarry.clients.redisson.awaited.map_listener import AsyncMapListener as AsyncMapListener
+    from tarry.clients.redisson.awaited.mapcache import AsyncMapCache as AsyncMapCache
+    from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue as BlockingQueue
+    from tarry.clients.redisson.blocking.blocking_queue import Subscription as Subscription
+    from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue as DelayedQueue
+    from tarry.clients.redisson.blocking.map_listener import MapListener as MapListener
+    from tarry.clients.redisson.blocking.mapcache import MapCache as MapCache
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
     from tarry.errors import FallenBehind as FallenBehind
@@ -118,10 +118,10 @@ _NAMES_BY_MODULE = {
     "clients.awaited.client": "AsyncClient",
     "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
     "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLost",
-    "clients.awaited.blocking_queue": "AsyncBlockingQueue AsyncSubscription",
-    "clients.awaited.delayed_queue": "AsyncDelayedQueue",
-    "clients.blocking.blocking_queue": "BlockingQueue Subscription",
-    "clients.blocking.delayed_queue": "DelayedQueue",
+    "clients.redisson.awaited.blocking_queue": "AsyncBlockingQueue AsyncSubscription",
+    "clients.redisson.awaited.delayed_queue": "AsyncDelayedQueue",
+    "clients.redisson.blocking.blocking_queue": "BlockingQueue Subscription",
+    "clients.redisson.blocking.delayed_queue": "DelayedQueue",
     "clients.awaited.job": "AsyncJob",
     "clients.awaited.schedules": "AsyncSchedules",
     "clients.awaited.topic": "AsyncTopic",
@@ -155,10 +155,10 @@ _NAMES_BY_MODULE = {
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",
-    "clients.awaited.map_listener": "AsyncMapListener",
-    "clients.awaited.mapcache": "AsyncMapCache",
-    "clients.blocking.map_listener": "MapListener",
-    "clients.blocking.mapcache": "MapCache",
+    "clients.redisson.awaited.map_listener": "AsyncMapListener",
+    "clients.redisson.awaited.mapcache": "AsyncMapCache",
+    "clients.redisson.blocking.map_listener": "MapListener",
+    "clients.redisson.blocking.mapcache": "MapCache",
     "verbs.redisson.mapcache.eviction": "AdaptivePolicy",
     "verbs.redisson.mapcache.models": "MapEvent MapStats",
     "values.durations": "Duration",

@@ -15,10 +15,10 @@ import pytest
 import tarry
 from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, Unavailable
 from tarry.clients.http.requests import ServiceAddress, error_of
-from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import NOT_SUPPORTED
+from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs

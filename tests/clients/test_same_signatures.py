@@ -10,9 +10,9 @@ import pytest
 import tarry
 from tarry import zookeeper
 from tarry.clients.awaited.base_client import AsyncBaseClient
-from tarry.clients.awaited.dict_methods import AsyncDictMethods
 from tarry.clients.blocking.base_client import BaseClient
-from tarry.clients.blocking.dict_methods import DictMethods
+from tarry.clients.redisson.awaited.dict_methods import AsyncDictMethods
+from tarry.clients.redisson.blocking.dict_methods import DictMethods
 
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),

@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from faults.cancellation import MOMENTS, cancelled_at
-from tarry.clients.blocking import list_pops
+from tarry.clients.redisson.blocking import list_pops
 from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S

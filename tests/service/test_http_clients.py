@@ -14,8 +14,8 @@ import pytest
 import tarry
 from service.any_client import AnyClient
 from tarry import BadInput, ServerUnfit
-from tarry.clients.http.verbs import queues as queue_verbs
 from tarry.clients.migration import MovedOver
+from tarry.clients.redisson import http_queues as queue_verbs
 from tarry.core.requests import Command
 from tarry.values import names
 from tarry.verbs.jobs import durability

@@ -18,8 +18,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
-from tarry.clients.shared_queues import failure_reason
+from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
+from tarry.clients.redisson.shared_queues import failure_reason
 from tarry.errors import TarryError
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute

@@ -14,10 +14,10 @@ from tarry.values.other_words import TOPIC, OtherWord
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
-    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.clients.awaited.interfaces import OriginEngine
     from tarry.clients.awaited.schedules import AsyncSchedules
+    from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
+    from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 H = TypeVar("H")
@@ -108,13 +108,13 @@ class AsyncBaseClient(Generic[E]):
         upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
         beforehand.
         """
-        from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
+        from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
         return AsyncDelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
+        from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 
         return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 

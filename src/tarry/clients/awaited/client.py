@@ -15,12 +15,12 @@ from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
     from tarry.clients.awaited.locks import AsyncLock
-    from tarry.clients.awaited.mapcache import AsyncMapCache
-    from tarry.clients.map_caches import Policy
     from tarry.clients.migration import MovedOver
+    from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
+    from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
+    from tarry.clients.redisson.map_caches import Policy
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.redisson.mapcache.models import Backend
 
@@ -125,9 +125,9 @@ class AsyncClient(AsyncBaseClient[Engine]):
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
-        from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
         from tarry.clients.handle_verbs import server_verbs
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
+        from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         self.engine.config.refuse_others("move_to_topic", source, chosen)
@@ -194,7 +194,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
         (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
-        from tarry.clients.awaited.mapcache import AsyncMapCache
-        from tarry.clients.map_caches import map_verbs
+        from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
+        from tarry.clients.redisson.map_caches import map_verbs
 
         return AsyncMapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

@@ -234,7 +234,7 @@ class Engine:
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on the due elements of these queues are moved."""
         await self.runner.ensure_open()
-        from tarry.clients.awaited.duty_loop import DutyLoop
+        from tarry.clients.redisson.awaited.duty_loop import DutyLoop
         from tarry.verbs.redisson.delayed.transfer import MovedQueue
 
         duties = self.shared_part(DutyLoop)
@@ -242,7 +242,7 @@ class Engine:
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
-        from tarry.clients.awaited.list_pops import ListPops
+        from tarry.clients.redisson.awaited.list_pops import ListPops
 
         await self.keep_moving(queues)
         return await self.shared_part(ListPops).take(queues, seconds)

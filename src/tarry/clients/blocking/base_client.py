@@ -15,10 +15,10 @@ from tarry.values.other_words import TOPIC, OtherWord
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.blocking.blocking_queue import BlockingQueue
-    from tarry.clients.blocking.delayed_queue import DelayedQueue
     from tarry.clients.blocking.interfaces import OriginEngine
     from tarry.clients.blocking.schedules import Schedules
+    from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue
+    from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 H = TypeVar("H")
@@ -106,13 +106,13 @@ class BaseClient(Generic[E]):
         upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
         beforehand.
         """
-        from tarry.clients.blocking.delayed_queue import DelayedQueue
+        from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 
         return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        from tarry.clients.blocking.blocking_queue import BlockingQueue
+        from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue
 
         return BlockingQueue(self.engine, self.engine.config.blocking(name, codec))
 

@@ -16,12 +16,12 @@ from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
-    from tarry.clients.blocking.delayed_queue import DelayedQueue
     from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
     from tarry.clients.blocking.locks import Lock
-    from tarry.clients.blocking.mapcache import MapCache
-    from tarry.clients.map_caches import Policy
     from tarry.clients.migration import MovedOver
+    from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
+    from tarry.clients.redisson.blocking.mapcache import MapCache
+    from tarry.clients.redisson.map_caches import Policy
     from tarry.verbs.jobs.migration import Migrated
     from tarry.verbs.redisson.mapcache.models import Backend
 
@@ -122,9 +122,9 @@ class Client(BaseClient[Engine]):
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
-        from tarry.clients.blocking.delayed_queue import DelayedQueue
         from tarry.clients.handle_verbs import server_verbs
         from tarry.clients.migration import dry_run_to_topic, move_to_topic
+        from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         self.engine.config.refuse_others("move_to_topic", source, chosen)
@@ -189,7 +189,7 @@ class Client(BaseClient[Engine]):
         7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
         (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
-        from tarry.clients.blocking.mapcache import MapCache
-        from tarry.clients.map_caches import map_verbs
+        from tarry.clients.redisson.blocking.mapcache import MapCache
+        from tarry.clients.redisson.map_caches import map_verbs
 
         return MapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)

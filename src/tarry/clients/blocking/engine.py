@@ -231,7 +231,7 @@ class Engine:
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on the due elements of these queues are moved."""
         self.runner.ensure_open()
-        from tarry.clients.blocking.duty_loop import DutyLoop
+        from tarry.clients.redisson.blocking.duty_loop import DutyLoop
         from tarry.verbs.redisson.delayed.transfer import MovedQueue
 
         duties = self.shared_part(DutyLoop)
@@ -239,7 +239,7 @@ class Engine:
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
-        from tarry.clients.blocking.list_pops import ListPops
+        from tarry.clients.redisson.blocking.list_pops import ListPops
 
         self.keep_moving(queues)
         return self.shared_part(ListPops).take(queues, seconds)

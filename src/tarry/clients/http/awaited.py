@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
-from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
 from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.awaited.locks import AsyncLock
-from tarry.clients.awaited.mapcache import AsyncMapCache
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
@@ -19,8 +17,10 @@ from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.lock_options import LockOptions
-from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
+from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
+from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
+from tarry.clients.redisson.map_caches import Policy
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec

@@ -27,9 +27,9 @@ from tarry.clients.http.requests import (
     unavailable_error,
 )
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
-from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
+from tarry.clients.redisson.http_queues import take_from_any
 from tarry.connections.clock import now
 from tarry.core.requests import Operation
 from tarry.errors import BadInput

@@ -8,10 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.base_client import BaseClient, handle_of
-from tarry.clients.blocking.delayed_queue import DelayedQueue
 from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.locks import Lock
-from tarry.clients.blocking.mapcache import MapCache
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
@@ -20,8 +18,10 @@ from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.lock_options import LockOptions
-from tarry.clients.map_caches import Policy
 from tarry.clients.migration import MovedOver
+from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
+from tarry.clients.redisson.blocking.mapcache import MapCache
+from tarry.clients.redisson.map_caches import Policy
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec

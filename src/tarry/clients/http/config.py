@@ -15,11 +15,11 @@ from tarry.clients.guarded_queues import guarded_context, with_late_policy
 from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, own_headers, request_to
 from tarry.clients.http.verbs.fields import optional_span
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
-from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
-from tarry.clients.map_caches import map_verbs
+from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
+from tarry.clients.redisson.map_caches import map_verbs
 from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput, MissingExtra
 from tarry.values import keys, names

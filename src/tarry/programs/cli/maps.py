@@ -16,7 +16,7 @@ from tarry.programs.cli.queues import CODECS, CodecName
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.mapcache import MapCache
+    from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.verbs.redisson.mapcache.models import MapStats
 
 MAPS = group("map-cache", "Map caches that Java applications with Redisson share.")

@@ -19,9 +19,9 @@ from tarry.verbs.redisson.delayed.context import QueueContext
 from tarry.wire import queue_answers, types
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
+    from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
+    from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.programs.service.request import ServiceRequest
 
 INTERNAL_PREFIXES = ("tarry:", "redisson_")

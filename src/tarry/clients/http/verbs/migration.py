@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, ask
-from tarry.clients.http.verbs.queues import HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.migration import MovedOver
+from tarry.clients.redisson.http_queues import HTTPDelayedQueueVerbs
 from tarry.errors import BadInput
 from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS

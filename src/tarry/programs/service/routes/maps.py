@@ -24,7 +24,7 @@ from tarry.wire.queue_answers import plain
 from tarry.wire.types import ms
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.mapcache import AsyncMapCache
+    from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("maps")

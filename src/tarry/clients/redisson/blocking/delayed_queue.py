@@ -1,4 +1,4 @@
-# Made from src/tarry/clients/awaited/delayed_queue.py by tools/blocking.py: change that file, then `make blocking`.
+# Made from src/tarry/clients/redisson/awaited/delayed_queue.py by tools/blocking.py: change that file, then `make blocking`.
 """A delayed queue that is shared with Java applications on Redisson, blocking: the names of its verbs."""
 
 from __future__ import annotations

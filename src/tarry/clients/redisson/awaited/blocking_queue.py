@@ -1,18 +1,17 @@
-# Made from src/tarry/clients/awaited/blocking_queue.py by tools/blocking.py: change that file, then `make blocking`.
-"""A blocking queue that is shared with Java applications on Redisson, blocking: waiting for what is due, and handlers."""
+"""A blocking queue that is shared with Java applications on Redisson, awaited: waiting for what is due, and handlers."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
+from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
-from tarry.clients.shared_queues import failure_reason
+from tarry.clients.redisson.shared_queues import failure_reason
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
@@ -21,13 +20,13 @@ from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.interfaces import HandleEngine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
 
 
-class BlockingQueue(CollectionOperators[T]):
+class AsyncBlockingQueue(CollectionOperators[T]):
     """Redisson's ``RBlockingQueue``: a list, to which a delayed queue of the same name moves its due elements.
 
     Made by ``client.blocking_queue(name)``. A consumer that waits here keeps the delayed queue moving. Nothing is acknowledged: a
@@ -42,102 +41,106 @@ class BlockingQueue(CollectionOperators[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
-    def put(self, value: T) -> None:
+    async def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
-        self.engine.run(self.verbs.put(value))
+        await self.engine.run(self.verbs.put(value))
 
-    def offer(self, value: T) -> bool:
+    async def offer(self, value: T) -> bool:
         """The same as ``put``; the list is never full."""
-        self.put(value)
+        await self.put(value)
         return True
 
-    def take(self) -> T:
+    async def take(self) -> T:
         """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
-            taken = self._take_next(float("inf"))
+            taken = await self._take_next(float("inf"))
             if taken is not None:
                 return taken[1]
 
     @overload
-    def poll(self, *, wait: Duration | None = 0) -> T | None: ...
+    async def poll(self, *, wait: Duration | None = 0) -> T | None: ...
     @overload
-    def poll(self, n: int, *, wait: Duration | None = 0) -> list[T]: ...
-    def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
+    async def poll(self, n: int, *, wait: Duration | None = 0) -> list[T]: ...
+    async def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
         """The first element, or ``None`` when none comes within ``wait``; with ``n`` (at most 1000) a list of up to ``n``.
 
         ``wait=None`` waits for ever. Due elements are moved first.
         """
         seconds = wait_seconds(wait)
-        values = self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds and (taken := self._take_next(seconds)) is not None:
+        values = await self.engine.run(self.verbs.poll(1 if n is None else n))
+        if not values and seconds and (taken := await self._take_next(seconds)) is not None:
             values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
-    def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
+    async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
         seconds = wait_seconds(wait)
-        others = [BlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
+        others = [AsyncBlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
         values: list[T] = []
         for queue in (self, *others):
-            values = values or self.engine.run(queue.verbs.poll(1))
-        if not values and seconds and (taken := self._take_next(seconds, *[queue.verbs.keys for queue in others])):
+            values = values or await self.engine.run(queue.verbs.poll(1))
+        if (
+            not values
+            and seconds
+            and (taken := await self._take_next(seconds, *[queue.verbs.keys for queue in others]))
+        ):
             return taken[1]
         return values[0] if values else None
 
-    def drain_to(self, target: list[T], n: int | None = None) -> int:
+    async def drain_to(self, target: list[T], n: int | None = None) -> int:
         """Appends all elements, or ``n`` at most, to a list. Returns their number."""
         done = 0
         while n is None or done < n:
-            values = self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
+            values = await self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
             if not values:
                 break
             target += values
             done += len(values)
         return done
 
-    def peek(self) -> T | None:
+    async def peek(self) -> T | None:
         """The first element; it stays."""
-        return self.engine.run(self.verbs.peek())
+        return await self.engine.run(self.verbs.peek())
 
-    def contains(self, value: T) -> bool:
+    async def contains(self, value: T) -> bool:
         """Whether an element is equal, as bytes."""
-        return self.engine.run(self.verbs.contains(value))
+        return await self.engine.run(self.verbs.contains(value))
 
-    def size(self) -> int:
+    async def size(self) -> int:
         """The number of elements that may be taken."""
-        return self.engine.run(self.verbs.size())
+        return await self.engine.run(self.verbs.size())
 
-    def stats(self) -> QueueStats:
+    async def stats(self) -> QueueStats:
         """The number of elements in each place, and the lateness of the first one that is not moved."""
-        return self.engine.run_view(self.verbs.stats())
+        return await self.engine.run_view(self.verbs.stats())
 
-    def poison(self) -> list[SetAside]:
+    async def poison(self) -> list[SetAside]:
         """The elements that were set aside because they could not be read or handled, with the reasons."""
-        return self.engine.run(self.verbs.set_aside_elements())
+        return await self.engine.run(self.verbs.set_aside_elements())
 
-    def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
+    def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
 
         An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
         """
-        return Subscription(self, handler)
+        return AsyncSubscription(self, handler)
 
-    def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+    async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
         """Returns the first payload that comes in time, and its value."""
         until = time.monotonic() + seconds
         while True:
-            pair = self.engine.take_payload([self.verbs.keys, *others], seconds)
+            pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return None
-            for value in self.engine.run(self.verbs.read(pair[1])):
+            for value in await self.engine.run(self.verbs.read(pair[1])):
                 return pair[1], value
             seconds = max(until - time.monotonic(), 0)
 
 
-class Subscription:
+class AsyncSubscription:
     """A handler that is called with each element of a queue. A context manager; ``stop`` ends it."""
 
-    def __init__(self, queue: BlockingQueue[Any], handler: Callable[[Any], Any]) -> None:
+    def __init__(self, queue: AsyncBlockingQueue[Any], handler: Callable[[Any], Awaitable[Any]]) -> None:
         self._queue = queue
         self._handler = handler
         self._in_handler = False
@@ -147,40 +150,40 @@ class Subscription:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._queue.name!r}>"
 
-    def __enter__(self) -> Subscription:
+    async def __aenter__(self) -> AsyncSubscription:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        await self.stop()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Ends it, when the handler that runs is done."""
         self._stopped.set()
         if not self._in_handler:
             self._background.interrupt()
-        self._background.join(float("inf"))
+        await self._background.join(float("inf"))
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                taken = self._queue._take_next(LONGEST_WAIT_S)
+                taken = await self._queue._take_next(LONGEST_WAIT_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
-                self._stopped.wait(LONGEST_DELAY_S)
+                await self._stopped.wait(LONGEST_DELAY_S)
                 continue
             if taken is not None:
                 self._in_handler = True
-                self._handle(*taken)
+                await self._handle(*taken)
                 self._in_handler = False
 
-    def _handle(self, payload: bytes, value: Any) -> None:
+    async def _handle(self, payload: bytes, value: Any) -> None:
         try:
-            self._handler(value)
+            await self._handler(value)
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:
-                self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure_reason(fault))]))
+                await self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure_reason(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", payload)

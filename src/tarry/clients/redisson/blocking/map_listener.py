@@ -1,4 +1,4 @@
-# Made from src/tarry/clients/awaited/map_listener.py by tools/blocking.py: change that file, then `make blocking`.
+# Made from src/tarry/clients/redisson/awaited/map_listener.py by tools/blocking.py: change that file, then `make blocking`.
 """Handlers of a map cache's events, blocking: called with one event after the other."""
 
 from __future__ import annotations

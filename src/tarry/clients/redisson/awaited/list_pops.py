@@ -15,8 +15,8 @@ from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.config import UNANSWERED
+from tarry.clients.redisson.shared_queues import WINDOW_S, ready_keys
 from tarry.clients.replies import unavailable_error
-from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.connections.pipelined import abort_connection

@@ -15,8 +15,8 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
+from tarry.clients.redisson.shared_queues import WINDOW_S, ready_keys
 from tarry.clients.replies import unavailable_error
-from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import Server
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.connections.resp import DRAIN_TIMEOUT_S, pack

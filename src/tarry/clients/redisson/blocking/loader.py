@@ -1,4 +1,4 @@
-# Made from src/tarry/clients/awaited/loader.py by tools/blocking.py: change that file, then `make blocking`.
+# Made from src/tarry/clients/redisson/awaited/loader.py by tools/blocking.py: change that file, then `make blocking`.
 """Loading a value of a map once for all processes, blocking."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Made from src/tarry/clients/awaited/duty_loop.py by tools/blocking.py: change that file, then `make blocking`.
+# Made from src/tarry/clients/redisson/awaited/duty_loop.py by tools/blocking.py: change that file, then `make blocking`.
 """The duties of a blocking client: it moves the queues that it consumes, and evicts from the maps that it has open."""
 
 from __future__ import annotations

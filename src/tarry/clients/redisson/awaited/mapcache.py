@@ -8,11 +8,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.awaited.dict_methods import AsyncDictMethods
-from tarry.clients.awaited.duty_loop import DutyLoop
-from tarry.clients.awaited.loader import load
-from tarry.clients.awaited.map_listener import AsyncMapListener
-from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
+from tarry.clients.redisson.awaited.dict_methods import AsyncDictMethods
+from tarry.clients.redisson.awaited.duty_loop import DutyLoop
+from tarry.clients.redisson.awaited.loader import load
+from tarry.clients.redisson.awaited.map_listener import AsyncMapListener
+from tarry.clients.redisson.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S

@@ -1,4 +1,4 @@
-# Made from src/tarry/clients/awaited/mapcache.py by tools/blocking.py: change that file, then `make blocking`.
+# Made from src/tarry/clients/redisson/awaited/mapcache.py by tools/blocking.py: change that file, then `make blocking`.
 """Map caches that are shared with Java applications on Redisson, blocking: the names of their verbs."""
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tarry.clients.blocking.dict_methods import DictMethods
-from tarry.clients.blocking.duty_loop import DutyLoop
-from tarry.clients.blocking.loader import load
-from tarry.clients.blocking.map_listener import MapListener
-from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
+from tarry.clients.redisson.blocking.dict_methods import DictMethods
+from tarry.clients.redisson.blocking.duty_loop import DutyLoop
+from tarry.clients.redisson.blocking.loader import load
+from tarry.clients.redisson.blocking.map_listener import MapListener
+from tarry.clients.redisson.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
