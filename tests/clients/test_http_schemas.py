@@ -17,8 +17,9 @@ from tarry.verbs.locks.models import LockState
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.mapcache.models import MapStats
-from tarry.wire import answers, queue_answers, topic_answers
-from tarry.wire.endpoints import guarded, locks, maps
+from tarry.wire import answers, topic_answers
+from tarry.wire.endpoints import guarded, locks
+from tarry.wire.redisson import maps, queue_answers
 from tarry.wire.schemas import Schema
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"

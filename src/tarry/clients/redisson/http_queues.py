@@ -23,10 +23,9 @@ from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_count
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import format_of
-from tarry.wire import queue_answers, queue_models
 from tarry.wire.endpoint import Endpoint
-from tarry.wire.endpoints import queues
-from tarry.wire.queue_answers import payloads
+from tarry.wire.redisson import queue_answers, queue_models, queues
+from tarry.wire.redisson.queue_answers import payloads
 from tarry.wire.schemas import base64_text
 
 T = TypeVar("T")

@@ -105,7 +105,7 @@ def _list(
 @verb(within=QUEUES)
 def size(session: CommandSession, queues: QueueNames) -> None:
     """Shows how many elements are in each place, and how late the first is."""
-    from tarry.wire.queue_answers import QUEUE_STATS
+    from tarry.wire.redisson.queue_answers import QUEUE_STATS
 
     for name in queues:
         stats = session.client.delayed_queue(name).stats()

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
+from tarry.programs.service.redisson.shared_queues import open_queue
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
-from tarry.programs.service.shared_queues import open_queue
 from tarry.programs.serving.problems import WrongMethod
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.elements import format_of

@@ -11,8 +11,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
 from tarry.verbs.guarded.context import GuardedStats, Item
-from tarry.wire import bodies, queue_answers
+from tarry.wire import bodies
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
+from tarry.wire.redisson import queue_answers
 from tarry.wire.schemas import Schema, SharedFields, schema_of
 from tarry.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
 

@@ -16,8 +16,9 @@ from tarry.clients.redisson.http_queues import HTTPDelayedQueueVerbs
 from tarry.errors import BadInput
 from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
-from tarry.wire import queue_answers, queue_models, topic_answers, topic_models
-from tarry.wire.endpoints import queues, topics
+from tarry.wire import topic_answers, topic_models
+from tarry.wire.endpoints import topics
+from tarry.wire.redisson import queue_answers, queue_models, queues
 
 STEP, STEP_S = 2000, 50.0
 """The number moved by one request, and the seconds that it may take."""

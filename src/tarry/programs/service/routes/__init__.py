@@ -8,18 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tarry.programs.service.mounts import Mount
+from tarry.programs.service.redisson import maps, queues
 from tarry.programs.service.router import Route
-from tarry.programs.service.routes import (
-    about,
-    events,
-    guarded,
-    jobs,
-    locks,
-    maps,
-    queues,
-    schedules,
-    topics,
-)
+from tarry.programs.service.routes import about, events, guarded, jobs, locks, schedules, topics
 
 _MODULES = (topics, schedules, queues, guarded, maps, locks, events, about)
 TABLES = (jobs.table, jobs.many, *(module.table for module in _MODULES))

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
+from tarry.programs.service.redisson.shared_queues import wait_seconds
 from tarry.programs.service.router import RouteTable
-from tarry.programs.service.shared_queues import wait_seconds
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts

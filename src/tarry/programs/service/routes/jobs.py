@@ -18,9 +18,9 @@ from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import idempotency
+from tarry.programs.service.redisson.shared_queues import wait_seconds
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
-from tarry.programs.service.shared_queues import wait_seconds
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of

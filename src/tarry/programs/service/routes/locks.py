@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
+from tarry.programs.service.redisson.shared_queues import INTERNAL_PREFIXES
 from tarry.programs.service.router import RouteTable
-from tarry.programs.service.shared_queues import INTERNAL_PREFIXES
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tarry.errors import BadInput
-from tarry.programs.service import shared_queues
+from tarry.programs.service.redisson import shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.redisson.mapcache.models import MapStats
-from tarry.wire.endpoints import maps
-from tarry.wire.endpoints import maps as endpoints
-from tarry.wire.queue_answers import plain
+from tarry.wire.redisson import maps
+from tarry.wire.redisson import maps as endpoints
+from tarry.wire.redisson.queue_answers import plain
 from tarry.wire.types import ms
 
 if TYPE_CHECKING:

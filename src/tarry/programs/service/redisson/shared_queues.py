@@ -16,7 +16,8 @@ from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.context import QueueContext
-from tarry.wire import queue_answers, types
+from tarry.wire import types
+from tarry.wire.redisson import queue_answers
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tarry.verbs.redisson.mapcache.models import Backend, MapStats
 from tarry.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
-from tarry.wire.queue_models import CodecName
+from tarry.wire.redisson.queue_models import CodecName
 from tarry.wire.schemas import model_schema, schema_of
 from tarry.wire.types import Answer, Milliseconds, Strict, with_pattern
 

@@ -6,7 +6,6 @@ from datetime import datetime, timezone
 
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
-from tarry.wire import queue_answers, queue_models
 from tarry.wire.endpoint import (
     ADMIN,
     ANY_SCOPE,
@@ -18,6 +17,7 @@ from tarry.wire.endpoint import (
     count_items,
     count_n,
 )
+from tarry.wire.redisson import queue_answers, queue_models
 from tarry.wire.schemas import NOTHING
 
 _PATH = {"queue": "DelayMessage"}

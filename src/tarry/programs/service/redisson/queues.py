@@ -11,14 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.programs.service import idempotency, shared_queues
+from tarry.programs.service import idempotency
+from tarry.programs.service.redisson import shared_queues
+from tarry.programs.service.redisson.shared_queues import name_of, queue_of
 from tarry.programs.service.router import RouteTable
-from tarry.programs.service.shared_queues import name_of, queue_of
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
-from tarry.wire import queue_answers
-from tarry.wire.endpoints import queues as endpoints
+from tarry.wire.redisson import queue_answers
+from tarry.wire.redisson import queues as endpoints
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
