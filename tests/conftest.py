@@ -42,7 +42,7 @@ def _parse_alone(*given: Any) -> Any:
 
 rewrite._rewrite_test = _parse_alone
 
-# What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
+# What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/redisson/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
 
 # How fast examples are drawn says how busy the machine is.

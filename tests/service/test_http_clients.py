@@ -1,7 +1,7 @@
 """Both HTTP clients where only the service can be reached, in real time.
 
 Queues, guarded queues and schedules have their stories told over HTTP where they are told of the library, too
-(tests/delayed, tests/guarded, tests/story); here is what is left, and what only HTTP has.
+(tests/redisson/delayed, tests/guarded, tests/story); here is what is left, and what only HTTP has.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import tarry
-from delayed.simulation import QueueSimulation
+from redisson.delayed.simulation import QueueSimulation
 from tarry.clients.testing import Clock
 from tarry.core.duties import DutyList
 from tarry.verbs.redisson.delayed.context import keys_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.conftest import BACKENDS
+from redisson.mapcache.conftest import BACKENDS
 from tarry.errors import BadInput
 from until import LONGEST_S, until
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mapcache.conftest import Maps
+from redisson.mapcache.conftest import Maps
 from tarry.clients.testing import Clock
 from tarry.errors import BadInput
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mapcache.conftest import BACKENDS
+from redisson.mapcache.conftest import BACKENDS
 from tarry.clients.testing import Clock, TestClient
 
 VERBS: dict[str, Callable[[Any], Any]] = {

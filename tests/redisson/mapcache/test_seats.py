@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mapcache.evictor_step import step
+from redisson.mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.duties import DutyList
 from tarry.verbs.redisson.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mapcache.conftest import NATIVE, Maps
+from redisson.mapcache.conftest import NATIVE, Maps
 from tarry.errors import BadInput
 from until import until
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.conftest import Maps
-from mapcache.evictor_step import step
+from redisson.mapcache.conftest import Maps
+from redisson.mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy
 from tarry.verbs.redisson.mapcache.models import MapEvent

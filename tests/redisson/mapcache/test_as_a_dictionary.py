@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.conftest import Maps
+from redisson.mapcache.conftest import Maps
 from tarry.clients.testing import Clock, TestClient
 
 
