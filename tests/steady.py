@@ -37,9 +37,9 @@ RACY = """
     faults/test_silence.py faults/test_tracking_ends.py
     locks/test_lock_once.py locks/test_redis_faults.py locks/test_zookeeper_faults.py
     mapcache/test_listeners.py
-    programs/test_demo.py programs/test_worker_child_runs.py programs/test_worker_children.py programs/test_worker_heartbeat.py
-    programs/test_worker_modes.py programs/test_worker_outage.py programs/test_worker_overruns.py
-    programs/test_worker_processes.py programs/test_worker_recovery.py programs/test_worker_renewal.py
+    programs/test_demo.py worker/test_child_runs.py worker/test_children.py worker/test_heartbeat.py
+    worker/test_modes.py worker/test_outage.py worker/test_overruns.py
+    worker/test_processes.py worker/test_recovery.py worker/test_renewal.py
     schedules/test_killed_consumers.py
     service/test_disconnects.py service/test_processes.py
     sqs/test_losses.py

@@ -47,20 +47,23 @@ LONGEST_S, SHORT_S, EACH_S = 900, 60, 5
 """A run that has not ended then has met the fault: so many seconds, and so many for each test, at most the longest."""
 WAITING = tuple(
     f"tests/{folder}/"
-    for folder in "faults distributed programs service locks dashboard conformance connections".split()
+    for folder in "faults distributed worker programs service locks dashboard conformance connections".split()
 )
 """Here a test that fails is asked once more, alone."""
 NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not in_new_games"
 """What had no mark of its own once."""
 BESIDE = {
     "lua/migration": "distributed/test_migration.py distributed/test_migration_resumed.py distributed/test_migration_killed.py",
-    "lua/redisson/delayed": "delayed", "verbs/redisson/delayed": "delayed", "clients/awaited/duty_loop": "delayed mapcache", "clients/blocking/duty_loop": "delayed mapcache", "core/duties": "delayed mapcache",
-    "lua/redisson/mapcache": "mapcache", "verbs/redisson/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
-    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
-    "verbs/redisson": "redisson", "values": "values",
+    "lua/redisson/delayed": "redisson/delayed", "verbs/redisson/delayed": "redisson/delayed",
+    "lua/redisson/mapcache": "redisson/mapcache", "verbs/redisson/mapcache": "redisson/mapcache",
+    "lua/redisson": "redisson", "clients/redisson": "redisson", "core/duties": "redisson", "verbs/redisson": "redisson",
+    "lua/locks": "locks", "verbs/locks": "locks", "lua/guarded": "guarded", "verbs/guarded": "guarded",
+    "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
+    "values": "values", "wire": "clients service",
     "connections/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",
-    "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch",
-    "worker": "programs", "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
+    "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch", "worker": "worker",
+    "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
+    "programs/serving": "service beanstalk", "programs/beanstalk": "beanstalk", "programs/sqs": "sqs", "programs/dialects": "dialects",
     "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
     "otel": "programs/test_otel.py",
 }  # fmt: skip

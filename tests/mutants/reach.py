@@ -19,8 +19,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".mutants"
 FOLDERS = (
-    "values scripts schedules service clients locks guarded story delayed mapcache connections distributed faults embedded redisson "
-    "testing frameworks conformance upgrade programs dashboard"
+    "values scripts schedules service clients locks guarded story connections distributed faults embedded redisson "
+    "testing frameworks conformance upgrade worker programs dashboard dialects"
 ).split()
 
 

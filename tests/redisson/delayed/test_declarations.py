@@ -18,7 +18,8 @@ BOUND = {
     if isinstance(value, Script)
 }
 NAMES = sorted(
-    "delayed/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/redisson/delayed").iterdir()
+    "redisson/delayed/" + path.name.removesuffix(".lua")
+    for path in files("tarry").joinpath("lua/redisson/delayed").iterdir()
 )
 
 

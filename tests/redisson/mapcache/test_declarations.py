@@ -18,7 +18,8 @@ BOUND = {
     if isinstance(value, Script)
 }
 NAMES = sorted(
-    "mapcache/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/redisson/mapcache").iterdir()
+    "redisson/mapcache/" + path.name.removesuffix(".lua")
+    for path in files("tarry").joinpath("lua/redisson/mapcache").iterdir()
 )
 GIVEN = {"set", "seats", "channel"}  # a part's own name for a key that it was given
 
