@@ -62,12 +62,12 @@ LONGEST_FILES = (
     "chaos/test_chaos distributed/test_failover docs/test_blocks docs/test_site service/test_openapi dashboard/test_browser "
     "conformance/test_continuation worker/test_refusals packaging frameworks upgrade sqs bench watch "
     "locks/test_zookeeper_faults redisson/test_hash_orders redisson/test_codecs_fuzz model faults/test_watch conformance "
-    "distributed/test_views chaos testing names beanstalk programs locks dashboard distributed faults connections"
+    "distributed/test_views chaos testing names beanstalk worker programs locks dashboard distributed faults connections"
 ).split()
 
 
 MADE = (
-    "story delayed/test_delayed_queue delayed/test_equality delayed/test_formats mapcache/test_as_a_dictionary".split()
+    "story redisson/delayed/test_delayed_queue redisson/delayed/test_equality redisson/delayed/test_formats redisson/mapcache/test_as_a_dictionary".split()
 )
 """What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
 ``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""

@@ -36,7 +36,7 @@ RACY = """
     faults/test_busy_servers.py faults/test_frozen_servers.py faults/test_reset_connections.py faults/test_servers.py
     faults/test_silence.py faults/test_tracking_ends.py
     locks/test_lock_once.py locks/test_redis_faults.py locks/test_zookeeper_faults.py
-    mapcache/test_listeners.py
+    redisson/mapcache/test_listeners.py
     programs/test_demo.py worker/test_child_runs.py worker/test_children.py worker/test_heartbeat.py
     worker/test_modes.py worker/test_outage.py worker/test_overruns.py
     worker/test_processes.py worker/test_recovery.py worker/test_renewal.py
