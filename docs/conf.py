@@ -7,6 +7,7 @@ A new page is in the menu when the README.md of its folder links to it.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+import tree  # noqa: E402  # it lies beside this file, where Sphinx does not look
+
 MENU = {
     "Learn": ["docs/tutorial/first-job", "docs/tutorial/deploy-a-worker"],
     "Do": "docs/how-to",
@@ -72,6 +77,12 @@ def add_menu(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
 
 
+def add_lines(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Add how many lines each folder has to the picture of the source. The page itself would change with every commit."""
+    if page == "docs/explanation/architecture":
+        source[0] = tree.with_picture(source[0], with_lines=True)
+
+
 def add_front_door(app: Sphinx, failed: Exception | None) -> None:
     """The site's own address leads to the first page."""
     if failed is None:
@@ -81,6 +92,7 @@ def add_front_door(app: Sphinx, failed: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Connect both."""
+    """Connect them."""
     app.connect("source-read", add_menu)
+    app.connect("source-read", add_lines)
     app.connect("build-finished", add_front_door)

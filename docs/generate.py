@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tarry
+import tree
 from life_cycle import life_cycle
 from routes import http_page
 from tarry import errors
@@ -161,14 +162,20 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+PARTS: dict[str, Callable[[str], str]] = {"explanation/architecture.md": tree.with_picture}
+"""Pages by hand with a part that is made."""
+
+
 def page(name: str) -> str:
-    """The text of a generated page, as it must stand in the repository."""
+    """The text of a page, as it must stand in the repository."""
+    if name in PARTS:
+        return PARTS[name]((DOCS / name).read_text(encoding="utf-8"))
     return NOTE + PAGES[name]()
 
 
 def main() -> None:
     """Write every page that has changed, and say which."""
-    for name in PAGES:
+    for name in (*PAGES, *PARTS):
         path, text = DOCS / name, page(name)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

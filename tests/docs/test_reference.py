@@ -7,7 +7,7 @@ import pytest
 import generate
 
 
-@pytest.mark.parametrize("name", generate.PAGES)
+@pytest.mark.parametrize("name", [*generate.PAGES, *generate.PARTS])
 def test_the_page_matches_the_code(name: str) -> None:
     written = (generate.DOCS / name).read_text(encoding="utf-8")
     assert written == generate.page(name), f"docs/{name} is stale: run `make docs`"

@@ -1,4 +1,4 @@
-"""tarry.celery: Celery's ``countdown`` and ``eta`` wait in a tarry topic instead of in a worker's memory. Needs ``tarry[celery]``.
+"""Celery's ``countdown`` and ``eta`` wait in a tarry topic instead of in a worker's memory. Needs ``tarry[celery]``.
 
     app = Celery("shop", broker="redis://…")
     tarry.celery.install(app)                       # and nothing else changes

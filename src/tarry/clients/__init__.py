@@ -1,1 +1,1 @@
-"""The clients: the same verbs, blocking, awaited, or with imaginary time."""
+"""The clients: the same verbs, blocking, awaited, over HTTP, or with imaginary time."""

@@ -1,1 +1,1 @@
-"""Requests, flows and waits as values; script loading; the watch. No clock, no socket, no thread."""
+"""Requests, flows and waits as values, and the loading of scripts. No clock, no socket, no thread."""

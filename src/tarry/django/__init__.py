@@ -1,4 +1,4 @@
-"""tarry in a Django project.
+"""tarry in a Django project: settings, a worker by ``manage.py``, jobs in the admin.
 
     INSTALLED_APPS = [..., "tarry.django"]
     TARRY = {"URL": "redis://jobs.example:6379/0", "NAMESPACE": "shop"}

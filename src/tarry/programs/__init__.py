@@ -1,1 +1,1 @@
-"""The programs: command line, worker, service, dashboard, demo; the pytest plugin."""
+"""The apps: programs that stand on the library. They do not see each other; the command line puts them together."""

@@ -1,4 +1,4 @@
-"""The worker: your functions, called when jobs are due.
+"""The worker: it calls your functions when jobs are due.
 
 worker = tarry.Worker()
 

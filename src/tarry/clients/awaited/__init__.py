@@ -1,1 +1,1 @@
-"""The awaited client."""
+"""The awaited client, which is written by hand."""

@@ -1,6 +1,5 @@
-"""HTTP: the protocol between a service and its clients, and the clients.
+"""The clients of a service, blocking and awaited.
 
-    wire                              models of requests and answers, which the service uses too
     verbs                             each handle's verbs as requests: the same names as in the library
     blocking, awaited                 HTTPClient and AsyncHTTPClient
     blocking_engine, awaited_engine   perform the requests

@@ -1,1 +1,1 @@
-"""Queues and map caches that are shared with Java applications on Redisson, for all clients."""
+"""Queues and map caches shared with Java applications on Redisson, for all clients."""

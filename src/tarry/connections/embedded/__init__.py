@@ -1,4 +1,4 @@
-"""The embedded server: a real Valkey, started by the first process that needs it and shared by the others.
+"""The embedded server: a real Valkey that processes start when they need it, and share.
 
     process        find a server's program, start it, stop it          (also used by the tests, with their own options)
     shared_server  join_server(folder) → SharedServer: the one server of that folder, which runs while it has users

@@ -1,4 +1,4 @@
-"""beanstalkd's text protocol, so that its clients work with tarry as they are: ``tarry serve --beanstalk 127.0.0.1:11300``.
+"""The server for beanstalkd's clients, which work with tarry as they are: ``tarry serve --beanstalk 127.0.0.1:11300``.
 
     bytes ──▶ connection.py ──▶ commands.py ──▶ session.py ──▶ tarry's verbs
               lines, bodies     the grammar     the rules      a tube is a topic

@@ -1,4 +1,4 @@
-"""The command line: ``tarry``.
+"""The command line, ``tarry``, and the place where the apps are put together.
 
     exit code   0  done
                 1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order

@@ -1,4 +1,4 @@
-"""Dialects: the HTTP APIs of other delay queues, for their clients as they are; each in a namespace of its own.
+"""The HTTP APIs of three other delay queues, mounted in the service for their clients as they are. Each has a namespace of its own.
 
     delay_controller   Youzan's delay queue in Spring Boot              /delay/add /delay/pop /delay/finish /delay/delete
     delay_queue        the Go implementation of Youzan's design         /push /pop /finish /delete /get

@@ -1,4 +1,4 @@
-"""The floor below the service and the server of beanstalkd's clients; it knows neither of them.
+"""What the service and beanstalkd's server share: clients, tokens, the listener, processes. It knows neither of them.
 
 clients          a client for each namespace
 authorization    which request may do what: tokens, scopes, limits

@@ -1,1 +1,1 @@
-"""For users' tests: the pytest plugin, and test clocks that also run workers."""
+"""The pytest plugin for users' tests, with test clocks that also run workers."""

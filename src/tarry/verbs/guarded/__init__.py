@@ -1,4 +1,4 @@
-"""A guarded queue: a sorted set of items by their due times; polled when they are due, with their lateness.
+"""Guarded queues: a sorted set of items by their due times. They are polled when they are due, with their lateness.
 
 context.py          what the verbs need; the layouts of an item in the set
 guarded_scripts.py  each verb as one script: atomic, no lock needed

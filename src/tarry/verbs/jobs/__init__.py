@@ -1,4 +1,4 @@
-"""Jobs: the verbs of a topic.
+"""The verbs of a topic and its jobs.
 
 An ``add`` needs few of these modules. Those of other verbs are imported when they are first used as attributes of this package:
 

@@ -1,1 +1,1 @@
-"""The endpoints of the API, by module; ``programs/service/routes`` has their handlers."""
+"""The endpoints of the API: method, path, scopes, models. ``programs/service/routes`` has their handlers."""

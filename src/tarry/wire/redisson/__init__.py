@@ -1,1 +1,1 @@
-"""Endpoints, requests and answers of the queues and maps that are shared with Java."""
+"""Endpoints, requests and answers of the queues and maps shared with Java."""

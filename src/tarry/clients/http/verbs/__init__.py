@@ -1,1 +1,1 @@
-"""The verbs of handles as requests to a service: a module for each kind of handle."""
+"""The verbs of handles as requests to a service, a module for each kind of handle."""

@@ -1,1 +1,1 @@
-"""The routes of the queues and maps that are shared with Java."""
+"""The routes of the queues and maps shared with Java."""

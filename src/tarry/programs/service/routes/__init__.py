@@ -1,4 +1,4 @@
-"""The routes of the service: those of the API by subject, and those that are mounted.
+"""The routes of the API, by subject, and those that are mounted.
 
 Documents list them in this order. Add a new table of the API here.
 """

@@ -1,4 +1,4 @@
-"""The delayed queue that is shared with Java applications on Redisson: its verbs as requests and flows.
+"""The delayed queue shared with Java: its verbs as requests and flows.
 
 offer ─▶ order, timeouts ──when due: transfer──▶ ready ─▶ poll        packed elements left, payloads right
 

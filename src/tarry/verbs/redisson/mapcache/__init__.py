@@ -1,4 +1,4 @@
-"""The map cache that is shared with Java applications on Redisson: its verbs as requests and flows.
+"""The map cache shared with Java: its verbs as requests and flows.
 
     put ─▶ entries ◀─ get            each entry: value, idle time
              │ ttl, idle time: timeouts, idles
