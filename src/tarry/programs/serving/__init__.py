@@ -1,4 +1,4 @@
-"""What the service and beanstalkd's server share: clients, tokens, the listener, processes. It knows neither of them.
+"""The floor that the service and beanstalkd's server share: clients, tokens, the listener, processes. It knows neither of them.
 
 clients          a client for each namespace
 authorization    which request may do what: tokens, scopes, limits

@@ -1,4 +1,4 @@
-"""What tarry shares with Java applications on Redisson: names of keys, packed elements, values as bytes.
+"""The parts that tarry shares with Java applications on Redisson: names of keys, packed elements, values as bytes.
 
     names      how Redisson derives the keys and channels of an object from its name
     elements   the packed element of a delayed queue, in both formats
