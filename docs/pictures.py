@@ -56,7 +56,7 @@ def demo(url: str) -> None:
         if now.workers[0].killed and not seen:
             seen.append(screen.frame(now))
 
-    found = asyncio.run(screen._play(url, chosen, seconds, look))
+    found = asyncio.run(screen.play_for(url, chosen, seconds, look))
     terminal = console()
     terminal.print(
         f"$ tarry demo\n{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before."

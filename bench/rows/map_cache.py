@@ -46,9 +46,9 @@ def _speed(bench: Bench) -> list[Result]:
                     cache.fast_put(key, RAW_BODY, ttl=3600)
             return taken()
 
-        calls = [cache._verbs.fast_put(key, RAW_BODY, 3600, None, False) for key in keys]
+        calls = [cache.verbs.fast_put(key, RAW_BODY, 3600, None, False) for key in keys]
         puts = [(b"EVALSHA", put, *command_of(call, b"")[2:]) for call in calls]
-        gets = [(b"EVALSHA", get, *command_of(cache._verbs.get(key), b"")[2:]) for key in keys]
+        gets = [(b"EVALSHA", get, *command_of(cache.verbs.get(key), b"")[2:]) for key in keys]
 
         def bare_putting() -> Turn:
             with bench.turn(count) as taken:

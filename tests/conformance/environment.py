@@ -23,7 +23,7 @@ from until import LONGEST_S
 
 HANDLES = ("topic", "schedules", "lock", "guarded_queue", "delayed_queue", "blocking_queue", "map_cache")
 """What makes a handle is no verb of the server: it answers at once in both clients."""
-OURS = {"of", "parts"}
+OURS = {"begin", "items_of", "make_jobs", "of", "parts", "poll_until", "take_next"}
 """Public in name only: the client's own."""
 Said = dict[str, set[str]]
 

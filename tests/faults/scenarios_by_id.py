@@ -68,7 +68,7 @@ def pop_by_id(scenario: Scenario) -> Iterator[None]:
         assert taken is None
         scenario.clock.advance("61s")
         taken = scenario.run("pop_by_id", "a", ("ready",))
-    (job,) = scenario.topic._make_jobs(taken, taken.jobs)
+    (job,) = scenario.topic.make_jobs(taken, taken.jobs)
     assert (job.body, job.attempt, counts(scenario)) == ("tea", 2 if scenario.done else 1, (0, 0, 1, 0))
 
 

@@ -88,7 +88,7 @@ def test_a_queue_with_a_dead_mover_gets_another(client: TestClient, clock: Clock
 
 
 def test_a_map_with_a_dead_evictor_gets_another(client: TestClient, clock: Clock) -> None:
-    context = client.map_cache("m", codec="json")._verbs.context
+    context = client.map_cache("m", codec="json").verbs.context
 
     def seat_of(me: bytes) -> int:
         return client.engine.run(evict_step(context, evictor_id=me, keeps_seat=True)).seat

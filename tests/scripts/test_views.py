@@ -50,7 +50,7 @@ def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., S
             views.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
             throughput.THROUGHPUT.name: client.topic("orders").verbs.throughput("1d"),
             stats.STATS.name: client.delayed_queue("told").verbs.stats(),
-            redisson_layout.STATS.name: client.map_cache("kept", policy=None)._verbs.stats(),
+            redisson_layout.STATS.name: client.map_cache("kept", policy=None).verbs.stats(),
         }
         assert asked.keys() == {script.name for script in VIEWS}
         before = {bytes(key): running.ask("DUMP", key.decode()) for key in running.ask("KEYS", "*")}  # type: ignore[union-attr, arg-type]

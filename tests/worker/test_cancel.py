@@ -110,7 +110,7 @@ def test_the_process_of_a_function_is_killed(
     caplog.set_level("INFO", "tarry.worker")
     diary = tmp_path / "diary"
     started(lambda worker: worker.include(process_app.registry), ttr="5s")  # a busy machine starts a child in seconds
-    process_app.registry._parent = None
+    process_app.registry.parent = None
     orders = client.topic("orders")
     for n in range(4):  # two run, two wait for a child
         orders.add({"diary": str(diary), "act": "stuck"}, id=str(n))

@@ -43,7 +43,7 @@ def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
     made = tarry.Worker(valkey_url, namespace=namespace, grace="0s")
     made.include(process_app.registry)
     yield made
-    process_app.registry._parent = None
+    process_app.registry.parent = None
 
 
 def worked(worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, d
             worker.include(process_app.registry)
             worked(worker, client, diary, "settings")
         finally:
-            process_app.registry._parent = None
+            process_app.registry.parent = None
         *_, settings, of_its_tasks = [line for line in diary.read_text().splitlines() if line[0] == "{"]
         assert settings == of_its_tasks == process_app.settings_of(client.engine.config)
 
@@ -217,7 +217,7 @@ def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_u
         with pytest.raises(tarry.BadInput, match="name_mapper: a child process imports it by name"):
             asyncio.run(worker.run_until_idle())
     finally:
-        process_app.registry._parent = None
+        process_app.registry.parent = None
 
 
 SCRIPT = """
@@ -266,7 +266,7 @@ def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
     valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = tarry.Worker(valkey_url, namespace=namespace, name="garden")
-    monkeypatch.setattr(stamped_functions.registry, "_parent", None)
+    monkeypatch.setattr(stamped_functions.registry, "parent", None)
     worker.include(stamped_functions.registry)
     stamped_functions.greet.add("eve")
     asyncio.run(worker.run_until_idle())
@@ -310,7 +310,7 @@ def test_cancel_when_lost_stops_a_run_in_a_child(
 
     asyncio.run(work())
     assert client.topic("lost").stats().deleted == 1
-    process_app.lost._parent = None
+    process_app.lost.parent = None
 
 
 def test_a_child_exits_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:

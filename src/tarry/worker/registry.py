@@ -75,10 +75,10 @@ class Registry(ScheduleDecorators):
         self._routes: dict[str, TopicRoute] = {}
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
         self._middleware: list[Middleware] = []
-        self._stamps: list[Stamp] = []
+        self.own_stamps: list[Stamp] = []
         self._queues: dict[str, QueueRoute] = {}
         self._parts: list[Registry] = []
-        self._parent: Registry | None = None
+        self.parent: Registry | None = None
 
     @answers_other_words(OF_HANDLERS)
     def on(
@@ -253,7 +253,7 @@ class Registry(ScheduleDecorators):
         """
         if not callable(make):
             raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
-        self._stamps.append(make)
+        self.own_stamps.append(make)
         return make
 
     def include(self, *registries: Registry) -> None:
@@ -271,7 +271,7 @@ class Registry(ScheduleDecorators):
                 raise BadInput(
                     f"include: there already is a handler for {sorted(duplicates) or sorted(duplicate_tasks)}."
                 )
-            part._parent = self
+            part.parent = self
             self._parts.append(part)
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
@@ -304,7 +304,7 @@ class Registry(ScheduleDecorators):
 
     def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """The headers of a job that a task adds."""
-        stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part._stamps]
+        stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part.own_stamps]
         if not stamps:
             return own
         made: dict[str, str] = {}
@@ -316,7 +316,7 @@ class Registry(ScheduleDecorators):
     @property
     def has_stamps(self) -> bool:
         """Whether it, or a registry that it includes, has stamps."""
-        return bool(self._stamps) or any(part.has_stamps for part in self._parts)
+        return bool(self.own_stamps) or any(part.has_stamps for part in self._parts)
 
     def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
         found = dict(self._tasks)
@@ -350,7 +350,7 @@ class Registry(ScheduleDecorators):
         here: Registry | None = self
         while here is not None:
             yield here
-            here = here._parent
+            here = here.parent
 
 
 def _usual_slots(is_async: bool, run: Run) -> int:

@@ -104,7 +104,7 @@ class Renewal:
     def _on_popped(self, jobs: Sequence[BaseJob[Any]]) -> None:
         """Shortens the interval when a job has a shorter TTR of its own."""
         self.on_popped()
-        shortest = min([job._ttr for job in jobs]) / SECOND / CHECK_PARTS
+        shortest = min([job.ttr_us for job in jobs]) / SECOND / CHECK_PARTS
         if shortest < self._interval_s:
             self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
             self._wake.set()
@@ -136,7 +136,7 @@ class Renewal:
         for consumer in self._consumers:
             old: list[BaseJob[Any]] = []
             for job in list(consumer.running):  # list() is atomic: the event loop changes it meanwhile
-                ttr = job._ttr / SECOND
+                ttr = job.ttr_us / SECOND
                 since = seen[job] = self._renewed.get(job, now)
                 shortest = min(shortest, ttr / CHECK_PARTS)
                 if now - since >= ttr / RENEW_PARTS and not job.settled:

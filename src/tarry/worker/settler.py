@@ -121,7 +121,7 @@ class Settler:
         if not jobs:
             return
         try:
-            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job._due for job in jobs]))
+            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job.due_us for job in jobs]))
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:

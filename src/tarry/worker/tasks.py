@@ -138,7 +138,7 @@ class Task(Generic[P, R]):
         self._given_topic = topic
         self.slots = slots
         self.takes_ahead = takes_ahead
-        self._registry = registry
+        self.registry = registry
         self._function = function
         self._run_options = options
         self._signature = handlers.signature_of(function)
@@ -168,7 +168,7 @@ class Task(Generic[P, R]):
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to."""
-        return self._given_topic or self._registry.root.tasks_topic
+        return self._given_topic or self.registry.root.tasks_topic
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -233,11 +233,11 @@ class Task(Generic[P, R]):
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.
         """
-        return self._topic().result(id, wait=wait, type=self._result_type)
+        return self.open_topic().result(id, wait=wait, type=self._result_type)
 
     async def result_async(self, id: str, *, wait: Duration | None = 0) -> Any:
         """The same as ``result``, awaited."""
-        return await self._async_topic().result(id, wait=wait, type=self._result_type)
+        return await self.open_async_topic().result(id, wait=wait, type=self._result_type)
 
     @property
     def _result_type(self) -> Any:
@@ -249,17 +249,17 @@ class Task(Generic[P, R]):
             return Any
         return Any if kind in (inspect.Signature.empty, None) else kind
 
-    def _topic(self) -> Topic[Any]:
-        """The topic of its jobs, by the worker's blocking client."""
-        return self._registry.worker().blocking.topic(self.topic_name)
+    def open_topic(self) -> Topic[Any]:
+        # the topic of its jobs, by the worker's blocking client
+        return self.registry.worker().blocking.topic(self.topic_name)
 
-    def _async_topic(self) -> AsyncTopic[Any]:
-        """The topic of its jobs, by the worker's awaited client."""
-        return self._registry.worker().client.topic(self.topic_name)
+    def open_async_topic(self) -> AsyncTopic[Any]:
+        # the topic of its jobs, by the worker's awaited client
+        return self.registry.worker().client.topic(self.topic_name)
 
     def _in_any_topic(self, id: str, ask: Callable[[Topic[Any]], T | None]) -> T | None:
         """The first answer. A job that was added before the application had a name is in ``tasks``, with those of others."""
-        client = self._registry.worker().blocking
+        client = self.registry.worker().blocking
         for name in self.topics:
             topic = client.topic(name)
             if name == self.topic_name or self._is_own(topic.get(id)):
@@ -269,7 +269,7 @@ class Task(Generic[P, R]):
         return None
 
     async def _async_in_any_topic(self, id: str, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
-        client = self._registry.worker().client
+        client = self.registry.worker().client
         for name in self.topics:
             topic = client.topic(name)
             if name == self.topic_name or self._is_own(await topic.get(id)):
@@ -319,7 +319,7 @@ class Task(Generic[P, R]):
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped_headers(None))
+        return NewJob(self.body(*args, **kwargs), headers=self.registry.stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature."""
@@ -392,17 +392,17 @@ class TaskOptions(Generic[P]):
     def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
         """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task._topic()
+        topic = self._task.open_topic()
         return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
         """The same, awaited."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task._async_topic()
+        topic = self._task.open_async_topic()
         return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))
 
     def _job_options(self) -> dict[str, Any]:
-        headers = self._task._registry.stamped_headers(self._options.headers)
+        headers = self._task.registry.stamped_headers(self._options.headers)
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 

@@ -232,7 +232,7 @@ class TopicConsumer:
                 self._start_in_thread(job, target)
 
     def _check_waiting_later(self) -> None:
-        ttr_s = min(job._ttr for job in self._waiting) / SECOND
+        ttr_s = min(job.ttr_us for job in self._waiting) / SECOND
         pause = min(in_hand.LONGEST_WAIT_S, ttr_s / in_hand.TTR_PARTS)
         last = self._waiting[-1]
         self._wait_check = asyncio.get_running_loop().call_later(pause, self._check_waiting, last)

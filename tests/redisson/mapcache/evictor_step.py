@@ -9,5 +9,5 @@ from tarry.verbs.redisson.mapcache.eviction import evict_step
 
 
 def step(client: TestClient, name: str, me: bytes, stays: bool = True) -> Any:
-    verbs = client.map_cache(name, policy=None)._verbs
+    verbs = client.map_cache(name, policy=None).verbs
     return client.engine.run(evict_step(verbs.context, evictor_id=me, keeps_seat=stays))

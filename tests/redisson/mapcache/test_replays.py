@@ -36,7 +36,7 @@ def client(url: str) -> Iterator[TestClient]:
 def test_a_repeated_call_returns_the_same(verb: str, backend: Any, client: TestClient, server: Any, name: str) -> None:
     cache = client.map_cache(name, codec="string", backend=backend, policy=None)
     cache.put("k", "7")
-    call = VERBS[verb](cache._verbs)
+    call = VERBS[verb](cache.verbs)
     first = client.engine.run(call)
     lies = server.hgetall(name)
     assert client.engine.run(call.as_replay()) == first
@@ -45,7 +45,7 @@ def test_a_repeated_call_returns_the_same(verb: str, backend: Any, client: TestC
 
 
 def test_a_repeated_put_changes_nothing(client: TestClient, server: Any, name: str) -> None:
-    verbs = client.map_cache(name, codec="string", policy=None)._verbs
+    verbs = client.map_cache(name, codec="string", policy=None).verbs
     call = verbs.put("k", "1", 5, 5, False)
     assert client.engine.run(call) is None
     lies = server.hgetall(name)

@@ -82,7 +82,7 @@ def test_idle_maps_end_up_sharing_one_round_trip(valkey_url: str, name: str) -> 
     with TestClient(valkey_url, Clock()) as client:
         keeper, rounds = DutyList(), list[int]()
         for number in range(5):
-            keeper.add(EvictedMap(client.map_cache(f"{name}-{number}", policy=None)._verbs.context, b"me"))
+            keeper.add(EvictedMap(client.map_cache(f"{name}-{number}", policy=None).verbs.context, b"me"))
             run_duty(client, keeper)
             client.clock.advance(1)
         for _ in range(6):
@@ -94,7 +94,7 @@ def test_idle_maps_end_up_sharing_one_round_trip(valkey_url: str, name: str) -> 
 
 def test_foreign_messages_do_not_change_the_next_wake_up(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
-        context = client.map_cache("words", policy=None)._verbs.context
+        context = client.map_cache("words", policy=None).verbs.context
         keeper, kept = DutyList(), EvictedMap(context, b"me")
         keeper.add(kept)
         run_duty(client, keeper)
@@ -113,11 +113,11 @@ def test_a_hint_during_an_eviction_of_several_steps_is_not_lost(valkey_url: str,
         cache = client.map_cache(name, codec="string", policy=None)
         cache.put_all({str(i): "x" for i in range(300)}, ttl=1)  # two steps
         client.clock.advance(1)
-        keeper, kept = DutyList(), EvictedMap(cache._verbs.context, b"me")
+        keeper, kept = DutyList(), EvictedMap(cache.verbs.context, b"me")
         keeper.add(kept)
         run_duty(client, keeper)
         assert kept.flow is not None
-        keeper.on_message(cache._verbs.keys.hints, b"due5")
+        keeper.on_message(cache.verbs.keys.hints, b"due5")
         while kept.flow is not None:
             run_duty(client, keeper)
         assert keeper.next_due() == 0.0
@@ -125,7 +125,7 @@ def test_a_hint_during_an_eviction_of_several_steps_is_not_lost(valkey_url: str,
 
 def test_errors_delay_the_evictor_more_and_more_without_changing_its_pace(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
-        context = client.map_cache("errors", policy=None)._verbs.context
+        context = client.map_cache("errors", policy=None).verbs.context
         kept = EvictedMap(context, b"me")
         waits = []
         for _ in range(8):

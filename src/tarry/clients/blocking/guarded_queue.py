@@ -56,7 +56,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
     ) -> None:
         self.engine = engine
         self._max_lateness_us = context.max_lateness_us
-        self._context = with_late_policy(context, on_late)
+        self.context = with_late_policy(context, on_late)
         self._guard = guard
         self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
@@ -71,14 +71,14 @@ class GuardedQueue(SizedOperators, Generic[T]):
         Equal values are different items, but with ``layout="article"``, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
         """
-        members, scores = self._context.members(items), list[int]()
+        members, scores = self.context.members(items), list[int]()
         if self._guard is None:
-            scores = self.engine.run(guarded_scripts.push(self._context, members)) if members else []
+            scores = self.engine.run(guarded_scripts.push(self.context, members)) if members else []
         else:
             for part in split_items(members, itemgetter(0)):
-                pushed = self.engine.runner.transact(plain_commands.push(self._context, part))
+                pushed = self.engine.runner.transact(plain_commands.push(self.context, part))
                 scores += pushed
-        return [as_datetime(score * self._context.unit) for score in scores]
+        return [as_datetime(score * self.context.unit) for score in scores]
 
     def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
         """Removes and returns up to ``count`` due items in order; none if none is due within ``wait``.
@@ -87,18 +87,18 @@ class GuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = self._poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
+        polled = self.poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
-        items = self._items(polled)
+        items = self.items_of(polled)
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
 
-    def _items(self, polled: PollReply) -> list[Item[T]]:
-        return [self._context.item(member, score, polled.now) for member, score in polled.members]
+    def items_of(self, polled: PollReply) -> list[Item[T]]:
+        return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
-    def _poll_until(self, count: int, until: float) -> PollReply | None:
-        """Returns the removed members; ``None`` when none is due in time."""
+    def poll_until(self, count: int, until: float) -> PollReply | None:
+        # the removed members; ``None`` when none is due in time
         with self._pushes(until) as wake_event:
             while True:
                 polled = self._poll(count, until)
@@ -113,14 +113,14 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def _poll(self, count: int, until: float) -> PollReply | None:
         if self._guard is None:
             with self._poller_names.borrow() as who:
-                return self.engine.run(guarded_scripts.poll(self._context, count, who))
+                return self.engine.run(guarded_scripts.poll(self.context, count, who))
         left = max(until - time.monotonic(), 0)
         held = self._guard.acquire(wait=None if left == float("inf") else left)
         if held is None:
             return None
         try:
             with self._poller_names.borrow() as who:
-                poll = plain_commands.poll(self._context, count, who, lock_domain(self._guard), held.token)
+                poll = plain_commands.poll(self.context, count, who, lock_domain(self._guard), held.token)
                 return self._take(poll)
         finally:
             try:
@@ -134,14 +134,14 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     def _give_back(self, polled: PollReply) -> None:
         if polled.members:
-            self.engine.runner.transact(plain_commands.give_back(self._context, polled))
+            self.engine.runner.transact(plain_commands.give_back(self.context, polled))
 
     @contextmanager
     def _pushes(self, until: float) -> Generator[Signal]:
         """A wake event that is set when a client adds an item that is due first, while there is time to wait."""
         wake_event, subscriber = Signal(), None
         pubsub = self.engine.shared_part(PubSub)
-        channel = self._context.keys.channel
+        channel = self.context.keys.channel
         if until > time.monotonic():
             try:
                 subscriber = pubsub.subscribe(channel, (channel,), lambda _, __: wake_event.set(), wait=False)
@@ -155,7 +155,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     def stats(self) -> GuardedStats:
         """How many items there are, how many are due, and how late the first is. Changes nothing."""
-        return self.engine.runner.transact(plain_commands.stats(self._context))
+        return self.engine.runner.transact(plain_commands.stats(self.context))
 
     def size(self) -> int:
         """How many items there are, due or not."""
@@ -163,4 +163,4 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     def clear(self) -> bool:
         """Removes all items. Returns whether there was one."""
-        return self.engine.runner.transact(plain_commands.clear(self._context))
+        return self.engine.runner.transact(plain_commands.clear(self.context))

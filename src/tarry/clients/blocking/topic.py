@@ -59,8 +59,8 @@ class Topic(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
-        """Makes jobs of a pop's result."""
+    def make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
+        # makes jobs of a pop's result
         self.keeps_finished = taken.keeps_finished
         return [Job.of((taken.receipt, taken.now, raw), self) for raw in raws]
 
@@ -155,7 +155,7 @@ class Topic(Generic[T]):
         comes back after its TTR; a last attempt then does not count.
         """
         for _, reply, raws in self.engine.take([self.verbs], 1, wait, ttr):
-            return self._make_jobs(reply, raws)[0]
+            return self.make_jobs(reply, raws)[0]
         return None
 
     @answers_other_words(OF_POP)
@@ -415,4 +415,4 @@ def pop_first(
     if not topics:
         raise BadInput("pop: name a topic at least.")
     taken = engine.take([topic.verbs for topic in topics], n, wait, ttr)
-    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]
+    return [job for at, reply, raws in taken for job in topics[at].make_jobs(reply, raws)]

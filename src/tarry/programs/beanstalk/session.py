@@ -275,7 +275,7 @@ class Session:
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
     ) -> tuple[AsyncJob[Body], Tube] | None:
         taken = await tube.engine.run(server_verbs(tube).pop_by_id(id, states))
-        return (tube._make_jobs(taken, taken.jobs)[0], tube) if taken else None
+        return (tube.make_jobs(taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
         """Gives back all reserved jobs, as if they had not been handed out."""
@@ -420,7 +420,7 @@ def _text(seconds: float) -> str:
 
 
 def _due_us(job: AsyncJob[Body]) -> int:
-    return job._due
+    return job.due_us
 
 
 def _with_body(word: bytes, number: int, job: StoredJob[Body]) -> bytes:

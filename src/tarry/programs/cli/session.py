@@ -116,7 +116,7 @@ def _log_to_stderr(client: Client) -> None:
         patience_handler.addFilter(lambda line: line.levelno == logging.INFO)
         patience.addHandler(patience_handler)
     handler.addFilter(
-        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started_server
+        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner.started_server
     )
     logger.addHandler(handler)
     logger.propagate = False

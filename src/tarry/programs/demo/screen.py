@@ -31,14 +31,14 @@ def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> 
         console.print(f"{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before.")
     try:
         if not console.is_terminal:
-            return asyncio.run(_play(url, chosen, seconds, show_nothing if quiet else PlainOutput(console).show))
+            return asyncio.run(play_for(url, chosen, seconds, show_nothing if quiet else PlainOutput(console).show))
         with Live(console=console, auto_refresh=False, transient=quiet) as live:
-            return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(frame(now), refresh=True)))
+            return asyncio.run(play_for(url, chosen, seconds, lambda now: live.update(frame(now), refresh=True)))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None  # SIGTERM
 
 
-async def _play(url: str | None, chosen: list[Order], seconds: float, show: Callable[[Story], None]) -> Summary:
+async def play_for(url: str | None, chosen: list[Order], seconds: float, show: Callable[[Story], None]) -> Summary:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the workers are stopped, too

@@ -139,34 +139,34 @@ class BaseJob(StoredJob[T]):
     have it by now.
     """
 
-    __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")
+    __slots__ = ("attempt", "due_us", "lost", "popped_us", "receipt", "settled", "ttr_us")
 
     def __init__(self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: PoppedFields):
-        id, value, self.attempt, self._due, self._ttr = raw
+        id, value, self.attempt, self.due_us, self.ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
         self.settled = self.lost = False
-        self._now = now
+        self.popped_us = now
 
     @property
     def parts(self) -> JobParts:
         # ``of`` makes the same job of them, for another client or in another process
-        return self.receipt, self._now, (self.id.encode(), self._value, self.attempt, self._due, self._ttr)
+        return self.receipt, self.popped_us, (self.id.encode(), self._value, self.attempt, self.due_us, self.ttr_us)
 
     @property
     def due(self) -> datetime:
         """When it was due, by the server's clock."""
-        return as_datetime(self._due)
+        return as_datetime(self.due_us)
 
     @property
     def lateness(self) -> timedelta:
         """How long after its due time it was handed out. Never negative."""
-        return as_timedelta(self._now - self._due)
+        return as_timedelta(self.popped_us - self.due_us)
 
     @property
     def ttr(self) -> timedelta:
         """Time to run: how long the reservation lasts unless it is touched."""
-        return as_timedelta(self._ttr)
+        return as_timedelta(self.ttr_us)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of {self.topic}, attempt {self.attempt}>"

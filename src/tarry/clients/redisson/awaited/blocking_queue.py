@@ -53,7 +53,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def take(self) -> T:
         """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
-            taken = await self._take_next(float("inf"))
+            taken = await self.take_next(float("inf"))
             if taken is not None:
                 return taken[1]
 
@@ -68,7 +68,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         """
         seconds = wait_seconds(wait)
         values = await self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds and (taken := await self._take_next(seconds)) is not None:
+        if not values and seconds and (taken := await self.take_next(seconds)) is not None:
             values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
@@ -79,11 +79,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         values: list[T] = []
         for queue in (self, *others):
             values = values or await self.engine.run(queue.verbs.poll(1))
-        if (
-            not values
-            and seconds
-            and (taken := await self._take_next(seconds, *[queue.verbs.keys for queue in others]))
-        ):
+        if not values and seconds and (taken := await self.take_next(seconds, *[queue.verbs.keys for queue in others])):
             return taken[1]
         return values[0] if values else None
 
@@ -125,8 +121,8 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         """
         return AsyncSubscription(self, handler)
 
-    async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
-        """Returns the first payload that comes in time, and its value."""
+    async def take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+        # the first payload that comes in time, and its value
         until = time.monotonic() + seconds
         while True:
             pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
@@ -168,7 +164,7 @@ class AsyncSubscription:
     async def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                taken = await self._queue._take_next(LONGEST_WAIT_S)
+                taken = await self._queue.take_next(LONGEST_WAIT_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 await self._stopped.wait(LONGEST_DELAY_S)

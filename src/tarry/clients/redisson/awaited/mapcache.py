@@ -45,7 +45,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         self._policy = adaptive_policy(policy)
         self._has_policy = engine.keeps_maps and policy is not None and not verbs.native
         self._evictor_use: Any = None
-        self._verbs = verbs
+        self.verbs = verbs
         self.name = verbs.context.name
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         It lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them for ever. ``keep_ttl`` leaves
         an entry that is there the time it has. Raises ``BadInput`` before anything is written.
         """
-        return await self._run(self._verbs.put(key, value, ttl, max_idle, keep_ttl))
+        return await self._run(self.verbs.put(key, value, ttl, max_idle, keep_ttl))
 
     async def fast_put(
         self,
@@ -93,19 +93,19 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         keep_ttl: bool = False,
     ) -> bool:
         """Puts an entry; returns whether it is new. The rest as ``put``."""
-        return await self._run(self._verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
+        return await self._run(self.verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
 
     async def put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> V | None:
         """Puts an entry where there is none; else returns the value that is there, and nothing changes."""
-        return await self._run(self._verbs.put_if_absent(key, value, ttl, max_idle))
+        return await self._run(self.verbs.put_if_absent(key, value, ttl, max_idle))
 
     async def fast_put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> bool:
         """Puts an entry where there is none; returns whether it did."""
-        return await self._run(self._verbs.fast_put_if_absent(key, value, ttl, max_idle))
+        return await self._run(self.verbs.fast_put_if_absent(key, value, ttl, max_idle))
 
     async def put_all(
         self,
@@ -116,7 +116,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         keep_ttl: bool = False,
     ) -> None:
         """Puts many entries, in one round trip for each 200 or 1 MB."""
-        await self._run(self._verbs.put_all(entries, ttl, max_idle, keep_ttl))
+        await self._run(self.verbs.put_all(entries, ttl, max_idle, keep_ttl))
 
     @overload
     async def replace(self, key: K, value: V) -> V | None: ...
@@ -129,8 +129,8 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         keeps its time to live; its idle time begins again.
         """
         if new is NO_VALUE:
-            return await self._run(self._verbs.replace(key, value))
-        return await self._run(self._verbs.replace_if(key, value, new))
+            return await self._run(self.verbs.replace(key, value))
+        return await self._run(self.verbs.replace_if(key, value, new))
 
     async def add_and_get(self, key: K, delta: float) -> float:
         """Adds to the number of a key, 0 if there is none; returns the sum. The entry keeps its time to live.
@@ -138,7 +138,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` for a value that is no
         number, and for a sum of more than 64 bits.
         """
-        return await self._run(self._verbs.add_and_get(key, delta))
+        return await self._run(self.verbs.add_and_get(key, delta))
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,36 +148,36 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     async def get(self, key: K, default: T) -> V | T: ...
     async def get(self, key: K, default: Any = None) -> Any:
         """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
-        found = await self._run(self._verbs.get(key))
+        found = await self._run(self.verbs.get(key))
         return default if found is None else found
 
     async def get_all(self, keys: Iterable[K]) -> dict[K, V]:
         """The entries of these keys that are there."""
-        return await self._run(self._verbs.get_all(keys))
+        return await self._run(self.verbs.get_all(keys))
 
     async def get_with_ttl_only(self, key: K) -> V | None:
         """The value of a key whose time to live is not over, whatever its idle time, which does not begin again."""
-        return await self._run(self._verbs.get_with_ttl_only(key))
+        return await self._run(self.verbs.get_with_ttl_only(key))
 
     async def contains(self, key: K) -> bool:
         """Whether there is an entry. Its idle time begins again."""
-        return await self._run(self._verbs.contains(key))
+        return await self._run(self.verbs.contains(key))
 
     async def contains_value(self, value: V) -> bool:
         """Whether an entry has this value, compared as bytes. Reads the whole map, a page at a time."""
-        return await self._run(self._verbs.contains_value(value))
+        return await self._run(self.verbs.contains_value(value))
 
     async def remaining_ttl(self, key: K) -> timedelta | None:
         """How long an entry lives yet: the shorter of its two times. ``timedelta.max``: for ever; ``None``: there is none."""
-        return await self._run(self._verbs.remaining_ttl(key))
+        return await self._run(self.verbs.remaining_ttl(key))
 
     async def size(self) -> int:
         """How many entries there are; none that has expired is counted."""
-        return await self._run(self._verbs.size())
+        return await self._run(self.verbs.size())
 
     async def stats(self) -> MapStats:
         """Counts, the next expiry and the maximum size. Changes nothing."""
-        return await self._engine.run_view(self._verbs.stats())
+        return await self._engine.run_view(self.verbs.stats())
 
     # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,16 +191,16 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         ``remove(key, value)`` removes it only if it has this value, compared as bytes; returns whether it did.
         """
         if value is NO_VALUE:
-            return await self._run(self._verbs.remove(key))
-        return await self._run(self._verbs.remove_if(key, value))
+            return await self._run(self.verbs.remove(key))
+        return await self._run(self.verbs.remove_if(key, value))
 
     async def fast_remove(self, *keys: K) -> int:
         """Removes entries; returns how many there were."""
-        return await self._run(self._verbs.fast_remove(keys))
+        return await self._run(self.verbs.fast_remove(keys))
 
     async def clear(self) -> bool:
         """Removes all entries, without events; the maximum size stays. Returns whether there was something."""
-        return await self._run(self._verbs.clear())
+        return await self._run(self.verbs.clear())
 
     async def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
@@ -220,18 +220,18 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         if_not_set: bool = False,
     ) -> int:
         """The same for many; returns for how many."""
-        return await self._run(self._verbs.expire_entries(keys, ttl, max_idle, if_not_set))
+        return await self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     async def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
         """Deletes the whole map after a time, without events; returns whether there was one.
 
         ``if_not_set``: only if it has no such end yet.
         """
-        return await self._run(self._verbs.expire(after, if_not_set))
+        return await self._run(self.verbs.expire(after, if_not_set))
 
     async def clear_expire(self) -> bool:
         """Keeps the whole map after all; returns whether it was to be deleted."""
-        return await self._run(self._verbs.clear_expire())
+        return await self._run(self.verbs.clear_expire())
 
     # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -241,15 +241,15 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         Entries beyond it are removed at once and with each write, with the event ``removed``: those used the longest ago
         (``LRU``) or the least (``LFU``).
         """
-        await self._run(self._verbs.set_max_size(size, mode, False))
+        await self._run(self.verbs.set_max_size(size, mode, False))
 
     async def try_set_max_size(self, size: int, *, mode: Mode = "LRU") -> bool:
         """The same where no maximum size is set yet; returns whether the map has this one now."""
-        return await self._run(self._verbs.set_max_size(size, mode, True))
+        return await self._run(self.verbs.set_max_size(size, mode, True))
 
     async def evict(self) -> int:
         """Removes the expired entries, with an event for each; returns their number. A policy does this in the background."""
-        return await self._run(self._verbs.evict())
+        return await self._run(self.verbs.evict())
 
     # ── loading, listening ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,7 +268,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         fails, returns ``None`` or takes longer than ``lease``, the next one of them loads. A value that was loaded while
         another client wrote the key is not put.
         """
-        return await load(self._engine, self._run, self._verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
+        return await load(self._engine, self._run, self.verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
 
     async def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> AsyncMapListener:
         """Calls a handler with the events of entries, of Java's too: ``created``, ``updated``, ``removed``, ``expired``, or
@@ -277,12 +277,12 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         One event after the other, in a thread of the client. A handler that fails is logged. Events are
         missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
         """
-        return await AsyncMapListener(self._engine, self._verbs, self._evictor_key, handler, kinds)._begin()
+        return await AsyncMapListener(self._engine, self.verbs, self._evictor_key, handler, kinds).begin()
 
     # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-        return await self._run(self._verbs.page(cursor))
+        return await self._run(self.verbs.page(cursor))
 
     async def _run(self, operation: Operation[T]) -> T:
         if self._has_policy:
@@ -296,13 +296,13 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     def _ensure_evictor(self) -> None:
         """The evictor of this process knows that this handle is there."""
         duties = self._engine.shared_part(DutyLoop)
-        place = self._verbs.keys.hints
+        place = self.verbs.keys.hints
         if (
             self._evictor_use is None
             or self._evictor_use[0] is not duties
             or not duties.is_used(place, self._evictor_use[1])
         ):
-            user = duties.add([eviction_of(self._verbs.context, self._policy, duties.client_id)])
+            user = duties.add([eviction_of(self.verbs.context, self._policy, duties.client_id)])
             release = weakref.finalize(self, duties.remove, place, user)
             release.atexit = False
             self._evictor_use = duties, user, release

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class DictMethods(MappingOperators[K, V]):
     """The methods of a dictionary, made of the verbs of a map cache."""
 
-    _verbs: MapVerbs[K, V]
+    verbs: MapVerbs[K, V]
 
     if TYPE_CHECKING:  # the verbs of the whole
 
@@ -63,15 +63,15 @@ class DictMethods(MappingOperators[K, V]):
 
     def keys(self) -> Iterator[K]:
         """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
-        return (self._verbs.context.decode_key_or_opaque(key) for key, _ in self._all_entries())
+        return (self.verbs.context.decode_key_or_opaque(key) for key, _ in self._all_entries())
 
     def values(self) -> Iterator[V]:
         """The values, as ``keys``."""
-        return (self._verbs.context.decode_or_opaque(value) for _, value in self._all_entries())
+        return (self.verbs.context.decode_or_opaque(value) for _, value in self._all_entries())
 
     def items(self) -> Iterator[tuple[K, V]]:
         """The entries, as ``keys``."""
-        context = self._verbs.context
+        context = self.verbs.context
         return (
             (context.decode_key_or_opaque(key), context.decode_or_opaque(value)) for key, value in self._all_entries()
         )

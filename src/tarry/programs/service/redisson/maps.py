@@ -60,7 +60,7 @@ async def entries(request: ServiceRequest) -> maps.MapPage:
     query = request.query_model
     if not (query.cursor.isascii() and query.cursor.isdigit()) or int(query.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {query.cursor!r} is not what a page answered.")
-    verbs = map_of(request, query.backend, query.codec, query.key_codec)._verbs
+    verbs = map_of(request, query.backend, query.codec, query.key_codec).verbs
     cursor, pairs = await request.client.engine.run(verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
@@ -76,7 +76,7 @@ async def look(request: ServiceRequest) -> maps.EntriesLooked:
     payload = request.payload
     keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
     cache = map_of(request, payload.backend, "bytes", payload.key_codec or payload.codec)
-    seen = map_of(request, payload.backend, payload.codec)._verbs.context.decode_or_opaque
+    seen = map_of(request, payload.backend, payload.codec).verbs.context.decode_or_opaque
     return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
 
 

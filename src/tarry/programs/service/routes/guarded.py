@@ -45,7 +45,7 @@ async def push(request: ServiceRequest) -> list[datetime]:
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
     queue = queue_of(request, request.payload.layout)
-    context = replace(queue._context, random=idempotency.mark_source(request.headers))
+    context = replace(queue.context, random=idempotency.mark_source(request.headers))
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
     engine = idempotency.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
@@ -61,14 +61,12 @@ async def poll(request: ServiceRequest) -> list[Item[bodies.Body]]:
     payload = request.payload
     queue = queue_of(request, payload.layout, payload.max_lateness)
     polled = await request.run_while_connected(
-        queue._poll_until(payload.count, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
+        queue.poll_until(payload.count, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
         return []
-    await request.give_back_if_gone(
-        lambda: request.client.engine.run(guarded_scripts.give_back(queue._context, polled))
-    )
-    return queue._items(polled)
+    await request.give_back_if_gone(lambda: request.client.engine.run(guarded_scripts.give_back(queue.context, polled)))
+    return queue.items_of(polled)
 
 
 @table.handles(endpoints.STATS)
