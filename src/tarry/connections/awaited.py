@@ -22,7 +22,7 @@ from tarry.connections.address import connection_class
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
-from tarry.connections.pipelined import OnReplies, PipelinedConnection, abort_connection
+from tarry.connections.pipelined import OnReplies, PipelinedConnection, abort_connection, writer_of
 from tarry.connections.resp import READ_ONLY, WAIT_S, Args, Outgoing, Replies, pack_all, raise_faults, transaction_end
 from tarry.core.requests import Transaction
 
@@ -139,7 +139,7 @@ class Server:
 
         async def prepare(connection: Any) -> None:
             self._refuse_if_closed()
-            writers.append(connection._writer)
+            writers.append(writer_of(connection))
             await connection.on_connect()
 
         connection.redis_connect_func = prepare
@@ -154,7 +154,7 @@ class Server:
                 if self._read_only:
                     await self._request(connection, [READ_ONLY])
             if push_messages:
-                connection._parser.set_invalidation_push_handler(_unchanged)
+                connection._parser.set_invalidation_push_handler(_unchanged)  # noqa: SLF001  # redis-py has no public name
             self._refuse_if_closed()
         except BaseException as error:
             abort_connection(connection)
@@ -173,8 +173,8 @@ class Server:
 
     def _abort(self) -> None:
         for connection in self._all.all():
-            if connection._writer is not None:
-                connection._writer.transport.abort()
+            if (writer := writer_of(connection)) is not None:
+                writer.transport.abort()
 
     def close(self, fault: Fault | None = None) -> None:
         """Closes all connections for good, at once. Requests that are not answered get the fault, and so do later ones."""
@@ -198,7 +198,7 @@ async def _unchanged(message: Any) -> Any:
 
 async def send(connection: Any, commands: Sequence[Outgoing]) -> None:
     """Sends commands. Raises a ``Fault``, or one of ``CONNECTION_ERRORS``."""
-    writer = connection._writer
+    writer = writer_of(connection)
     if (
         writer is None or writer.is_closing()
     ):  # the driver would connect again, or asyncio raise a TypeError (3.12 to 3.13.5)

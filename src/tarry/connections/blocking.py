@@ -162,7 +162,7 @@ class Server:
             if self._read_only:
                 _request(RequestConnection(connection), [READ_ONLY])
             if push_messages:
-                connection._parser.set_invalidation_push_handler(_unchanged)
+                connection._parser.set_invalidation_push_handler(_unchanged)  # noqa: SLF001  # nor for that
         except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
             connection.disconnect()
             raise fault_of(error, database=self._arguments.get("db", 0)) from error
@@ -174,7 +174,7 @@ class Server:
     def drop_all(self) -> None:
         """Drops all connections, from any thread; requests without a reply fail."""
         for connection in self._all.all():
-            open_socket = connection._sock
+            open_socket = socket_of(connection)
             if open_socket is not None:
                 with suppress(OSError):
                     socket.socket.shutdown(open_socket, socket.SHUT_RDWR)  # not SSLSocket's, which is not thread-safe
@@ -224,7 +224,7 @@ class RequestConnection:
         self.used_once = used_once
         self._reader = reply_reader(connection)
         self.has_data = self._reader.has_data
-        self._socket = connection._sock
+        self._socket = socket_of(connection)
         self._send = self._socket.sendall
         self._receive = self._socket.recv
 
@@ -275,6 +275,11 @@ def _asked(connection: RequestConnection, commands: Sequence[Args]) -> Replies:
 
 def _unchanged(message: Any) -> Any:
     return message
+
+
+def socket_of(connection: Any) -> Any:
+    """The socket of a connection of the driver, to wait for; ``None`` when it is closed."""
+    return connection._sock  # noqa: SLF001  # redis-py has no public name for it
 
 
 def read_push_or_reply(connection: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.connections.blocking import Server
+from tarry.connections.blocking import Server, socket_of
 from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
 from tarry.connections.resp import WAIT_S, pack
@@ -42,7 +42,7 @@ class BlpopConnection:
     @property
     def socket(self) -> Any:
         """Its socket, which can be read when the BLPOP is over."""
-        return None if self._connection is None else self._connection._sock
+        return None if self._connection is None else socket_of(self._connection)
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
         """Sends BLPOP for tokens in some keys. Raises a ``Fault``."""

@@ -34,7 +34,7 @@ class PipelinedConnection(asyncio.Protocol):
 
     def __init__(self, driver: Any, answer_timeout_s: float) -> None:
         self.driver = driver
-        self._transport = driver._writer.transport
+        self._transport = writer_of(driver).transport
         self._reader = reply_reader(driver)
         self._answer_timeout_s = answer_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -164,9 +164,15 @@ def _interruption() -> ConnectionLost:
     return ConnectionLost("a signal handler raised an error while the connection was used")
 
 
+def writer_of(connection: Any) -> Any:
+    """The stream on which a driver's connection writes; ``None`` when it is closed."""
+    return connection._writer  # noqa: SLF001  # redis-py has no public name for it
+
+
 def abort_connection(connection: Any) -> None:
     """Closes a driver's connection at once: ``disconnect()`` has to be awaited, and one with TLS would wait for the peer's
     close_notify, even when its event loop is closed."""
-    writer, connection._reader, connection._writer = connection._writer, None, None
+    writer = writer_of(connection)
+    connection._reader = connection._writer = None  # noqa: SLF001  # nor a way to take them from it
     if writer is not None:
         writer.transport.abort()

@@ -61,7 +61,7 @@ def reply_reader(connection: Any) -> Reader:
     """A reader for what comes on a connection that the driver has opened. Errors are the driver's."""
     return Reader(
         protocolError=driver.InvalidResponse,
-        replyError=connection._parser.parse_error,
+        replyError=connection._parser.parse_error,  # noqa: SLF001  # redis-py has no public name for it
         notEnoughData=NOT_ENOUGH_DATA,
     )
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.connections.address import ASK_TIMEOUT_S
-from tarry.connections.blocking import Server, read_push_or_reply
+from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.clock import now
 from tarry.connections.faults import (
     CONNECTION_ERRORS,
@@ -290,7 +290,7 @@ class _Sentinel:
         """Waits until there is something to read, or it is time to ask again."""
         until = self._asking_at + ASK_TIMEOUT_S if self._asking_at is not None else self.asked_at + EVERY_S
         if not self._connection.can_read(0) and not (self._at_once and self._asking_at is None):
-            event.wait(until - now(), [self._connection._sock])
+            event.wait(until - now(), [socket_of(self._connection)])
 
     def _read_messages(self) -> None:
         switched = False

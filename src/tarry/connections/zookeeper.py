@@ -109,7 +109,7 @@ class ZooKeeperSession:
             if not self._connecting:
                 self._connecting = True
                 self._client.start_async()
-        event: threading.Event = self._client._live
+        event: threading.Event = self._client._live  # noqa: SLF001  # kazoo has no public name for it
         return event
 
     @property

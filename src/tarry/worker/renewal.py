@@ -229,7 +229,7 @@ def _interval_of(consumer: TopicConsumer) -> float:
 
 def _stack_of(thread: int) -> list[str]:
     """The thread's stack from the handler on; of a deep stack its beginning and its end."""
-    frame = sys._current_frames().get(thread)
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  # Python's own, documented
     if frame is None:
         return []
     stack = list(traceback.extract_stack(frame))

@@ -73,7 +73,7 @@ class Worker(Registry):
         if name is not None:
             names.check_name(name, "name")
             self.tasks_topic = name
-        self.module: str | None = sys._getframe(1).f_globals.get("__name__")
+        self.module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
         self._clients = clients.WorkerClients(server, namespace)
         self.slots = None if concurrency is None else check_slots(concurrency)

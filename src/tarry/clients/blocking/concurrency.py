@@ -91,7 +91,7 @@ class LoopWarning:
 
 def _caller() -> str:
     """The file and line that called tarry."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # noqa: SLF001  # Python's own, documented
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tarry":
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -21,7 +21,7 @@ from tarry.clients.channels import (
     log_dropped,
     lost_by,
 )
-from tarry.connections.blocking import Server
+from tarry.connections.blocking import Server, socket_of
 from tarry.connections.faults import fault_of
 from tarry.connections.resp import Args, pack
 from tarry.connections.wake_event import SocketWakeEvent
@@ -152,7 +152,7 @@ class PubSubConnection:
         """Until something can be read or sent. A server that is silent for too long is pinged, and then the connection is lost."""
         left = self._silent_at - time.monotonic()
         if left > 0:
-            self._wakeup.wait(left, [self._connection._sock])
+            self._wakeup.wait(left, [socket_of(self._connection)])
             return
         if self._asked:
             raise fault_of(TimeoutError("the line has been silent for too long"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.connections import connection_limit
-from tarry.connections.blocking import Server, read_push_or_reply
+from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.resp import Args, pack
@@ -129,7 +129,7 @@ class TrackingConnection:
         if self._connection is None:
             self._wakeup.wait(until - now)
         elif not self._connection.can_read(0):
-            self._wakeup.wait(until - now, [self._connection._sock])
+            self._wakeup.wait(until - now, [socket_of(self._connection)])
 
     def _read_messages(self) -> None:
         while self._connection is not None and self._connection.can_read(0):

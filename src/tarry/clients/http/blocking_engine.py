@@ -18,7 +18,7 @@ from tarry.clients.blocking.interfaces import P, Popped, SharedPartHost
 from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
-from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault
+from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault, transport_for
 from tarry.clients.http.requests import (
     HTTPRequest,
     RetryLater,
@@ -99,9 +99,8 @@ class HTTPEngine:
             sleep(pause)
 
     def _send(self, request: httpx.Request) -> tuple[int, bytes]:
-        """Sends a request by the transport that httpx has chosen for its URL. httpx's own ``send`` takes half of a client's processor
-        time for redirects, cookies and hooks, which no service has."""
-        response = self._http()._transport_for_url(request.url).handle_request(request)
+        """Sends a request by the transport that httpx has chosen for its URL."""
+        response = transport_for(self._http(), request.url).handle_request(request)
         try:
             return response.status_code, response.read()
         except BaseException:

@@ -59,11 +59,17 @@ def _authorities(file: str | None, folder: str | None) -> ssl.SSLContext:  # noq
     return httpx.create_ssl_context()
 
 
+def transport_for(http: Any, url: Any) -> Any:
+    """The transport that an httpx client has chosen for a URL. httpx's own ``send`` takes half of a client's processor time for
+    redirects, cookies and hooks, which no service has."""
+    return http._transport_for_url(url)  # noqa: SLF001  # httpx has no public name for it
+
+
 def proxy_fault(http: Any, url: str, fault: Exception) -> str:
     """Returns a sentence about the proxy on the way to a URL, and its part in a fault; empty without a proxy."""
     import httpx
 
-    if http._transport_for_url(httpx.URL(url)) is http._transport:
+    if transport_for(http, httpx.URL(url)) is http._transport:  # noqa: SLF001  # the one without a proxy
         return ""
     kind = next((one for one in (urlsplit(url).scheme, "all") if one in _from_environment()), "")
     place = urlsplit(_from_environment().get(kind, "")).netloc.rpartition("@")[2]

@@ -69,7 +69,7 @@ class PlainText:
             return value
         if kind == list[str] and not isinstance(value, str) and all(map(_is_utf8, value)):
             return list(value)
-        param._runtime_param = None
+        param._runtime_param = None  # noqa: SLF001  # Typer has no public name for it
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
@@ -82,7 +82,7 @@ def _is_utf8(value: Any) -> bool:
 
 def _pass_text_on(parameters: Sequence[Any]) -> None:
     for parameter in parameters:
-        parameter._runtime_param = PlainText()  # older versions of Typer ignore it
+        parameter._runtime_param = PlainText()  # noqa: SLF001  # older versions of Typer ignore it
 
 
 class PlainCommand(TyperCommand):

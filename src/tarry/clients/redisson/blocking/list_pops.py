@@ -17,7 +17,7 @@ from typing import Any
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.redisson.shared_queues import WINDOW_S, ready_keys
 from tarry.clients.replies import unavailable_error
-from tarry.connections.blocking import Server
+from tarry.connections.blocking import Server, socket_of
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.connections.resp import DRAIN_TIMEOUT_S, pack
 from tarry.core.patience import RetryDelay
@@ -62,7 +62,7 @@ class PopConnection:
             raise fault_of(error) from error
 
     def fileno(self) -> int:
-        return int(self._connection._sock.fileno())
+        return int(socket_of(self._connection).fileno())
 
     def end(self) -> Pair | None:
         """Reads the answer."""
