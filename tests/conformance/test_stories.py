@@ -67,7 +67,7 @@ def test_the_table_has_every_handle() -> None:
     """Whatever a client makes, and what that gives back to be used."""
     handles = {kind for _, kinds in TABLE.values() for kind in kinds}
     public = [getattr(tarry, name) for name in dir(tarry)]
-    homes = "tarry.clients.blocking."
+    homes = ("tarry.clients.blocking.", "tarry.clients.redisson.blocking.")
     made = {
         kind
         for kind in public

@@ -22,7 +22,7 @@ class WorkerClients:
         """``settings``: further ones, for the clients of a URL."""
         names.check_namespace(namespace)
         self.given = server
-        self._settings = {**(settings or {}), "namespace": namespace}
+        self._settings: dict[str, Any] = {**(settings or {}), "namespace": namespace}
         self._awaited = server if isinstance(server, AsyncClient) else None
         self._blocking = server if isinstance(server, Client) else None
 

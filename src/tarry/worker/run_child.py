@@ -115,11 +115,15 @@ class JobRunner:
         """The settings of the worker's client."""
         if self.settings is None:
             try:
-                self.settings = pickle.loads(self.setup.client)  # noqa: S301  # from the worker
+                self.settings = self._unpickled()
             except (AttributeError, ImportError):  # a function of the script that was started
                 self._import("__main__")
-                self.settings = pickle.loads(self.setup.client)  # noqa: S301  # from the worker
+                self.settings = self._unpickled()
         return self.settings
+
+    def _unpickled(self) -> dict[str, Any]:
+        settings: dict[str, Any] = pickle.loads(self.setup.client)  # noqa: S301  # from the worker
+        return settings
 
     def _import(self, module: str) -> None:
         """Imports a module, or the script that was started."""
