@@ -62,6 +62,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
     config = uvicorn.Config(
         app,
         http=_protocol(),
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,

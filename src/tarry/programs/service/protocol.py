@@ -9,8 +9,12 @@ While a handler reads the body, ``ServiceRequest.read`` limits the time.
 
 Trailers (fields after a body) are dropped: they must not pass for headers that a proxy has set or checked.
 
-Java's own HttpClient offers an upgrade to HTTP/2 with its first request (``Upgrade: h2c``). A server may ignore the offer,
-but the parser underneath loses the request's body over it. So the offer is removed from the head.
+Java's own HttpClient offers an upgrade to HTTP/2 (``Upgrade: h2c``). A server may ignore the offer, but the parser underneath
+takes the request's body for another protocol over it. So the line is removed before the parser sees it, and only where nothing but
+a head can be: the parser stands between two messages, no response is open, and the read begins with the head. (A read that begins
+with the rest of a body whose response was sent is split at its end.) Such a head is kept back until it is complete. Nothing after
+it is looked at. In any other head, of a pipelined request, an offer is answered 400, after the responses to the
+requests before it, and the connection is closed.
 
 A connection beyond the limit of open files is answered 503, except for health checks. A few such connections may send a
 request at a time; the one that has been silent for longest is rejected for the next.
@@ -35,7 +39,8 @@ from tarry.errors import BadInput
 from tarry.programs.service.responses import NO_CONTENT, RESPOND
 from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
 
-_UPGRADE_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
+_UPGRADE_OFFER = re.compile(rb"(?<=[^\r\n])\r\nupgrade:[^\r\n]*(?=\r\n[^ \t])", re.IGNORECASE)
+"""A whole line of a head: not the first, and not continued."""
 _LINE_END, _END = b"\r\n", b"\r\n\r\n"
 LONGEST_HEAD = 64 << 10
 HEAD_TIMEOUT_S = 10.0
@@ -84,6 +89,14 @@ class HTTPProtocol(HttpToolsProtocol):
 
     _in_head, _head_size = True, 0
     """Whether a head is expected; how many bytes came since the last head or part of a body."""
+    _is_between = True
+    """Whether the parser stands between two messages: the next byte is the first of a head."""
+    _body_size = 0
+    """How much of the body has come."""
+    _kept = b""
+    """A head that is not complete, and that the parser has not seen."""
+    _is_last = False
+    """Whether the last request has been read: what comes after it is dropped."""
     _phase: Phase | None = None
     _timer: asyncio.TimerHandle | None = None
     _rejection: Exception | None = None
@@ -112,18 +125,32 @@ class HTTPProtocol(HttpToolsProtocol):
     # ── input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
+        if self._is_last:
+            return
         cycle: Any = self.cycle  # none before the first request
-        if b"h2c" in data and (cycle is None or cycle.response_complete):
-            head, end, rest = data.partition(_END)
-            data = _UPGRADE_OFFER.sub(b"", head + end[:2]) + end[2:] + rest
+        is_answered = cycle is None or cycle.response_complete
+        if is_answered and not self._is_between and 0 < (left := self._unread_body()) < len(data):
+            self.data_received(data[:left])  # the next request's head is a read of its own, if the parser agrees
+            data = data[left:]
         self._head_size += len(data)
-        super().data_received(data)
+        if is_answered and self._is_between:
+            searched = max(len(self._kept) - len(_END), 0)
+            data = self._kept + data
+            end = data.find(_END, searched)
+            self._kept = data if end < 0 else b""
+            if end >= 0:
+                data = _without_offer(data, end + len(_END))
+        if self._kept:
+            self._unset_keepalive_if_required()
+        else:
+            super().data_received(data)
         if self._head_size > LONGEST_HEAD:
             self.reject(LongHead())
         self._restart_timer()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._is_between, self._body_size = False, 0
         self._head_size = self._head_size or 1
 
     def on_headers_complete(self) -> None:
@@ -136,7 +163,12 @@ class HTTPProtocol(HttpToolsProtocol):
             if self.url.partition(b"?")[0] not in HEALTH:
                 self._stop_parser(TooManyConnections())
         self._in_head = False
+        parser: Any = self.parser
+        if parser.should_upgrade() or b"upgrade" in [name for name, _ in self.headers]:
+            self.app, self._is_last = _refuse_upgrade, True
         super().on_headers_complete()
+        if self._is_last:
+            self.cycle.keep_alive = False
         self.headers = [*self.headers]  # a copy: the parser appends trailers to the original
         if not self._is_surplus:
             scope: Any = self.scope
@@ -144,10 +176,11 @@ class HTTPProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0
+        self._body_size += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head, self._head_size = True, 0
+        self._in_head, self._is_between, self._head_size = True, True, 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -170,6 +203,11 @@ class HTTPProtocol(HttpToolsProtocol):
             self.transport.close()
         cycle.on_response()
         return True
+
+    def _unread_body(self) -> int:
+        """How many bytes of the body are still to come, if its length is known."""
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        return int(length) - self._body_size if not self._in_head and length.isdigit() else 0
 
     # ── timeouts ────────────────────────────────────────────────────────────────────────────────────
 
@@ -232,6 +270,21 @@ class HTTPProtocol(HttpToolsProtocol):
             head = b"".join([b"%s: %s\r\n" % pair for pair in pairs])
             self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + payload)
         self.transport.close()
+
+
+def _without_offer(data: bytes, end: int) -> bytes:
+    """A read without the lines ``Upgrade`` of the head that it begins with, which ends at ``end``."""
+    if _UPGRADE_OFFER.search(data, 0, end) is None:
+        return data
+    return _UPGRADE_OFFER.sub(b"", data[:end]) + data[end:]
+
+
+async def _refuse_upgrade(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001  # an ASGI application
+    """Answers a request with an offer that was not removed."""
+    problem, headers = problem_of(BadInput("request: the protocol stays HTTP/1.1; leave out the line Upgrade."))
+    headers = [(b"content-type", MEDIA), *headers]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": msgspec.json.encode(problem)})
 
 
 class HeadBuffer:
