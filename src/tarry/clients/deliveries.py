@@ -207,6 +207,8 @@ def pipelines_of(
             failed(delivery, fault)
             continue
         confirmation = request.confirmation if type(request) is ScriptCall else None
+        if len(deliveries) == 1:
+            return [Pipeline(url, confirmation, deliveries)]
         groups.setdefault((url, confirmation), []).append(delivery)
     return [Pipeline(url, confirmation, group) for (url, confirmation), group in groups.items()]
 
