@@ -8,10 +8,10 @@ from typing import Any
 import redis
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.core.duties import DutyList
 from tarry.values.keys import QueueKeys
 from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.delayed.transfer import MovedQueue
+from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack
 
 

@@ -13,9 +13,9 @@ import pytest
 import tarry
 from redisson.delayed.simulation import QueueSimulation
 from tarry.clients.testing import Clock
-from tarry.core.duties import DutyList
 from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.delayed.transfer import DEPUTY, MOVER, MovedQueue
+from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack
 
 BOUND_S, WORST_S = 1.0, 6.0

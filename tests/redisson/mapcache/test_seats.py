@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson.mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
-from tarry.core.duties import DutyList
+from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy, EvictedMap, SweptMap
 from until import LONGEST_S
 

@@ -13,9 +13,9 @@ from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.clock import now
 from tarry.connections.faults import CONNECTION_ERRORS
-from tarry.core.duties import Duty, DutyList
 from tarry.core.requests import Request
 from tarry.errors import TarryError
+from tarry.verbs.redisson.duties import Duty, DutyList
 
 
 class DutyLoop(BackgroundLoop):

@@ -29,13 +29,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Protocol, TypeVar
 
-from tarry.core.duties import SeatedDuty
 from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.values.durations import SECOND
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import checked_count
+from tarry.verbs.redisson.duties import SeatedDuty
 
 T = TypeVar("T")
 

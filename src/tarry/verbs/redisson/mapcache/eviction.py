@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tarry.core.duties import Duty, SeatedDuty
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.values.keys import MAP_PARTS
+from tarry.verbs.redisson.duties import Duty, SeatedDuty
 from tarry.verbs.redisson.mapcache.context import MapContext
 
 EVICT = Script("redisson/mapcache/evict", args=("sharded", "most", "waiter", "keeps_running"), keys=MAP_PARTS)
