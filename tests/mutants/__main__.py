@@ -56,7 +56,7 @@ BESIDE = {
     "lua/migration": "distributed/test_migration.py distributed/test_migration_resumed.py distributed/test_migration_killed.py",
     "lua/redisson/delayed": "redisson/delayed", "verbs/redisson/delayed": "redisson/delayed",
     "lua/redisson/mapcache": "redisson/mapcache", "verbs/redisson/mapcache": "redisson/mapcache",
-    "lua/redisson": "redisson", "clients/redisson": "redisson", "core/duties": "redisson", "verbs/redisson": "redisson",
+    "lua/redisson": "redisson", "clients/redisson": "redisson", "verbs/redisson": "redisson",
     "lua/locks": "locks", "verbs/locks": "locks", "lua/guarded": "guarded", "verbs/guarded": "guarded",
     "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
     "values": "values", "wire": "clients service",
