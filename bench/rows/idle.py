@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from importlib.resources import files
+from pathlib import Path
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
@@ -22,8 +22,7 @@ _CALL = re.compile(r"redis\.p?call\('([\w-]+)'")
 
 def inside_scripts() -> set[str]:
     """The commands that tarry's scripts use."""
-    lua = files("tarry") / "lua"
-    texts = [file.read_text() for folder in lua.iterdir() for file in folder.iterdir() if file.name.endswith(".lua")]
+    texts = [file.read_text("utf-8") for file in (Path(tarry.__file__).parent / "lua").rglob("*.lua")]
     return {name.lower() for text in texts for name in _CALL.findall(text)}
 
 

@@ -16,7 +16,7 @@ from dashboard.conftest import Service, Site, expect, serious_faults
 from tarry import NewJob
 
 pytestmark = pytest.mark.slow
-HIRED = Path(__file__).parent.parent / "programs" / "worker_process.py"
+HIRED = Path(__file__).parent.parent / "worker" / "worker_process.py"
 
 
 @pytest.fixture
