@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tarry.programs.worker import renewal
 
 import tarry
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.pages import job as job_part
 from tarry.programs.dashboard.pages import workers as workers_part
 from tarry.programs.dashboard.visit import Visit
+from tarry.worker import renewal
 from until import LONGEST_S, until
 
 TTR = "10m"
