@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 
 from service.running_service import Api, RunningService
 from tarry.clients.testing import Clock
@@ -51,6 +52,30 @@ def test_stats_are_not_polled_without_subscribers(running_service: RunningServic
         next(events(answer))
     poller = running_service.app.shared_part(StatsPoller)
     until(lambda: poller._task is None or poller._task.done())
+
+
+def test_an_event_stream_goes_on_after_any_error(
+    running_service: RunningService, real: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tarry.programs.service.routes import events as module
+
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.01)
+    topic, failures = running_service.app.clients.topic, list[Exception]()
+
+    def failing_once(namespace: str, name: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return topic(namespace, name)
+
+    monkeypatch.setattr(running_service.app.clients, "topic", failing_once)
+    with real.http.stream("GET", "/v1/topics/orders/events") as answer:
+        heard = events(answer)
+        assert next(heard)[0] == "stats"
+        failures.append(TypeError("a bug"))
+        assert next(heard)[0] == "problem"
+        real.post("/v1/topics/orders/jobs", {"body": 1, "delay": 60}, 201)
+        kind, stats = next(heard)
+        assert (kind, stats["delayed"]) == ("stats", 1)
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.faults import Fault
 from tarry.connections.resp import Args
 
 OnMessage = Callable[[bytes, bytes], None]
@@ -124,13 +124,3 @@ def log_dropped(dropped: int) -> None:
     """Logs the number of dropped events when it is 1, 2, 4, …"""
     if dropped & (dropped - 1) == 0:
         logger.warning("Handlers of events are too slow: %d events were dropped.", dropped)
-
-
-def lost_by(error: Exception) -> Fault:
-    """The fault of a connection that broke, and logs it. Also an error that is not the connection's, say a bug of the driver,
-    means no more than that: what was subscribed on it is lost, and is subscribed again on a new one."""
-    if isinstance(error, CONNECTION_ERRORS):
-        logger.info("The line that events come by broke, calling again: %s", error)
-        return fault_of(error)
-    logger.error("The line that events come by failed, calling again.", exc_info=error)
-    return ConnectionLost(f"{type(error).__name__}: {error}")

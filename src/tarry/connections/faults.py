@@ -9,6 +9,7 @@ ServerRefused    the server refuses for good; the error says why.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 
@@ -147,6 +148,15 @@ def fault_of(error: BaseException, what: str = "the call", *, database: int = 0)
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError, *CLOSED)):
         return ConnectionLost(text or type(error).__name__)
     return ServerRefused(refusal_error(text) or ServerUnfit(f"The server failed at {what}: {text}"))
+
+
+def lost_by(error: Exception) -> Fault:
+    """The fault of a connection that a thread or a task of its own reads. It must go on after any error: one that is not the
+    connection's, a bug of the driver or of tarry, is logged, and means no more than that the connection is lost."""
+    if isinstance(error, (*CONNECTION_ERRORS, *CLOSED, UnicodeError)):
+        return fault_of(error)
+    logging.getLogger("tarry").error("A connection failed in an unexpected way; it is made again.", exc_info=error)
+    return ConnectionLost(f"{type(error).__name__}: {error}")
 
 
 def with_tls_hint(fault: Fault, url: str) -> Fault:

@@ -25,12 +25,11 @@ from tarry.connections.address import ASK_TIMEOUT_S
 from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.clock import now
 from tarry.connections.faults import (
-    CONNECTION_ERRORS,
     ConnectionLost,
     Fault,
     ServerRefused,
     TryLater,
-    fault_of,
+    lost_by,
 )
 from tarry.connections.resp import pack
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
@@ -269,9 +268,9 @@ class _Sentinel:
                     self._ask()
                 self._wait_for_work(event)
                 self._read_messages()
-            except (*CONNECTION_ERRORS, UnicodeError) as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: nobody would ask it again
                 self._disconnect()
-                self.report, self.fault, self.failing, self.failed_at = None, fault_of(error), True, now()
+                self.report, self.fault, self.failing, self.failed_at = None, lost_by(error), True, now()
                 self._sentinels.notify()
                 if not self._at_once:
                     event.wait(RETRY_S)
@@ -333,5 +332,5 @@ class _Sentinel:
     def _disconnect(self) -> None:
         connection, self._connection, self._asking_at = self._connection, None, None
         if connection is not None:
-            with suppress(OSError):
+            with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
                 connection.disconnect()

@@ -166,10 +166,14 @@ class ScheduleDeclarer:
 
     async def run(self, *, declared: bool) -> None:
         """Declares for ever. A topic that has no schedules from code is declared once."""
-        answered = declared or await self._declare()
         while True:
+            try:
+                answered = declared or await self._declare()
+            except Exception:
+                logger.exception("✗ The schedules could not be declared; trying again.")
+                answered = False
+            declared = False
             await asyncio.sleep(REDECLARE_S if answered else RETRY_S)
-            answered = await self._declare()
 
     async def _declare(self) -> bool:
         """Declares all topics once. Returns whether the server answered."""

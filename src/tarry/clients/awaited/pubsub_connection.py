@@ -18,10 +18,9 @@ from tarry.clients.channels import (
     ChannelTable,
     Subscriber,
     log_dropped,
-    lost_by,
 )
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.faults import fault_of
+from tarry.connections.faults import fault_of, lost_by
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
 from tarry.core.patience import RetryDelay
@@ -88,7 +87,9 @@ class PubSubConnection:
                 except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: all would be deaf
                     was_lost = True
                     self._disconnect()
-                    self.channels.connection_lost(lost_by(error))
+                    fault = lost_by(error)
+                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    self.channels.connection_lost(fault)
                     await asyncio.sleep(self._back_off.next_delay())
         finally:
             self._pubsub.forget(self)

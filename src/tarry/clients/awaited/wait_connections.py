@@ -15,12 +15,13 @@ import asyncio
 import logging
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, read_in_background, read_push_or_reply, send
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.faults import ConnectionLost, Fault, lost_by
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
 from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
@@ -75,7 +76,7 @@ class TrackingConnection:
                     await self._read_messages()
                     if self._is_over():
                         await self._disconnect(ConnectionLost("no wait is left"))
-                except (TimeoutError, *CONNECTION_ERRORS) as error:
+                except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: its waits would never
                     await self._disconnect(_meaning(error))
         finally:
             await self._disconnect(ConnectionLost("the client was closed"))
@@ -148,7 +149,8 @@ class TrackingConnection:
             self._commands_for(self._inbox.popleft())
         self._state.connection_lost(fault)
         if connection is not None:
-            abort_connection(connection)
+            with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
+                abort_connection(connection)
             logger.debug("A tracking connection was closed: %s", fault)
         if reading is not None:
             reading.cancel()
@@ -274,7 +276,7 @@ def _meaning(error: Exception) -> Fault:
     return (
         ConnectionLost("the tracking connection has been silent for too long")
         if type(error) is TimeoutError
-        else fault_of(error)
+        else lost_by(error)
     )
 
 

@@ -19,10 +19,9 @@ from tarry.clients.channels import (
     ChannelTable,
     Subscriber,
     log_dropped,
-    lost_by,
 )
 from tarry.connections.blocking import Server, socket_of
-from tarry.connections.faults import fault_of
+from tarry.connections.faults import fault_of, lost_by
 from tarry.connections.resp import Args, pack
 from tarry.connections.wake_event import SocketWakeEvent
 from tarry.core.patience import RetryDelay
@@ -105,8 +104,10 @@ class PubSubConnection:
                     self._was_lost = True
                     self._disconnect()
                     if not self._closed.is_set():
+                        fault = lost_by(error)
+                        logger.info("The line that events come by broke, calling again: %s", fault)
                         with self._lock:
-                            self.channels.connection_lost(lost_by(error))
+                            self.channels.connection_lost(fault)
                         self._closed.wait(self._back_off.next_delay())
         finally:
             self._pubsub.forget(self)

@@ -13,13 +13,14 @@ import logging
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.blocking_blpop import BlpopConnection
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.faults import ConnectionLost, Fault, fault_of, lost_by
 from tarry.connections.resp import Args, pack
 from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
 from tarry.connections.wake_event import SocketWakeEvent
@@ -79,8 +80,8 @@ class TrackingConnection:
                 self._read_inbox()
                 self._wait_for_work()
                 self._read_messages()
-            except CONNECTION_ERRORS as error:
-                self._disconnect(fault_of(error))
+            except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: its waits would never
+                self._disconnect(lost_by(error))
             if self._is_over():
                 return
 
@@ -154,7 +155,8 @@ class TrackingConnection:
             self._commands_for(self._inbox.popleft())
         self._state.connection_lost(fault)
         if connection is not None:
-            connection.disconnect()
+            with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
+                connection.disconnect()
             logger.debug("A tracking connection was closed: %s", fault)
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tarry.errors import TarryError
 from tarry.programs.service.responses import StreamResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import TooMany, problem_of
@@ -118,7 +117,7 @@ class StatsPoller:
                 names.update((await self._app.clients[namespace].topics())[:MOST_TOPICS])
             topics = [self._app.clients.topic(namespace, name) for name in sorted(names)]
             found = await asyncio.gather(*[topic.stats() for topic in topics])
-        except (TarryError, OSError) as fault:
+        except Exception as fault:  # noqa: BLE001  # whatever it is, it is sent, and the next second tries again
             for listener in listeners:
                 listener.put("", event("problem", problem_of(fault)[0]))
             return
