@@ -11,7 +11,7 @@ details and the CLI's JSON carry:
     ├── BodyError                       a body does not decode as the topic's type
     ├── NoResult                        a job has no result to return: it is not finished, dead, unknown, or the result was not kept
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
-    │   └── Unconfirmed                 the job was added, but ``durability`` was not reached in time
+    ├── Unconfirmed                     the job was added, but ``durability`` was not reached in time; do not add it again
     ├── ServerUnfit                     the server cannot be used as it is
     │   └── MissingExtra (ImportError)  an optional part of tarry is not installed
     ├── NotAllowed (PermissionError)    a service refuses the token, or the token's scope is too small
@@ -115,10 +115,15 @@ class Unavailable(TarryError, ConnectionError):
         self.done = done
 
 
-class Unconfirmed(Unavailable):
+class Unconfirmed(TarryError):
     """The job was added, but ``durability`` was not reached in time. Check the replicas, or the disk; do not add it again."""
 
     code = "unconfirmed"
+
+    def __init__(self, message: str = "", *, done: int = 0) -> None:
+        super().__init__(message or self.__doc__)
+        #: how many jobs of the same ``add_many`` were confirmed before
+        self.done = done
 
 
 class ServerUnfit(TarryError):

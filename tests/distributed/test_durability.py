@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import tarry
 from server_groups import ask_fields, port_of, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
+from tarry.programs.cli import REFUSED, exit_code
 from tarry.verbs.jobs import add, durability
 from tarry.verbs.jobs.durability import confirmation_for, with_durability
 from tarry.verbs.jobs.options import JobOptions
@@ -107,6 +109,31 @@ def test_too_few_replicas_raise_unconfirmed_and_keep_the_job(pair: Any) -> None:
         with pytest.raises(tarry.Unconfirmed, match="1 of 2 replicas"):
             asyncio.run(awaited(tarry.AsyncClient(url_of(master), namespace="few")))
         assert client.topic("orders").stats().ready == 2
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["add", "add_many"])
+def test_a_loop_that_repeats_what_was_unavailable_adds_no_job_twice(
+    valkey_url: str, kind: str, make_client: Any, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Unavailable` is safe to repeat, and `Unconfirmed` is not."""
+    monkeypatch.setattr(durability, "WITHIN_MS", 20)  # no replica comes, however long it waits
+    confirmation_for.cache_clear()
+    any_client = make_client(kind, valkey_url, namespace=f"loop-{kind}-{many}")
+    topic = any_client.topic("orders")
+    verb, given, added = ("add_many", range(3), 3) if many else ("add", "tea", 1)
+
+    def loop() -> None:
+        for _ in range(3):
+            with suppress(tarry.Unavailable, ConnectionError):
+                any_client.call(topic, verb, given, durability="replicated")
+
+    with pytest.raises(tarry.Unconfirmed, match="Do not add it again") as told:
+        loop()
+    confirmation_for.cache_clear()
+    assert exit_code(told.value) == REFUSED
+    assert not isinstance(told.value, ConnectionError)
+    assert told.value.done == 0
+    assert any_client.call(topic, "stats").added == added
 
 
 @servers.ON_BOTH

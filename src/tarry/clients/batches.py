@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tarry.clients.chunks import chunked, is_silent
+from tarry.clients.chunks import GIVEN_UP, chunked, is_silent
 from tarry.clients.deliveries import Delivery
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Request
-from tarry.errors import TarryError, Unavailable
+from tarry.errors import TarryError
 
 
 class Portions:
@@ -40,7 +40,7 @@ class Portions:
                 yield deliveries
                 found = [delivery.result.exception() or delivery.result.result() for delivery in deliveries]
                 if is_silent(found, retries=not self._once):
-                    given_up = next(answer for answer in found if isinstance(answer, Unavailable))
+                    given_up = next(answer for answer in found if isinstance(answer, GIVEN_UP))
             else:
                 found = [given_up] * len(chunk)
             for at, answer in zip(chunk, found, strict=True):

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.core.requests import MOST_BYTES, MOST_ITEMS, Request, ScriptCall
-from tarry.errors import Unavailable
+from tarry.errors import Unavailable, Unconfirmed
 
 MOST_REQUESTS = 64
+GIVEN_UP = (Unavailable, Unconfirmed)
+"""The errors after which a server gets no more of the requests: each of them would take as long."""
 
 
 def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[list[int]]]:
@@ -43,5 +45,5 @@ def _cost(request: Request) -> tuple[int, int]:
 def is_silent(answers: Sequence[Any], *, retries: bool) -> bool:
     """Whether a server is given up: its other requests are not sent. Without retries this needs that no request was
     answered, because a single error may come from a slot that moves."""
-    unavailable = [isinstance(answer, Unavailable) for answer in answers]
+    unavailable = [isinstance(answer, GIVEN_UP) for answer in answers]
     return any(unavailable) if retries else all(unavailable)

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar, final
 from msgspec import Struct
 
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, Unavailable
+from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, Unavailable, Unconfirmed
 
 T = TypeVar("T")
 Reply = Any
@@ -198,7 +198,7 @@ def ask_in_turn(calls: Iterable[ScriptCall[list[T]]], done: list[T] | None = Non
     for call in calls:
         try:
             answers += yield from ask(call)
-        except (Unavailable, JobExists) as fault:
+        except (Unavailable, Unconfirmed, JobExists) as fault:
             fault.done += len(answers)
             raise
     return answers

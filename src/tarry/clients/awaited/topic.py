@@ -126,7 +126,7 @@ class AsyncTopic(Generic[T]):
         """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
 
         All are checked before the first is written. They go in scripts of at most 1,000 jobs or 1 MB, each all or
-        nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
+        nothing; ``JobExists``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
         options = JobOptions(

@@ -1,7 +1,7 @@
 """The command line, ``tarry``, and the place where the apps are put together.
 
     exit code   0  done
-                1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order
+                1  refused: StaleReceipt, JobExists, BodyError, Unconfirmed; a demo that lost an order
                 2  bad arguments: BadInput, unknown options
                 3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]
                 4  tarry worker: stopped, but running jobs had to be given back

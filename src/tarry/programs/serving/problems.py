@@ -191,9 +191,7 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
         carried = {name: value for name in CARRIED_FIELDS if (value := getattr(fault, name, None))}
         if isinstance(fault, errors.FallenBehind) and fault.lateness is not None:
             carried["lateness_ms"] = ms(fault.lateness)
-        if status == STATUS_OF[errors.Unavailable] and isinstance(
-            fault, errors.Unavailable
-        ):  # not Unconfirmed, which must not be retried
+        if isinstance(fault, errors.Unavailable):
             headers = [(b"retry-after", b"%d" % SOON_S)]
         payload = str(fault)
     else:

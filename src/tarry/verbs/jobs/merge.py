@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.core.flows import gather
 from tarry.core.requests import Flow
-from tarry.errors import JobExists, StaleReceipt, Unavailable
+from tarry.errors import JobExists, StaleReceipt, Unavailable, Unconfirmed
 from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Minute, Stats
 
@@ -37,7 +37,7 @@ def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[
     all of them added."""
     try:
         yield from gather([flow for *_, flow in parts])
-    except (Unavailable, JobExists) as fault:
+    except (Unavailable, Unconfirmed, JobExists) as fault:
         fault.done = sum(len(done) for _, done, _ in parts)
         raise
     answers: list[Any] = [None] * number
