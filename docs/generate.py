@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 import tarry
 import tree
 from life_cycle import life_cycle
@@ -42,7 +44,6 @@ TOPICS = """\
 `AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. A duration is a number of seconds, a
 `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
 """
-NOT_GIVEN = -1
 INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
 """What the twins share with one another, and users do not need."""
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
@@ -139,9 +140,9 @@ def _signature(verb: Callable[..., object]) -> str:
             shown.append("*")
         star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
         keywords = keywords or bool(star)
-        text = f"{star}{parameter.name}: {parameter.annotation}"
+        text = f"{star}{parameter.name}: {str(parameter.annotation).replace(' | UnsetType', '')}"
         if parameter.default is not parameter.empty:
-            text += " = " + ("…" if parameter.default == NOT_GIVEN else repr(parameter.default))
+            text += " = " + ("…" if parameter.default is UNSET else repr(parameter.default))
         shown.append(text)
     return f"({', '.join(shown)}) -> {signature.return_annotation}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -71,3 +73,30 @@ def test_a_verb_has_the_same_signature_and_docstring_in_both(blocking: type, awa
 @pytest.mark.parametrize(("blocking", "awaiting"), [PAIRS[0], PAIRS[-2]])
 def test_both_clients_take_the_same_options(blocking: type, awaiting: type) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaiting)
+
+
+def public_callables() -> list[tuple[str, Callable[..., object]]]:
+    """All that `help(tarry)` shows with a signature: functions, classes and their methods."""
+    found: list[tuple[str, Callable[..., object]]] = []
+    for name in dir(tarry):
+        member = getattr(tarry, name)
+        if name.startswith("_") or not callable(member):
+            continue
+        found.append((name, member))
+        if isinstance(member, type):
+            methods = (one for one in dir(member) if not one.startswith("_"))
+            found += [
+                (f"{name}.{one}", call)
+                for one in methods
+                if inspect.isfunction(call := inspect.getattr_static(member, one))
+            ]
+    return found
+
+
+def test_no_number_and_no_ellipsis_stands_for_an_option_that_is_not_given() -> None:
+    defaults: list[tuple[str, object]] = []
+    for name, call in public_callables():
+        with suppress(ValueError):  # a class without a signature
+            defaults += [(f"{name}({one})", one.default) for one in inspect.signature(call).parameters.values()]
+    assert len(defaults) > 1000
+    assert [where for where, default in defaults if default in (-1, ...) or type(default) is object] == []

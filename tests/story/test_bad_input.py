@@ -73,6 +73,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "pop ttr 0": (lambda t: t.pop(ttr=0), "ttr: .*too short"),
     "pop ttr negative": (lambda t: t.pop(ttr=-5), "ttr: .*negative"),
     "max_attempts 0": (lambda t: t.add(1, max_attempts=0), "max_attempts"),
+    "max_attempts -1": (lambda t: t.add(1, max_attempts=-1), "max_attempts"),
     "max_attempts -2": (lambda t: t.add(1, max_attempts=-2), "max_attempts"),
     "max_attempts True": (lambda t: t.add(1, max_attempts=True), "max_attempts"),
     "max_attempts 1.5": (lambda t: t.add(1, max_attempts=1.5), "max_attempts"),
@@ -108,6 +109,19 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "pause 0": (lambda t: t.pause(0), "for_"),
     "keep 0": (lambda t: t.configure(keep=0), "keep"),
     "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),
+    **{
+        f"topic {name} -1": (lambda t, name=name: t.configure(**{name: -1}), name)
+        for name in (
+            "ttr",
+            "max_attempts",
+            "keep",
+            "rate",
+            "burst",
+            "concurrency",
+            "max_lateness",
+            "keep_finished",
+        )
+    },
     "topic limit": (lambda t: t.configure(max_attempts=0), "max_attempts"),
     "reschedule to nothing": (lambda t: t.reschedule("7"), "delay= or at="),
     "reschedule to both": (lambda t: t.reschedule("7", delay=5, at=AWARE), "one of the two"),

@@ -9,8 +9,9 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from types import EllipsisType
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from tarry.clients.channels import Subscriber
 from tarry.clients.config import wait_seconds
@@ -44,14 +45,14 @@ class LockOptions:
         self.wait_s = wait_seconds(wait)
         self.lease_us = None if lease is None else duration_us(lease, "lease", minimum=MILLISECOND)
 
-    def replaced(self, wait: Duration | EllipsisType | None, lease: Duration | EllipsisType | None) -> LockOptions:
+    def replaced(self, wait: Duration | UnsetType | None, lease: Duration | UnsetType | None) -> LockOptions:
         """Returns a copy with the options that are given."""
-        if wait is ... and lease is ...:
+        if wait is UNSET and lease is UNSET:
             return self
-        other = LockOptions(None if wait is ... else wait, None if lease is ... else lease)
-        if wait is ...:
+        other = LockOptions(None if wait is UNSET else wait, None if lease is UNSET else lease)
+        if wait is UNSET:
             other.wait_s = self.wait_s
-        if lease is ...:
+        if lease is UNSET:
             other.lease_us = self.lease_us
         return other
 

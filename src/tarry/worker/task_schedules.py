@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
@@ -25,7 +27,7 @@ from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedules import Timing
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
@@ -71,7 +73,7 @@ class ScheduleDecorators:
         missed: Missed = "once",
         topic: str | None = None,
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
@@ -99,7 +101,7 @@ class ScheduleDecorators:
         missed: Missed = "once",
         topic: str | None = None,
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,

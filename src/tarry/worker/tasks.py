@@ -24,7 +24,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
@@ -32,7 +32,7 @@ from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, 
 from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.models import BaseJob, JobInfo, State
-from tarry.verbs.jobs.options import DEFAULT_OPTIONS, TOPIC_DEFAULT, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob
 from tarry.verbs.jobs.records import keep_finished_arg
 from tarry.worker import handlers
 from tarry.worker.process_functions import ProcessFunction, Run, check_run, name_function
@@ -294,7 +294,7 @@ class Task(Generic[P, R]):
         id: str | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,

@@ -7,9 +7,11 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from types import EllipsisType, TracebackType
+from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from msgspec import UNSET, UnsetType
 
 from tarry.clients.awaited.concurrency import Event, Holder, Signal, cancelled_by, current_holder
 from tarry.clients.awaited.interfaces import SharedPartHost
@@ -217,7 +219,7 @@ class AsyncLock:
         await grant.__aexit__(kind, fault, trace)
 
     async def acquire(
-        self, *, wait: Duration | EllipsisType | None = ..., lease: Duration | EllipsisType | None = ...
+        self, *, wait: Duration | UnsetType | None = UNSET, lease: Duration | UnsetType | None = UNSET
     ) -> AsyncGrant | None:
         """Acquires the lock. Returns a grant, or ``None`` when the lock is not free within ``wait``. The defaults are those
         of the lock.

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
@@ -23,7 +25,7 @@ from tarry.verbs.jobs.models import (
     result_of,
     unknown_result,
 )
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, UNCHANGED, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.options import Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -75,7 +77,7 @@ class AsyncTopic(Generic[T]):
         id: str | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
@@ -116,7 +118,7 @@ class AsyncTopic(Generic[T]):
         at: datetime | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
@@ -369,14 +371,14 @@ class AsyncTopic(Generic[T]):
     async def configure(
         self,
         *,
-        ttr: Duration | None = UNCHANGED,
-        max_attempts: int | None = UNCHANGED,
-        keep: Duration | None = UNCHANGED,
-        rate: RateLike | None = UNCHANGED,
-        burst: int | None = UNCHANGED,
-        concurrency: int | None = UNCHANGED,
-        max_lateness: Duration | None = UNCHANGED,
-        keep_finished: Duration | None = UNCHANGED,
+        ttr: Duration | UnsetType | None = UNSET,
+        max_attempts: int | UnsetType | None = UNSET,
+        keep: Duration | UnsetType | None = UNSET,
+        rate: RateLike | UnsetType | None = UNSET,
+        burst: int | UnsetType | None = UNSET,
+        concurrency: int | UnsetType | None = UNSET,
+        max_lateness: Duration | UnsetType | None = UNSET,
+        keep_finished: Duration | UnsetType | None = UNSET,
     ) -> Defaults:
         """Sets options of the topic, for all clients and at once, and returns all of them.
 

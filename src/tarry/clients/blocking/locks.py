@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import EllipsisType, TracebackType
+from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from msgspec import UNSET, UnsetType
 
 from tarry.clients.blocking.concurrency import Event, Holder, Signal, cancelled_by, current_holder
 from tarry.clients.blocking.interfaces import SharedPartHost
@@ -218,7 +220,7 @@ class Lock:
         grant.__exit__(kind, fault, trace)
 
     def acquire(
-        self, *, wait: Duration | EllipsisType | None = ..., lease: Duration | EllipsisType | None = ...
+        self, *, wait: Duration | UnsetType | None = UNSET, lease: Duration | UnsetType | None = UNSET
     ) -> Grant | None:
         """Acquires the lock. Returns a grant, or ``None`` when the lock is not free within ``wait``. The defaults are those
         of the lock.

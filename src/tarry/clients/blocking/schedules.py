@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.handle_verbs import ScheduleHandleVerbs
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedules import Schedule, Timing
 from tarry.verbs.schedules.records import Missed
 
@@ -40,7 +42,7 @@ class Schedules:
         first: datetime | None = None,
         missed: Missed = "once",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPIC_DEFAULT,
+        max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,

@@ -17,8 +17,6 @@ from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 """When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""
-NO_VALUE: Any = object()
-"""The argument was not given."""
 
 
 def map_verbs(

@@ -6,6 +6,8 @@ import json
 from datetime import datetime
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from tarry.errors import BadInput
 
 
@@ -49,10 +51,10 @@ def parse_wait(text: str) -> str | None:
     return None if text == "forever" else text
 
 
-def parse_limit(text: str | int | None) -> int | None:
-    """``--max-attempts``: a number, or ``none`` for no limit; -1 is the topic's default."""
+def parse_limit(text: str | int | None) -> int | UnsetType | None:
+    """``--max-attempts``: a number, or ``none`` for no limit; without it the topic's holds."""
     if text is None:
-        return -1
+        return UNSET
     if text == "none":
         return None
     try:

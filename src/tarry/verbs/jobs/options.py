@@ -1,7 +1,7 @@
 """The options of ``add``: as they were given, and as the script takes them.
 
 Every way to add jobs (handle, task, HTTP request, command, line of a file, schedule) makes a ``JobOptions``; tests/clients/test_options.py
-compares the ways.
+compares the ways. Where ``None`` has a meaning of its own, such as no limit, ``UNSET`` is an option that is not given.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
@@ -22,10 +22,6 @@ T = TypeVar("T")
 IfExists = Literal["error", "keep", "replace"]
 """The behaviour of ``add`` when a living or dead job has the id."""
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
-TOPIC_DEFAULT = -1
-"""``max_attempts`` of the topic; ``None`` means no limit."""
-UNCHANGED: Final = -1
-"""The value of an option that ``configure`` does not change."""
 
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
 NEW_MARK = b"n"
@@ -40,7 +36,7 @@ class JobOptions(Struct, frozen=True):
     at: datetime | None = None
     if_exists: IfExists = "error"
     ttr: Duration | None = None
-    max_attempts: int | None = TOPIC_DEFAULT
+    max_attempts: int | UnsetType | None = UNSET
     headers: Mapping[str, str] | None = None
     max_lateness: Duration | None = None
     priority: int = 0
@@ -78,7 +74,7 @@ class NewJob(Generic[T]):
     at: datetime | None = field(default=None, kw_only=True)
     id: str | None = field(default=None, kw_only=True)
     ttr: Duration | None = field(default=None, kw_only=True)
-    max_attempts: int | None = field(default=TOPIC_DEFAULT, kw_only=True)
+    max_attempts: int | UnsetType | None = field(default=UNSET, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     max_lateness: Duration | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
@@ -113,7 +109,7 @@ class EncodedOptions(NamedTuple):
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
         due_time = self.due_time if job.delay is None and job.at is None else encode_due_time(job.delay, job.at)
         ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
-        limit = self.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
+        limit = self.max_attempts if job.max_attempts is UNSET else max_attempts_of(job.max_attempts)
         headers = self.headers if job.headers is None else records.pack_headers(job.headers)
         max_lateness = self.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness)
         priority = self.priority if job.priority is None else priority_of(job.priority)
@@ -125,7 +121,9 @@ class EncodedOptions(NamedTuple):
 
 
 @lru_cache(maxsize=256, typed=True)
-def _encode_common(delay: Duration, if_exists: IfExists, max_attempts: int | None, priority: int) -> EncodedOptions:
+def _encode_common(
+    delay: Duration, if_exists: IfExists, max_attempts: int | UnsetType | None, priority: int
+) -> EncodedOptions:
     return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None, priority_of(priority))
 
 
@@ -133,7 +131,7 @@ def _encode(
     due_time: bytes,
     if_exists: IfExists,
     ttr_ms: int,
-    max_attempts: int | None,
+    max_attempts: int | UnsetType | None,
     headers: bytes,
     max_lateness: int | None,
     priority: int,
@@ -172,12 +170,15 @@ def max_lateness_us(max_lateness: Duration | None) -> int | None:
     return None if max_lateness is None else duration_us(max_lateness, "max_lateness", minimum=MILLISECOND)
 
 
-def max_attempts_of(value: int | None) -> int:
+def max_attempts_of(value: int | UnsetType | None) -> int:
+    """As it is stored; 0 if not given. Raises ``BadInput``."""
     if value is None:
         return contents.NO_LIMIT
-    if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPIC_DEFAULT):
+    if value is UNSET:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1_000_000:
         raise BadInput(f"max_attempts: {value!r}; it is a whole number from 1 to 999,999, or None for no limit.")
-    return 0 if value == TOPIC_DEFAULT else value
+    return value
 
 
 def priority_of(value: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
@@ -29,7 +29,7 @@ from tarry.values.rates import RateLike
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import StateFilter, ranges_of
-from tarry.verbs.jobs.options import UNCHANGED, max_attempts_of, max_lateness_us, ttr_ms_of
+from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.stats import Defaults
 
@@ -66,41 +66,41 @@ class TopicSettings(Struct, frozen=True):
     removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that
     finished jobs are not kept."""
 
-    ttr: Duration | None = UNCHANGED
-    max_attempts: int | None = UNCHANGED
-    keep: Duration | None = UNCHANGED
-    rate: RateLike | None = UNCHANGED
-    burst: int | None = UNCHANGED
-    concurrency: int | None = UNCHANGED
-    max_lateness: Duration | None = UNCHANGED
-    keep_finished: Duration | None = UNCHANGED
+    ttr: Duration | UnsetType | None = UNSET
+    max_attempts: int | UnsetType | None = UNSET
+    keep: Duration | UnsetType | None = UNSET
+    rate: RateLike | UnsetType | None = UNSET
+    burst: int | UnsetType | None = UNSET
+    concurrency: int | UnsetType | None = UNSET
+    max_lateness: Duration | UnsetType | None = UNSET
+    keep_finished: Duration | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """Those that change something."""
-        return {name: value for name, value in asdict(self).items() if value != UNCHANGED}
+        return {name: value for name, value in asdict(self).items() if value is not UNSET}
 
     def encode(self, parts: int) -> list[bytes]:
         """The settings as they are stored: names and values in turn. Raises ``BadInput`` for limits that cannot be divided."""
         items: list[bytes] = []
-        if self.ttr != UNCHANGED:
+        if self.ttr is not UNSET:
             items += [b"ttr", b"%d" % (ttr_ms_of(self.ttr) * MILLISECOND) if self.ttr is not None else b""]
-        if self.max_attempts != UNCHANGED:
+        if self.max_attempts is not UNSET:
             items += [b"max_attempts", b"%d" % max_attempts_of(self.max_attempts)]
-        if self.keep != UNCHANGED:
+        if self.keep is not UNSET:
             items += [
                 b"keep",
                 b"%d" % duration_us(self.keep, "keep", minimum=SECOND) if self.keep is not None else b"0",
             ]
-        if self.rate != UNCHANGED:
+        if self.rate is not UNSET:
             items += [b"rate", b"%d %d" % _rate(self.rate, parts) if self.rate is not None else b""]
-        if self.burst != UNCHANGED:
+        if self.burst is not UNSET:
             items += [b"burst", _count(self.burst, "burst", parts)]
-        if self.concurrency != UNCHANGED:
+        if self.concurrency is not UNSET:
             items += [b"concurrency", _count(self.concurrency, "concurrency", parts)]
-        if self.max_lateness != UNCHANGED:
+        if self.max_lateness is not UNSET:
             max_lateness = max_lateness_us(self.max_lateness)
             items += [b"max_lateness", b"%d" % max_lateness if max_lateness is not None else b""]
-        if self.keep_finished != UNCHANGED:
+        if self.keep_finished is not UNSET:
             items += [b"keep_finished", records.keep_finished_arg(self.keep_finished)]
         return items
 

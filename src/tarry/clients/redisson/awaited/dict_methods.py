@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from msgspec import UNSET
+
 from tarry.clients.awaited.concurrency import MappingOperators
-from tarry.clients.redisson.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
     from tarry.verbs.redisson.mapcache.verbs import MapVerbs
@@ -32,13 +33,13 @@ class AsyncDictMethods(MappingOperators[K, V]):
     async def pop(self, key: K) -> V: ...
     @overload
     async def pop(self, key: K, default: T) -> V | T: ...
-    async def pop(self, key: K, default: Any = NO_VALUE) -> Any:
+    async def pop(self, key: K, default: Any = UNSET) -> Any:
         """Removes an entry and returns its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
 
         Of two callers that pop the same key at once, one gets the value.
         """
         found = await self.remove(key)
-        if found is None and default is NO_VALUE:
+        if found is None and default is UNSET:
             raise KeyError(key)
         return default if found is None else found
 

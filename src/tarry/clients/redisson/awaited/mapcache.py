@@ -8,11 +8,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.redisson.awaited.dict_methods import AsyncDictMethods
 from tarry.clients.redisson.awaited.duty_loop import DutyLoop
 from tarry.clients.redisson.awaited.loader import load
 from tarry.clients.redisson.awaited.map_listener import AsyncMapListener
-from tarry.clients.redisson.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
+from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
@@ -122,13 +124,13 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     async def replace(self, key: K, value: V) -> V | None: ...
     @overload
     async def replace(self, key: K, value: V, new: V) -> bool: ...
-    async def replace(self, key: K, value: V, new: V = NO_VALUE) -> V | bool | None:
+    async def replace(self, key: K, value: V, new: V | UnsetType = UNSET) -> V | bool | None:
         """``replace(key, value)`` replaces a value that is there, and returns the old one, or ``None``.
 
         ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; returns whether it did. The entry
         keeps its time to live; its idle time begins again.
         """
-        if new is NO_VALUE:
+        if new is UNSET:
             return await self._run(self.verbs.replace(key, value))
         return await self._run(self.verbs.replace_if(key, value, new))
 
@@ -185,12 +187,12 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     async def remove(self, key: K) -> V | None: ...
     @overload
     async def remove(self, key: K, value: V) -> bool: ...
-    async def remove(self, key: K, value: V = NO_VALUE) -> V | bool | None:
+    async def remove(self, key: K, value: V | UnsetType = UNSET) -> V | bool | None:
         """``remove(key)`` removes an entry and returns its value, or ``None``.
 
         ``remove(key, value)`` removes it only if it has this value, compared as bytes; returns whether it did.
         """
-        if value is NO_VALUE:
+        if value is UNSET:
             return await self._run(self.verbs.remove(key))
         return await self._run(self.verbs.remove_if(key, value))
 

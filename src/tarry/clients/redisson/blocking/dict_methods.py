@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from msgspec import UNSET
+
 from tarry.clients.blocking.concurrency import MappingOperators
-from tarry.clients.redisson.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
     from tarry.verbs.redisson.mapcache.verbs import MapVerbs
@@ -33,13 +34,13 @@ class DictMethods(MappingOperators[K, V]):
     def pop(self, key: K) -> V: ...
     @overload
     def pop(self, key: K, default: T) -> V | T: ...
-    def pop(self, key: K, default: Any = NO_VALUE) -> Any:
+    def pop(self, key: K, default: Any = UNSET) -> Any:
         """Removes an entry and returns its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
 
         Of two callers that pop the same key at once, one gets the value.
         """
         found = self.remove(key)
-        if found is None and default is NO_VALUE:
+        if found is None and default is UNSET:
             raise KeyError(key)
         return default if found is None else found
 

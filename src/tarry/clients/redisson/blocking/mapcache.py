@@ -9,11 +9,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.redisson.blocking.dict_methods import DictMethods
 from tarry.clients.redisson.blocking.duty_loop import DutyLoop
 from tarry.clients.redisson.blocking.loader import load
 from tarry.clients.redisson.blocking.map_listener import MapListener
-from tarry.clients.redisson.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
+from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
@@ -117,13 +119,13 @@ class MapCache(DictMethods[K, V]):
     def replace(self, key: K, value: V) -> V | None: ...
     @overload
     def replace(self, key: K, value: V, new: V) -> bool: ...
-    def replace(self, key: K, value: V, new: V = NO_VALUE) -> V | bool | None:
+    def replace(self, key: K, value: V, new: V | UnsetType = UNSET) -> V | bool | None:
         """``replace(key, value)`` replaces a value that is there, and returns the old one, or ``None``.
 
         ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; returns whether it did. The entry
         keeps its time to live; its idle time begins again.
         """
-        if new is NO_VALUE:
+        if new is UNSET:
             return self._run(self.verbs.replace(key, value))
         return self._run(self.verbs.replace_if(key, value, new))
 
@@ -180,12 +182,12 @@ class MapCache(DictMethods[K, V]):
     def remove(self, key: K) -> V | None: ...
     @overload
     def remove(self, key: K, value: V) -> bool: ...
-    def remove(self, key: K, value: V = NO_VALUE) -> V | bool | None:
+    def remove(self, key: K, value: V | UnsetType = UNSET) -> V | bool | None:
         """``remove(key)`` removes an entry and returns its value, or ``None``.
 
         ``remove(key, value)`` removes it only if it has this value, compared as bytes; returns whether it did.
         """
-        if value is NO_VALUE:
+        if value is UNSET:
             return self._run(self.verbs.remove(key))
         return self._run(self.verbs.remove_if(key, value))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
@@ -28,7 +29,7 @@ from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import JobInfo
-from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions
+from tarry.verbs.jobs.options import JobOptions
 
 LONGEST_EDITED = 100_000
 """The size of a body that a form can hold; a longer one stays as it is."""
@@ -142,7 +143,7 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
         delay=0 if at is not None else delay or 0,
         at=at,
         ttr=form.value("ttr") or None,
-        max_attempts=TOPIC_DEFAULT if not limit else None if limit == NO_LIMIT_WORD else int(limit),
+        max_attempts=UNSET if not limit else None if limit == NO_LIMIT_WORD else int(limit),
         headers=_parse_headers(form.values.get("headers", "")) or None,
         max_lateness=form.value("max_lateness") or None,
         priority=int(priority),
