@@ -8,9 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tarry.programs.worker import task_schedules
-from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.task_schedules import ScheduleDeclarer
 
 from tarry.clients.awaited import wait_connections as awaited
 from tarry.clients.blocking import wait_connections as blocking
@@ -20,6 +17,9 @@ from tarry.connections.blocking import Server
 from tarry.connections.faults import ConnectionLost, TryLater
 from tarry.connections.sentinels import Sentinels
 from tarry.connections.tracking import TokenWait
+from tarry.worker import task_schedules
+from tarry.worker.outage import Outage
+from tarry.worker.task_schedules import ScheduleDeclarer
 from until import until
 
 BUG = "a bug of the driver"
