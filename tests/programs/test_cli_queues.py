@@ -66,11 +66,11 @@ def test_an_offer_uses_the_given_format(answers: Answers, queue: str, valkey_url
 def test_an_offer_needs_a_format_and_the_format_can_be_changed(
     answers: Answers, cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    monkeypatch.delenv("TARRY_REDISSON")
     offer = ("delayed-queue", "offer", queue, '"tea"', "--delay", "1h", "--codec", "string")
     done = cli(*offer)
     assert done.returncode == 2
-    for word in ("--format: ", "--format dLc0 or Bc0Lc0", "tarry", "3.21.1", "TARRY_QUEUE_FORMAT"):
+    for word in ("--format: ", "--format dLc0 or Bc0Lc0", "tarry", "3.21.1", "TARRY_REDISSON"):
         assert word in done.stderr
     assert answers("delayed-queue", "format", queue) == [{"queue": queue, "format": None}]
     answers(*offer, "--format", "3.16.8")

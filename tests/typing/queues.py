@@ -14,7 +14,7 @@ def upper(name: str) -> str:
 
 
 def blocking() -> None:
-    with tarry.Client(name_mapper=upper, queue_format="3.16.8") as client:
+    with tarry.Client(name_mapper=upper, redisson="3.16.8") as client:
         delayed = client.delayed_queue("orders", codec="string", format="dLc0")
         assert_type(delayed, tarry.DelayedQueue[Any])
         assert_type(delayed.offer("tea", "10m"), datetime)

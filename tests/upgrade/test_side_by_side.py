@@ -227,7 +227,7 @@ def test_elements_of_an_older_version_determine_the_queue_format(
     start_version: Callable[[str], VersionProcess], namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on without being told, the older one beside it; and what was said lies under a key that the older one ignores."""
-    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    monkeypatch.delenv("TARRY_REDISSON")
     older, newer = start_version("older"), start_version("newer")
     for hand in (older, newer):
         hand(

@@ -197,7 +197,7 @@ def test_a_task_that_a_child_adds_gets_the_topic_and_the_stamps_of_its_worker(
 
 
 def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, diary: Path) -> None:
-    others = {"max_body": 2 << 20, "patience": 20, "name_mapper": process_app.shop_name, "queue_format": "dLc0"}
+    others = {"max_body": 2 << 20, "patience": 20, "name_mapper": process_app.shop_name, "redisson": "3.15.1"}
     assert {"url", "namespace", *others} == set(inspect.signature(tarry.Client).parameters)
     with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
         worker = tarry.Worker(client)

@@ -25,7 +25,7 @@ from tarry.verbs.jobs.topic import TopicVerbs
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import ScheduleVerbs
     from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
-    from tarry.verbs.redisson.elements import Format
+    from tarry.verbs.redisson.versions import RedissonVersion
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 COMMANDS_ONLY = "plain "
@@ -44,6 +44,8 @@ class NamingConfig(Protocol):
     def namespace(self) -> str: ...
     @property
     def cluster(self) -> bool: ...
+    @property
+    def redisson(self) -> RedissonVersion | None: ...
     def codec_for(self, kind: Any) -> BodyCodec[Any]: ...
     def redisson_name(self, name: str) -> str: ...
 
@@ -63,14 +65,14 @@ class ClientConfig:
         max_body: int,
         patience: Duration,
         name_mapper: NameMapper = None,
-        queue_format: str | None = None,
+        redisson: str | None = None,
     ) -> None:
         self.max_body = check_max_body(max_body)
         names.check_namespace(namespace)
         if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
         self.name_mapper = name_mapper
-        self.queue_format = queue_format_of(queue_format)
+        self.redisson = redisson_of(redisson)
         self.namespace = namespace
         self.address: Address = find_address(url, os.environ)
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
@@ -85,7 +87,7 @@ class ClientConfig:
             "max_body": self.max_body,
             "patience": self.patience.bound,
             "name_mapper": self.name_mapper,
-            "queue_format": self.queue_format,
+            "redisson": None if self.redisson is None else self.redisson.text,
         }
 
     def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> TopicVerbs[Any]:
@@ -102,17 +104,19 @@ class ClientConfig:
 
         return ScheduleVerbs(self.namespace, self.verbs)
 
-    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
+    def delayed(self, name: str, codec: Any, format: str | None, redisson: str | None = None) -> DelayedQueueVerbs[Any]:
         from tarry.verbs.redisson.delayed.context import queue_context
         from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 
-        return DelayedQueueVerbs(queue_context(name, codec, format, self.queue_format, self.queue_keys, os.urandom))
+        version = redisson_of(redisson, self.redisson)
+        return DelayedQueueVerbs(queue_context(name, codec, format, version, self.queue_keys, os.urandom))
 
-    def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
+    def blocking(self, name: str, codec: Any, redisson: str | None = None) -> BlockingQueueVerbs[Any]:
         from tarry.verbs.redisson.delayed.context import queue_context
         from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs
 
-        return BlockingQueueVerbs(queue_context(name, codec, None, self.queue_format, self.queue_keys, os.urandom))
+        version = redisson_of(redisson, self.redisson)
+        return BlockingQueueVerbs(queue_context(name, codec, None, version, self.queue_keys, os.urandom))
 
     def list_topics(self) -> Operation[list[str]]:
         return namespaces.list_topics(self.namespace)
@@ -176,18 +180,16 @@ def check_max_body(given: int) -> int:
     return given
 
 
-def queue_format_of(given: str | None) -> Format | None:
-    """Returns the format of all queues that are shared with Java, from the argument or ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
-    label, value = (
-        ("TARRY_QUEUE_FORMAT", os.environ.get("TARRY_QUEUE_FORMAT") or None)
-        if given is None
-        else ("queue_format", given)
-    )
-    if value is None:
+def redisson_of(given: str | None, of_client: RedissonVersion | None = None) -> RedissonVersion | None:
+    """Returns the Redisson of the Java applications: from the argument, else the client's, else ``TARRY_REDISSON``. Raises ``BadInput``."""
+    if given is None and of_client is not None:
+        return of_client
+    label, value = ("redisson", given) if given is not None else ("TARRY_REDISSON", os.environ.get("TARRY_REDISSON"))
+    if not value and given is None:
         return None
-    from tarry.verbs.redisson.elements import format_of
+    from tarry.verbs.redisson.versions import redisson_version
 
-    return format_of(value, label)
+    return redisson_version(value or "", label)
 
 
 def wait_seconds(wait: Duration | None) -> float:

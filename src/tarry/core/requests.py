@@ -234,9 +234,9 @@ def _format_refusal(why: str, other: str, queue: str) -> BadInput:
     """The error when an offer's format is unknown, or differs from the queue's."""
     if why == "unknown":
         return BadInput(
-            f"format: it is not known yet which Redisson reads the queue {queue!r}. {_FORMATS} Set it once: "
-            'format="dLc0" or "Bc0Lc0", or Redisson\'s version, such as "3.16.8", or "tarry" if no Java reads it; for all queues with '
-            "the client's queue_format, or with TARRY_QUEUE_FORMAT."
+            f"format: it is not known yet which Redisson reads the queue {queue!r}. {_FORMATS} Give "
+            'redisson="3.15.1", its version in Java (for all queues Client(redisson=…), or TARRY_REDISSON), or '
+            'format="dLc0" or "Bc0Lc0", or format="tarry" if no Java reads it.'
         )
     known = f"was set to {other}" if why == "remembered" else f"has elements of {other}"
     return BadInput(

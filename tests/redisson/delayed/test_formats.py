@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("format", list(Format))
 
 @pytest.fixture(autouse=True)
 def nobody_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    monkeypatch.delenv("TARRY_REDISSON")
 
 
 class Java:
@@ -85,7 +85,7 @@ async def refused(queue: Any, *words: str) -> None:
 
 async def test_a_first_offer_without_a_format_is_refused_and_names_both(silent: Any, java: Java, name: str) -> None:
     await refused(
-        silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_QUEUE_FORMAT", "queue_format"
+        silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_REDISSON", "Client(redisson=…)"
     )
     assert java.remembered() is None
 
@@ -200,20 +200,20 @@ def test_3_21_is_refused_as_ambiguous() -> None:
 @pytest.mark.parametrize("make", [tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient])
 def test_the_format_can_be_set_for_a_client_and_for_a_process(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make().delayed_queue("q").verbs.context.format is None
-    assert make(queue_format="3.16.8").delayed_queue("q").verbs.context.format is OLD
-    monkeypatch.setenv("TARRY_QUEUE_FORMAT", "3.16.8")
+    assert make(redisson="3.16.8").delayed_queue("q").verbs.context.format is OLD
+    monkeypatch.setenv("TARRY_REDISSON", "3.16.8")
     assert make().delayed_queue("q").verbs.context.format is OLD
-    assert make(queue_format="Bc0Lc0").delayed_queue("q").verbs.context.format is NEW
-    assert make(queue_format="Bc0Lc0").delayed_queue("q", format="dLc0").verbs.context.format is OLD
-    with pytest.raises(BadInput, match=r"^queue_format: "):
-        make(queue_format="fst")
-    monkeypatch.setenv("TARRY_QUEUE_FORMAT", "fst")
-    with pytest.raises(BadInput, match=r"^TARRY_QUEUE_FORMAT: "):
+    assert make(redisson="4.7.0").delayed_queue("q").verbs.context.format is NEW
+    assert make(redisson="4.7.0").delayed_queue("q", format="dLc0").verbs.context.format is OLD
+    with pytest.raises(BadInput, match=r"^redisson: "):
+        make(redisson="fst")
+    monkeypatch.setenv("TARRY_REDISSON", "fst")
+    with pytest.raises(BadInput, match=r"^TARRY_REDISSON: "):
         make()
 
 
 def test_a_worker_inherits_the_format_of_its_client() -> None:
-    worker = tarry.Worker(tarry.Client(queue_format="dLc0"))
+    worker = tarry.Worker(tarry.Client(redisson="3.21.0"))
     for client in (worker.client, worker.blocking, *worker._clients.for_run()):
         assert client.delayed_queue("q").verbs.context.format is OLD
 

@@ -95,28 +95,33 @@ class AsyncBaseClient(Generic[E]):
         return AsyncSchedules(self.engine, self.engine.config.schedules())
 
     def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+        self,
+        name: str,
+        *,
+        redisson: str | None = None,
+        codec: str | Codec[Any] | None = None,
+        format: str | None = None,
     ) -> AsyncDelayedQueue[Any]:
         """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
 
-        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
-        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
-        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
-        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
-        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
-        beforehand.
+        ``redisson`` is the version of Redisson in the Java application, such as ``"3.15.1"``, which tells codec and format;
+        ``None`` is the client's. ``codec`` is for an application that sets another one: ``"kryo5"``, ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written (both are read): ``"dLc0"``
+        (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), or ``"tarry"`` where no Java reads
+        the queue. A queue remembers its format, and learns it from the elements that are found there. The first offer into a
+        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one.
         """
         from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
-        return AsyncDelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
+        return AsyncDelayedQueue(self.engine, self.engine.config.delayed(name, codec, format, redisson))
 
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
+    def blocking_queue(
+        self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
+    ) -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 
-        return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec))
+        return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))
 
 
 def handle_of(label: str, kind: type[H], handle: Any, create: Callable[[str], H] | None = None) -> H:

@@ -93,28 +93,33 @@ class BaseClient(Generic[E]):
         return Schedules(self.engine, self.engine.config.schedules())
 
     def delayed_queue(
-        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+        self,
+        name: str,
+        *,
+        redisson: str | None = None,
+        codec: str | Codec[Any] | None = None,
+        format: str | None = None,
     ) -> DelayedQueue[Any]:
         """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
 
-        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
-        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
-        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
-        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a
-        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an
-        upgrade from 0.1.0** queues with elements continue without a change; for queues that may be empty give the format
-        beforehand.
+        ``redisson`` is the version of Redisson in the Java application, such as ``"3.15.1"``, which tells codec and format;
+        ``None`` is the client's. ``codec`` is for an application that sets another one: ``"kryo5"``, ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written (both are read): ``"dLc0"``
+        (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), or ``"tarry"`` where no Java reads
+        the queue. A queue remembers its format, and learns it from the elements that are found there. The first offer into a
+        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one.
         """
         from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 
-        return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format))
+        return DelayedQueue(self.engine, self.engine.config.delayed(name, codec, format, redisson))
 
-    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
+    def blocking_queue(
+        self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
+    ) -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue
 
-        return BlockingQueue(self.engine, self.engine.config.blocking(name, codec))
+        return BlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))
 
 
 def handle_of(label: str, kind: type[H], handle: Any, create: Callable[[str], H] | None = None) -> H:

@@ -39,8 +39,8 @@ class Client(BaseClient[Engine]):
     ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
                    at most its wait and this time, whatever the server does
     ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
-    ``queue_format``  which Redisson shares the queues: ``"dLc0"`` (up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), its version, such as
-                      ``"3.16.8"``, or ``"tarry"`` where no Java reads them; else ``TARRY_QUEUE_FORMAT``, else each queue's own
+    ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``: it tells their
+                   codec and format; else ``TARRY_REDISSON``
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Client(BaseClient[Engine]):
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
         name_mapper: NameMapper = None,
-        queue_format: str | None = None,
+        redisson: str | None = None,
     ) -> None:
         self.namespace = namespace
-        self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
+        self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,14 +177,15 @@ class Client(BaseClient[Engine]):
         self,
         name: str,
         *,
-        codec: str | Codec[Any] = "kryo5",
+        redisson: str | None = None,
+        codec: str | Codec[Any] | None = None,
         key_codec: str | Codec[Any] | None = None,
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
 
-        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys.
+        ``redisson`` and ``codec`` are those of the Java application, as for a queue; ``key_codec`` is another one for the keys.
         ``backend="native"`` is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis
         7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
         (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
@@ -192,4 +193,5 @@ class Client(BaseClient[Engine]):
         from tarry.clients.redisson.blocking.mapcache import MapCache
         from tarry.clients.redisson.map_caches import map_verbs
 
-        return MapCache(self.engine, map_verbs(self.engine.config, name, codec, key_codec, backend), policy)
+        verbs = map_verbs(self.engine.config, name, codec, key_codec, backend, redisson)
+        return MapCache(self.engine, verbs, policy)

@@ -39,7 +39,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
     """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
     ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
-    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
+    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``redisson`` as ``Client`` has
     it, and the service's own without. Raises what ``Client`` raises,
     and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
     """
@@ -52,10 +52,10 @@ class HTTPClient(BaseClient[HTTPEngine]):
         token: str | None = None,
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
-        queue_format: str | None = None,
+        redisson: str | None = None,
     ) -> None:
         self.engine = HTTPEngine(
-            HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
+            HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, redisson)
         )
         self.namespace = namespace
 
@@ -131,11 +131,13 @@ class HTTPClient(BaseClient[HTTPEngine]):
         self,
         name: str,
         *,
-        codec: str | Codec[Any] = "kryo5",
+        redisson: str | None = None,
+        codec: str | Codec[Any] | None = None,
         key_codec: str | Codec[Any] | None = None,
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
-        return MapCache(self.engine, self.engine.config.map_cache(name, codec, key_codec, backend), policy)
+        verbs = self.engine.config.map_cache(name, codec, key_codec, backend, redisson)
+        return MapCache(self.engine, verbs, policy)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.config import check_max_body, queue_format_of
+from tarry.clients.config import check_max_body, redisson_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
 from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, own_headers, request_to
 from tarry.clients.http.verbs.fields import optional_span
@@ -56,14 +56,12 @@ class HTTPClientConfig:
     cluster = False
     """The service knows where the keys are."""
 
-    def __init__(
-        self, service: ServiceAddress, max_body: int, patience: Duration, queue_format: str | None = None
-    ) -> None:
+    def __init__(self, service: ServiceAddress, max_body: int, patience: Duration, redisson: str | None = None) -> None:
         self.max_body = check_max_body(max_body)
         self.service = service
         self.namespace = service.namespace or "default"
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
-        self.queue_format = queue_format_of(queue_format)
+        self.redisson = redisson_of(redisson)
         self.name = names.random_word(os.urandom)
         self._parsed_url = lru_cache(maxsize=MOST_URLS)(self._parse_url)
         self._declared_partitions: dict[str, int] = {}
@@ -117,14 +115,18 @@ class HTTPClientConfig:
     def schedules(self) -> HTTPScheduleVerbs:
         return HTTPScheduleVerbs(self.verbs)
 
-    def delayed(self, name: str, codec: Any, format: str | None) -> HTTPDelayedQueueVerbs[Any]:
+    def delayed(
+        self, name: str, codec: Any, format: str | None, redisson: str | None = None
+    ) -> HTTPDelayedQueueVerbs[Any]:
+        version = redisson_of(redisson, self.redisson)
         return HTTPDelayedQueueVerbs(
-            queue_context(name, codec, format, self.queue_format, self.queue_keys, os.urandom), os.urandom
+            queue_context(name, codec, format, version, self.queue_keys, os.urandom), os.urandom
         )
 
-    def blocking(self, name: str, codec: Any) -> HTTPBlockingQueueVerbs[Any]:
+    def blocking(self, name: str, codec: Any, redisson: str | None = None) -> HTTPBlockingQueueVerbs[Any]:
+        version = redisson_of(redisson, self.redisson)
         return HTTPBlockingQueueVerbs(
-            queue_context(name, codec, None, self.queue_format, self.queue_keys, os.urandom), os.urandom
+            queue_context(name, codec, None, version, self.queue_keys, os.urandom), os.urandom
         )
 
     def guarded(
@@ -136,9 +138,11 @@ class HTTPClientConfig:
         context = guarded_context(self, name, layout, kind, max_lateness, on_late)
         return context, HTTPGuardedVerbs(with_late_policy(context, on_late), os.urandom)
 
-    def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> HTTPMapVerbs:
+    def map_cache(
+        self, name: str, codec: Any, key_codec: Any, backend: Backend, redisson: str | None = None
+    ) -> HTTPMapVerbs:
         """Looking at a map."""
-        context = map_verbs(self, name, codec, key_codec, backend).context
+        context = map_verbs(self, name, codec, key_codec, backend, redisson).context
         return HTTPMapVerbs(context, backend)
 
     def list_topics(self) -> HTTPRequest[list[str]]:

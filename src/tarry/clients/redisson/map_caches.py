@@ -6,10 +6,10 @@ import os
 import time
 from typing import Any, Literal
 
-from tarry.clients.config import NamingConfig
+from tarry.clients.config import NamingConfig, redisson_of
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.codecs import codec_for, codec_of
 from tarry.verbs.redisson.mapcache.context import MapContext, context_of
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
 from tarry.verbs.redisson.mapcache.models import Backend
@@ -20,10 +20,15 @@ Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 
 
 def map_verbs(
-    config: NamingConfig, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
+    config: NamingConfig,
+    name: str,
+    codec: str | Codec[Any] | None,
+    key_codec: str | Codec[Any] | None,
+    backend: Backend,
+    redisson: str | None = None,
 ) -> MapVerbs[Any, Any]:
     """Returns the verbs of a map. Raises ``BadInput`` for an invalid name, codec or backend."""
-    of_values = codec_for(codec)
+    of_values = codec_of(codec, redisson_of(redisson, config.redisson))
     of_keys = of_values if key_codec is None else codec_for(key_codec)
     cluster = config.cluster
     keys = config.redisson_name(name)

@@ -103,7 +103,7 @@ def serve(
     message_format: Annotated[
         str | None,
         typer.Option(
-            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; needed once. Default: TARRY_QUEUE_FORMAT.",
+            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; needed once. Default: TARRY_REDISSON.",
             show_default=False,
         ),
     ] = None,

@@ -20,7 +20,7 @@ class Dialects:
     """The delayed queue of ``DelayedTaskController``, Spring Boot on Redisson."""
     message_codec: str = "river"
     message_format: str | None = None
-    """The Redisson format of that queue; ``None``: ``TARRY_QUEUE_FORMAT``, or the one that is stored for the queue."""
+    """The Redisson format of that queue; ``None``: ``TARRY_REDISSON``, or the one that is stored for the queue."""
 
     def mounts(self, first_namespace: str) -> tuple[Mount, ...]:
         """The mounts of a service. Tokens of its first namespace permit ``/delayed/message``. Raises ``BadInput``."""

@@ -38,7 +38,7 @@ NOBODY = "tarry"
 """The value of ``format`` for a queue that no Java application reads."""
 CHANGED = (3, 21, 1)
 """The first Redisson that writes and reads the new format."""
-_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,2}")
+VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,2}")
 
 
 def format_of(value: str, what: str = "format") -> Format:
@@ -48,7 +48,7 @@ def format_of(value: str, what: str = "format") -> Format:
         return Format(value)
     if value == NOBODY:
         return Format.NEW
-    if not isinstance(value, str) or not _VERSION.fullmatch(value):
+    if not isinstance(value, str) or not VERSION.fullmatch(value):
         raise BadInput(
             f'{what}: {value!r}; it is one of {", ".join(Format)}, a version of Redisson such as "3.16.8", or "{NOBODY}" '
             "if no Java application reads the queue."

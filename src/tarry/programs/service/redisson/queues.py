@@ -35,7 +35,7 @@ QUEUE = "/v1/queues/{queue}"
 async def offer(request: ServiceRequest) -> list[datetime]:
     """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
-    It is refused as `bad_input` when the queue's Redisson format is unknown (no `format`, no `TARRY_QUEUE_FORMAT` of the
+    It is refused as `bad_input` when the queue's Redisson format is unknown (no `format`, no `TARRY_REDISSON` of the
     service, no element to learn it from), and when `format` contradicts the format that is stored or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """

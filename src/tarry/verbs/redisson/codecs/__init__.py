@@ -34,6 +34,7 @@ from tarry.verbs.redisson.codecs.kryo import Kryo5Codec
 from tarry.verbs.redisson.codecs.river import RiverCodec
 from tarry.verbs.redisson.codecs.scalars import BytesCodec, LongCodec, StringCodec
 from tarry.verbs.redisson.java_hash import reason_to_differ
+from tarry.verbs.redisson.versions import RedissonVersion
 
 logger = logging.getLogger("tarry")
 CODECS: dict[str, Codec[Any]] = {
@@ -59,6 +60,18 @@ def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
     if callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
         return codec
     raise BadInput(f"codec: {type(codec).__name__} is not a codec; give a name, or an object with encode and decode.")
+
+
+def codec_of(codec: str | Codec[Any] | None, version: RedissonVersion | None) -> Codec[Any]:
+    """The codec that is given, else that of the version. Raises ``BadInput``."""
+    if codec is None and version is not None:
+        if version.codec is None:
+            raise BadInput(
+                f"redisson: {version.text} writes with FstCodec by default, which tarry does not speak. Set another codec in Java, for "
+                'instance JsonJacksonCodec, and give its name here, too: codec="json".'
+            )
+        codec = version.codec
+    return codec_for("kryo5" if codec is None else codec)
 
 
 def log_if_missed(found: bool, codec: Codec[Any], values: Iterable[Any], where: str) -> bool:

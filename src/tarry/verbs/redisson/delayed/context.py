@@ -10,9 +10,10 @@ from tarry.errors import BadInput
 from tarry.values.keys import QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.codecs import codec_for, log_if_missed
+from tarry.verbs.redisson.codecs import codec_of, log_if_missed
 from tarry.verbs.redisson.elements import Format, format_of
 from tarry.verbs.redisson.values import Opaque
+from tarry.verbs.redisson.versions import RedissonVersion
 
 T = TypeVar("T")
 
@@ -81,15 +82,17 @@ class QueueContext(Generic[T]):
 
 def queue_context(
     name: str,
-    codec: str | Codec[Any],
+    codec: str | Codec[Any] | None,
     format: str | None,
-    default_format: Format | None,
+    redisson: RedissonVersion | None,
     keys_of: Callable[[str], QueueKeys],
     random_marks: Callable[[int], bytes],
 ) -> QueueContext[Any]:
-    """The context of a queue, checked. Raises ``BadInput`` for an invalid name, codec or format."""
-    keys, its_codec = keys_of(name), codec_for(codec)
-    known = default_format if format is None else format_of(format)
+    """The context of a queue, checked. The codec and format are given, or those of Java's Redisson. Raises ``BadInput`` for an invalid
+    name, codec or format."""
+    keys, its_codec = keys_of(name), codec_of(codec, redisson)
+    of_version = None if redisson is None else redisson.format
+    known = of_version if format is None else format_of(format)
     return QueueContext(name, keys, its_codec, known, random_marks, keys_of)
 
 
