@@ -112,6 +112,28 @@ def test_user_tests_pass_with_and_without_async_plugins(
     shop.runpytest_subprocess(*STRICT, *words).assert_outcomes(passed=passed)
 
 
+SHARED = """
+import shop
+
+def test_it_is_in_nobody_elses_place(tarry_clock, tarry_client, tarry_async_client, tarry_url):
+    tarry_clock.attach(shop.worker)
+    shop.place(7)
+    tarry_clock.advance("30m")
+    assert shop.orders[7] == "closed"
+    assert tarry_url != "redis://nowhere.invalid"
+    for client in (tarry_client, tarry_async_client, shop.worker.blocking, shop.worker.client):
+        assert client.engine.config.address.full_url == tarry_url
+        assert client.namespace.startswith("test-")
+"""
+
+
+def test_the_variables_of_the_server_are_not_taken(shop: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARRY_URL", "redis://nowhere.invalid")
+    monkeypatch.setenv("TARRY_NAMESPACE", "shop")
+    shop.makepyfile(test_shop=SHARED)
+    shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio").assert_outcomes(passed=1)
+
+
 def test_a_failing_test_leaves_nothing_for_the_next(shop: pytest.Pytester) -> None:
     shop.makepyfile(test_shop=SYNC.replace('"closed"', '"paid"'))
     done = shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio")

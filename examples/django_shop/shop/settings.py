@@ -19,7 +19,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 TARRY = {
-    "NAMESPACE": os.environ.get("TARRY_NAMESPACE", "shop"),  # without "URL" it uses TARRY_URL
+    # without "URL" and "NAMESPACE" it uses TARRY_URL and TARRY_NAMESPACE
     "TTR": "10s",
     "GRACE": os.environ.get("SHOP_GRACE", "10s"),
 }

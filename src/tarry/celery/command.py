@@ -48,8 +48,8 @@ def _load_relay(session: CommandSession, app: str) -> Any:
     waiting = waiting_tasks(found)
     if session.url:
         waiting.settings["url"] = session.url
-    if session.given_namespace:
-        waiting.settings["namespace"] = session.given_namespace
+    if session.namespace_option:
+        waiting.settings["namespace"] = session.namespace_option
     try:
         found.connection_for_write().transport  # noqa: B018  # this imports the broker's library
     except (ImportError, KeyError) as fault:

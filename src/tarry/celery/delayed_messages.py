@@ -60,7 +60,7 @@ class MessageCodec:
 class WaitingTasks:
     """The tasks of one app that wait in a topic. Thread-safe, fork-safe; connects when it is first used."""
 
-    def __init__(self, app: Celery, url: str | None, namespace: str, topic: str, max_message: int) -> None:
+    def __init__(self, app: Celery, url: str | None, namespace: str | None, topic: str, max_message: int) -> None:
         self.app = app
         self.settings: dict[str, Any] = {"url": url, "namespace": namespace, "max_body": max_message}
         self.name = topic

@@ -61,7 +61,7 @@ def install(
     app: _celery.Celery,
     url: str | None = None,
     *,
-    namespace: str = "default",
+    namespace: str | None = None,
     topic: str = "celery",
     relay: bool = True,
     max_message: int = MAX_MESSAGE,

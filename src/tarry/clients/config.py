@@ -61,19 +61,18 @@ class ClientConfig:
     def __init__(
         self,
         url: str | None,
-        namespace: str,
+        namespace: str | None,
         max_body: int,
         patience: Duration,
         name_mapper: NameMapper = None,
         redisson: str | None = None,
     ) -> None:
         self.max_body = check_max_body(max_body)
-        names.check_namespace(namespace)
         if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
         self.name_mapper = name_mapper
         self.redisson = redisson_of(redisson)
-        self.namespace = namespace
+        self.namespace = names.find_namespace(namespace, os.environ)
         self.address: Address = find_address(url, os.environ)
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.name = names.random_word(os.urandom)

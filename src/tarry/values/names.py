@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tarry.errors import BadInput
 
@@ -63,14 +63,19 @@ def refuse_dots(value: str, what: str) -> None:
         raise BadInput(f"{what}: {value!r} means a folder in a URL; choose another name.")
 
 
-def check_namespace(value: str) -> bytes:
+def check_namespace(value: str, what: str = "namespace") -> bytes:
     """The namespace in UTF-8: a name without ``/``, which separates it from the topic in the keys."""
-    raw = check_name(value, "namespace")
+    raw = check_name(value, what)
     if b"/" in raw:
-        raise BadInput(
-            f"namespace: {value!r} contains a '/', which separates the namespace from the topic in the keys."
-        )
+        raise BadInput(f"{what}: {value!r} contains a '/', which separates the namespace from the topic in the keys.")
     return raw
+
+
+def find_namespace(given: str | None, environment: Mapping[str, str]) -> str:
+    """The given namespace, else that of ``TARRY_NAMESPACE``, else ``default``. Raises ``BadInput``."""
+    found = environment.get("TARRY_NAMESPACE") or "default" if given is None else given
+    check_namespace(found, "TARRY_NAMESPACE" if given is None else "namespace")
+    return found
 
 
 def _explain(value: object, what: str) -> str:

@@ -17,10 +17,11 @@ class WorkerClients:
     """One awaited and one blocking client of the same server and namespace; each is made when it is first needed."""
 
     def __init__(
-        self, server: str | Client | AsyncClient | None, namespace: str, settings: dict[str, Any] | None = None
+        self, server: str | Client | AsyncClient | None, namespace: str | None, settings: dict[str, Any] | None = None
     ) -> None:
         """``settings``: further ones, for the clients of a URL."""
-        names.check_namespace(namespace)
+        if namespace is not None:
+            names.check_namespace(namespace)
         self.given = server
         self._settings: dict[str, Any] = {**(settings or {}), "namespace": namespace}
         self._awaited = server if isinstance(server, AsyncClient) else None

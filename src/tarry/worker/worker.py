@@ -54,7 +54,7 @@ class Worker(Registry):
         server: str | Client | AsyncClient | None = None,
         *,
         name: str | None = None,
-        namespace: str = "default",
+        namespace: str | None = None,
         concurrency: int | None = None,
         ttr: Duration = TTR,
         grace: Duration = GRACE,
@@ -118,7 +118,7 @@ class Worker(Registry):
 
     @contextmanager
     def using(
-        self, server: str | Client | AsyncClient, *, namespace: str = "default", beside: bool = True
+        self, server: str | Client | AsyncClient, *, namespace: str | None = None, beside: bool = True
     ) -> Generator[Worker]:
         """In this block it works, and its tasks are added, on another server: for tests.
 

@@ -38,7 +38,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     #
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user
-    # ``namespace``  keeps applications apart on one server
+    # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``
     # ``max_body``   bytes that a body may have
     # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
     #                at most its wait and this time, whatever the server does
@@ -50,14 +50,14 @@ class AsyncClient(AsyncBaseClient[Engine]):
         self,
         url: str | None = None,
         *,
-        namespace: str = "default",
+        namespace: str | None = None,
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
         name_mapper: NameMapper = None,
         redisson: str | None = None,
     ) -> None:
-        self.namespace = namespace
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
+        self.namespace = self.engine.config.namespace
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

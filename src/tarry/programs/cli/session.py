@@ -25,6 +25,7 @@ class CommandSession:
 
     def __init__(self, url: str | None, namespace: str | None, json: bool, patience: str | None = None) -> None:
         self.url = url
+        self.namespace_option = namespace or None
         self.given_namespace = namespace or os.environ.get("TARRY_NAMESPACE") or None
         self.namespace = self.given_namespace or "default"
         self.json = json

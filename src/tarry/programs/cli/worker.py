@@ -105,7 +105,7 @@ def _run(
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.override(
         url=session.url or os.environ.get(parent_messages.URL),
-        namespace=session.given_namespace,
+        namespace=session.namespace_option,
         topics=chosen,
         concurrency=concurrency,
         max_jobs_per_child=max_jobs_per_child,
@@ -140,7 +140,7 @@ def _child_command(
     if session.url:
         os.environ[parent_messages.URL] = session.url
     options = {
-        "--namespace": session.given_namespace,
+        "--namespace": session.namespace_option,
         "--topics": topics,
         "--concurrency": concurrency,
         "--max-jobs-per-child": max_jobs_per_child,
