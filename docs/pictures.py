@@ -116,7 +116,7 @@ def dashboard(url: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with subprocess.Popen([COMMAND, "--url", url, "serve", "--port", str(port), "--no-dialects"]) as service:
+    with subprocess.Popen([COMMAND, "--url", url, "serve", "--port", str(port)]) as service:
         for _ in range(300):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz")

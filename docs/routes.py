@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from tarry.programs.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service.router import Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
@@ -38,7 +38,7 @@ SCOPES = ("produce", "consume", "admin")
 def http_page() -> str:
     """Every row, by its tag."""
     parts, tag = ["# The service's routes\n", OPENING], ""
-    for row in routes_of(Dialects().mounts(ServiceSettings().namespaces[0])):
+    for row in routes_of(ALL_DIALECTS.mounts(ServiceSettings().namespaces[0])):
         if row.tag != tag:
             tag = row.tag
             parts.append(f"## {TITLES.get(tag, tag.capitalize())}\n")

@@ -17,9 +17,9 @@ def running_service(valkey_url: str) -> Iterator[RunningService]:
     from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.dashboard.mount import DashboardMount
-    from tarry.programs.dialects.mounts import Dialects
+    from tarry.programs.dialects.mounts import ALL_DIALECTS
     from tarry.programs.service.mounts import Mount
 
-    mounts = (*Dialects().mounts("default"), Mount(open_pages=DashboardMount))
+    mounts = (*ALL_DIALECTS.mounts("default"), Mount(open_pages=DashboardMount))
     with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace), mounts=mounts) as running:
         yield running

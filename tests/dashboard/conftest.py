@@ -77,7 +77,7 @@ class Service:
     def __init__(self, url: str, namespace: str, warm: WarmTarry, folder: Path) -> None:
         self.port = servers.free_ports(1)[0]
         self.at = f"http://127.0.0.1:{self.port}"
-        self._words = ["serve", "--port", str(self.port), "--url", url, "--namespace", namespace, "--no-dialects"]
+        self._words = ["serve", "--port", str(self.port), "--url", url, "--namespace", namespace]
         self._warm = warm
         self._log = folder / "log"
         self.process: WarmProcess

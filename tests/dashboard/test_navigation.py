@@ -63,8 +63,7 @@ def test_a_dialect_is_in_the_menu_once_it_is_used(
     own_server: Callable[..., ServerProcess], namespace: str, tarry_command: WarmTarry, tmp_path: Path
 ) -> None:
     service = Service(own_server().url, namespace, tarry_command, tmp_path)
-    service._words.remove("--no-dialects")
-    service.start()
+    service.start("--dialect", "delay-controller", "--dialect", "delay-queue")
     try:
         with httpx.Client(base_url=service.at, timeout=LONGEST_S) as http:
             assert 'aria-label="Namespaces"' not in http.get("/").text
@@ -87,8 +86,7 @@ def test_a_dialect_that_is_not_used_asks_for_no_token(
     with tarry.Client(url, namespace=namespace) as client:
         client.engine.run(tokens.store_token(namespace, id, record))
     service = Service(url, namespace, tarry_command, tmp_path)
-    service._words.remove("--no-dialects")
-    service.start()
+    service.start("--dialect", "delay-controller", "--dialect", "delay-queue")
     try:
         with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers={"sec-fetch-site": "same-origin"}) as http:
             http.post("/sign-in", data={"token": text})

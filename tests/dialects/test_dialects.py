@@ -14,7 +14,9 @@ from service.running_service import RunningService, serve
 from service.test_damaged_jobs import no_headers
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
-from tarry.programs.dialects.mounts import Dialects
+from tarry.programs.cli.composition import SQS, Composition
+from tarry.programs.cli.composition import dialects_of as places_of
+from tarry.programs.dialects.mounts import ALL_DIALECTS, DIALECTS, Dialects
 
 # ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
 
@@ -274,11 +276,59 @@ def test_delayed_message_other_media_types_and_options_requests_are_refused(send
     assert (asked.status_code, asked.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH, POST, PUT")
 
 
-def test_dialects_can_be_disabled(valkey_url: str) -> None:
-    assert Dialects(None, None, None).mounts("default") == ()
+def test_dialects_are_off_unless_they_have_a_place(valkey_url: str) -> None:
+    assert Dialects().mounts("default") == ()
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as quiet:
         for method, path in (("POST", "/push"), ("POST", "/delay/add"), ("GET", "/delayed/message")):
             assert httpx.request(method, quiet.url + path).status_code == 404
+
+
+def test_a_path_of_a_dialect_that_is_off_names_its_option(valkey_url: str) -> None:
+    composition = Composition(Dialects(delay_controller="mine"), sqs=False, dashboard=True, beanstalk=None)
+    mounts = composition.mounts("default")
+    browser = {"accept": "text/html"}
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), mounts=mounts) as running:
+        running.call(running.app.show_pages)
+
+        def asked(method: str, path: str) -> tuple[int, str, str]:
+            answer = httpx.request(method, running.url + path, headers=browser)
+            problem = answer.json() if "json" in answer.headers["content-type"] else {"code": "", "detail": ""}
+            return answer.status_code, problem["code"], problem["detail"].partition("which is off: ")[2]
+
+        for name in ("delay-queue", "delayed-message"):
+            for path in DIALECTS[name].paths:
+                told = (404, "unknown_route", f"start with --dialect {name}.")
+                assert asked("GET", f"{path}?delay=20&value=A") == asked("POST", path) == told
+        for path in ("/sqs", "/sqs/", "/sqs/default/orders"):
+            assert asked("POST", path) == (404, "unknown_route", "start with --dialect sqs.")
+        assert asked("GET", "/delay/add") == (405, "wrong_method", ""), "it is on"
+        assert asked("GET", "/push/x") == (404, "", ""), "a page says so to a browser"
+
+
+def test_the_paths_of_dialects_are_those_of_their_routes() -> None:
+    mounts = ALL_DIALECTS.mounts("default")
+    for (name, dialect), mount in zip(DIALECTS.items(), mounts, strict=True):
+        assert {route.path for table in mount.tables for route in table.routes} == {*dialect.paths}, name
+        assert (mount.namespaces or mount.queues) == (dialect.place,)
+
+
+def test_the_command_lines_dialects_have_places() -> None:
+    assert places_of(()) == {}
+    assert places_of(["delay-queue", "delayed-message=Orders", SQS]) == {
+        "delay-queue": "delay-queue", "delayed-message": "Orders", SQS: "",
+    }  # fmt: skip
+    for refused, why in (
+        ("gearman", "dialect: 'gearman' is unknown; choose from delay-controller, delay-queue, delayed-message, sqs"),
+        ("delay_queue", "is unknown"),
+        ("delay-queue=a/b", "dialect: 'a/b' contains a '/'"),
+        ("delay-queue=", "dialect: "),
+        ("delayed-message=", "dialect: "),
+        ("sqs=shop", "sqs has no place"),
+    ):
+        with pytest.raises(tarry.BadInput, match=why):
+            places_of([refused])
+    with pytest.raises(tarry.BadInput, match="delay-queue is given twice"):
+        places_of(["delay-queue=a", "delay-queue=b"])
 
 
 def test_dialects_create_no_names_of_dots(send: Speaks) -> None:

@@ -234,7 +234,7 @@ def test_a_service_reads_metrics_and_dashboard_from_the_replica(sentinel_group: 
         plain.topic("metered").add("tea", delay="1h")
         sentinel_group.until_replicated()
     port = servers.free_ports(1)[0]
-    words = [sys.executable, "-m", "tarry", "serve", "--no-dialects", "--port", str(port)]
+    words = [sys.executable, "-m", "tarry", "serve", "--port", str(port)]
     process = subprocess.Popen(
         words, env={**os.environ, "TARRY_URL": sentinel_group.url + "?views=replica"}, stderr=subprocess.DEVNULL
     )

@@ -124,7 +124,7 @@ class Service:
 
     def __init__(self, start: Start, namespace: str) -> None:  # noqa: F811
         self._start = start
-        self._words = ("--namespace", namespace, "--no-dialects", "--drain", "200ms")
+        self._words = ("--namespace", namespace, "--drain", "200ms")
         self.process: Process = start(*self._words)
         self.url = self.process.url
         self.starts = 1
@@ -276,7 +276,7 @@ def test_the_story_with_a_token(
             return stack.enter_context(connect(url, token=token))
 
         (full, id), (produce, _), (view, _) = token("admin"), token("produce"), token("view")
-        url = start("--namespace", namespace, "--no-dialects").url
+        url = start("--namespace", namespace).url
         admin, producer, viewer, stranger = map(client, (full, produce, view, None))
         assert story(admin) == expected
         assert producer.topic("orders").add("tea", id="1").created

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -15,13 +16,13 @@ from hypothesis.errors import Unsatisfiable
 
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service import openapi
 from tarry.programs.service.routes import routes_of
 
 pytestmark = pytest.mark.slow
 
-ROWS = routes_of(Dialects().mounts("default"))
+ROWS = routes_of(ALL_DIALECTS.mounts("default"))
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 LONG = {"delay_queue_pop"}
 """Waits for three minutes where nothing is said."""
@@ -56,7 +57,7 @@ def test_examples_fit_their_schemas() -> None:
 
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[RunningService]:
-    own = Dialects(delayed_message="FuzzedMessage")  # a queue whose format no other request says
+    own = replace(ALL_DIALECTS, delayed_message="FuzzedMessage")  # a queue whose format no other request says
     with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), mounts=own.mounts("default")) as running:
         yield running
 

@@ -24,7 +24,7 @@ from connections.roles import rules
 from connections.test_acl import user
 from tarry.connections.embedded import plain_client
 from tarry.core.requests import Command
-from tarry.programs.dialects.mounts import Dialects
+from tarry.programs.dialects.mounts import ALL_DIALECTS, DIALECTS
 from tarry.programs.service import openapi
 from tarry.programs.service.mounts import Mount
 from tarry.programs.service.routes import routes_of
@@ -149,20 +149,32 @@ def test_a_service_can_serve_several_namespaces(start: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "mounts"),
     [
-        ((), Dialects().mounts("default")),
-        (("--no-dialects",), ()),
-        (("--dialect", "sqs"), (*Dialects().mounts("default"), Mount((sqs.routes_of(),)))),
+        ((), ()),
+        (
+            tuple(word for name in (*DIALECTS, "sqs") for word in ("--dialect", name)),
+            (*ALL_DIALECTS.mounts("default"), Mount((sqs.routes_of(),))),
+        ),
     ],
-    ids=["alone", "no dialects", "sqs"],
+    ids=["alone", "dialects"],
 )
 def test_the_documented_routes_are_served(start: Start, options: tuple[str, ...], mounts: tuple[Mount, ...]) -> None:
     running = start(*options)
     assert httpx.get(f"{running.url}/openapi.json").content == openapi.encoded(routes_of(mounts))
+    assert re.findall(r"^  dialect  (.*)$", running.output, re.MULTILINE) == (
+        [
+            "delay-controller: /delay/add /delay/pop /delay/finish /delay/delete; stores in the namespace delay",
+            "delay-queue: /push /pop /finish /delete /get; stores in the namespace delay-queue",
+            "delayed-message: /delayed/message; stores in the queue DelayMessage",
+            f"sqs: /sqs; stores in NAMESPACE of queue URLs, {running.url}/sqs/NAMESPACE/QUEUE",
+        ]
+        if options
+        else []
+    )
 
 
 def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, valkey_url: str) -> None:
     """Its dashboard, too; one that was told never to ask does not."""
-    named = ("--namespace", "process-asking", "--no-dialects")
+    named = ("--namespace", "process-asking")
     running, open_to_all = start(*named), start(*named, "--without-tokens")
     pages = "/v1/topics", "/metrics", "/healthz", "/"
     with ExitStack() as stack:
@@ -183,30 +195,36 @@ def test_a_running_service_requires_tokens_once_the_first_exists(start: Start, v
         assert one.get("/v1/topics").status_code == 401
 
 
-DIALECTS = tuple(name for mount in Dialects().mounts("default") for name in mount.namespaces)
+NAMESPACES = tuple(name for mount in ALL_DIALECTS.mounts("default") for name in mount.namespaces)
 
 
-@pytest.mark.parametrize("options", [("--no-dialects",), ("--delayed-message", "shop-messages")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--dialect", "delay-controller", "--dialect", "delay-queue", "--dialect", "delayed-message=shop-messages"),
+    ],
+)
 def test_a_service_runs_under_the_documented_acl_rules(
     start: Start, request: pytest.FixtureRequest, options: tuple[str, ...]
 ) -> None:
     """As docs/how-to/secure-the-server.md says."""
-    with user("valkey", request, "shop-serving", *rules("all", "shop-serving", "shop-", also=DIALECTS)) as url:
+    with user("valkey", request, "shop-serving", *rules("all", "shop-serving", "shop-", also=NAMESPACES)) as url:
         running = start("--namespace", "shop-serving", *options, url=url)
         with httpx.Client(base_url=running.url) as http:
             assert [http.get(page).status_code for page in ("/readyz", "/", "/metrics")] == [200, 200, 200]
             queues = 'tarry_queue_waiting{queue="shop-messages"' in http.get("/metrics").text
         running.child.terminate()
         assert running.ended() == 0
-    assert queues is ("shop-messages" in options)
+    assert queues is bool(options)
     assert "permission" not in running.output
 
 
 def test_a_forbidden_queue_removes_no_other_metric(
     start: Start, request: pytest.FixtureRequest, valkey_url: str
 ) -> None:
-    with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=DIALECTS)) as url:
-        running = start("--namespace", "shop-others", "--queue", "shop-mine", url=url)
+    with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=NAMESPACES)) as url:
+        running = start("--namespace", "shop-others", "--queue", "shop-mine", "--dialect", "delayed-message", url=url)
         with httpx.Client(base_url=running.url) as http:
             until(lambda: "DelayMessage could not be moved" in running.output)
             for _ in range(3):
@@ -274,7 +292,8 @@ def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> 
         (("--certificate", __file__), 2, f"--certificate: {__file__} and its key cannot be used"),
         (("--key", __file__), 2, "--key: give its certificate"),
         (("--namespace", "a/b"), 2, "namespace"),
-        (("--message-codec", "klingon"), 2, "codec"),
+        (("--dialect", "delayed-message", "--message-codec", "klingon"), 2, "codec"),
+        (("--dialect", "gearman"), 2, "--dialect: 'gearman' is unknown; choose from delay-controller, delay-queue"),
     ],
 )
 def test_invalid_options_are_reported_and_nothing_is_served(
@@ -314,7 +333,7 @@ def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path) ->
 def test_a_service_moves_the_configured_queues(start: Start, valkey_url: str) -> None:
     """Nobody consumes them with tarry: a Java application reads the list."""
     name = f"moved-{os.getpid()}"
-    running = start("--queue", name)
+    running = start("--queue", name, "--dialect", "delayed-message")
     with tarry.Client(valkey_url) as client:
         assert running.url
         client.delayed_queue(name, codec="string").offer("tea", "200ms")

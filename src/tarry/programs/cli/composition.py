@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tarry import __version__
+from tarry.errors import BadInput
+from tarry.programs.cli.messages import renamed_parameters
+from tarry.programs.dialects.mounts import DIALECTS
 from tarry.programs.service.mounts import Mount
+from tarry.values import names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tarry.programs.beanstalk.server import BeanstalkSettings
     from tarry.programs.dialects.mounts import Dialects
     from tarry.programs.service.app import ServiceApp
     from tarry.programs.service.settings import ServiceSettings
+
+SQS = "sqs"
+"""The dialect of Amazon SQS, whose URLs name the namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,7 @@ class Composition:
 
     def mounts(self, first_namespace: str) -> tuple[Mount, ...]:
         """The mounts of a service with this first namespace. Raises ``BadInput``."""
-        found = list(self.dialects.mounts(first_namespace))
+        found = [*self.dialects.mounts(first_namespace), Mount(advise=self._advise)]
         if self.sqs:
             from tarry.programs.sqs import routes as sqs  # not imported unless it is asked for
 
@@ -48,20 +57,52 @@ class Composition:
             f"  server   {shown}, namespace {', '.join(app.settings.namespaces)}",
             f"  tokens   {_tokens_text(app.settings)}",
         ]
-        for path, where in (
-            ("/delay/…", self.dialects.delay_controller),
-            ("/push /pop …", self.dialects.delay_queue),
-            ("/delayed/message", self.dialects.delayed_message),
-        ):
-            if where is not None:
-                lines.append(f"  dialect  {path} in {where}")
+        for name, (_, kind, paths) in DIALECTS.items():
+            if (place := self._place(name)) is not None:
+                lines.append(f"  dialect  {name}: {' '.join(paths)}; stores in the {kind} {place}")
         if self.sqs:
-            lines.append(f"  dialect  /sqs: Amazon SQS, queue URLs {address}/sqs/NAMESPACE/QUEUE")
+            lines.append(f"  dialect  {SQS}: /sqs; stores in NAMESPACE of queue URLs, {address}/sqs/NAMESPACE/QUEUE")
         if app.moved_queues:
             lines.append(f"  moves    {', '.join(app.moved_queues)}")
         lines.append(f"  {address}/ is the dashboard" if self.dashboard else "  no dashboard")
         lines.append(f"  {address}/openapi.json  {address}/metrics; Ctrl-C or SIGTERM drains it")
         return "\n".join(lines)
+
+    def _place(self, dialect: str) -> str | None:
+        """Where a dialect stores; ``None`` if it is off."""
+        place: str | None = getattr(self.dialects, dialect.replace("-", "_"))
+        return place
+
+    def _advise(self, path: str) -> str | None:
+        """Names the option for a path of a dialect that is off."""
+        off = SQS if not self.sqs and f"{path}/".startswith("/sqs/") else None
+        for name, dialect in DIALECTS.items():
+            if path in dialect.paths and self._place(name) is None:
+                off = name
+        return f"{path} is of the dialect {off}, which is off: start with --dialect {off}." if off else None
+
+
+def dialects_of(given: Iterable[str]) -> dict[str, str]:
+    """The dialects that ``--dialect NAME[=PLACE]`` names, and where each stores. Raises ``BadInput``."""
+    places = dict[str, str]()
+    for one in given:
+        name, told, place = one.partition("=")
+        if name not in DIALECTS and name != SQS:
+            raise BadInput(f"dialect: {name!r} is unknown; choose from {', '.join((*DIALECTS, SQS))}.")
+        if name in places:
+            raise BadInput(f"dialect: {name} is given twice; start another service for the other place.")
+        if name == SQS:
+            if told:
+                raise BadInput("dialect: sqs has no place, its queue URLs name the namespace; serve it with --also.")
+        elif not told:
+            place = DIALECTS[name].place
+        elif DIALECTS[name].kind == "namespace":
+            with renamed_parameters(namespace="dialect"):
+                names.check_namespace(place)
+        else:
+            names.check_name(place, "dialect")
+        places[name] = place
+    return places
 
 
 def _tokens_text(settings: ServiceSettings) -> str:

@@ -91,14 +91,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    dialects: Annotated[bool, typer.Option(help="Serve the dialects of other delay queues.")] = True,
     dialect: Annotated[
         list[str] | None,
-        typer.Option("--dialect", help="One more dialect: sqs (Amazon SQS at /sqs).", show_default=False),
+        typer.Option(
+            "--dialect",
+            metavar="NAME[=PLACE]",
+            help="Speak another system's API, too: delay-controller, delay-queue, delayed-message or sqs; may be repeated. PLACE: the namespace (for delayed-message the queue) that it stores in.",
+            show_default=False,
+        ),
     ] = None,
-    delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
-    delay_queue: Annotated[str, typer.Option(help="The namespace of /push, /pop and their like.")] = "delay-queue",
-    delayed_message: Annotated[str, typer.Option(help="The queue of /delayed/message.")] = "DelayMessage",
     message_codec: Annotated[str, typer.Option(help="The codec of /delayed/message.")] = "river",
     message_format: Annotated[
         str | None,
@@ -119,7 +120,7 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
-    from tarry.programs.cli.composition import Composition
+    from tarry.programs.cli.composition import SQS, Composition, dialects_of
     from tarry.programs.dialects.mounts import Dialects
 
     if processes > 1 and (dashboard or beanstalk is not None):
@@ -127,13 +128,13 @@ def serve(
             "processes: the dashboard and beanstalkd's clients need a service of one process; start one beside this."
         )
     dashboard = processes == 1 if dashboard is None else dashboard
-    for one in dialect or ():
-        if one != "sqs":
-            raise BadInput(f"dialect: {one!r} is unknown; it is sqs.")
-    enabled_dialects = (
-        Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
-        if dialects
-        else Dialects(None, None, None)
+    places = dialects_of(dialect or ())
+    spoken_dialects = Dialects(
+        places.get("delay-controller"),
+        places.get("delay-queue"),
+        places.get("delayed-message"),
+        message_codec,
+        message_format,
     )
     settings = ServiceSettings(
         host=host,
@@ -157,7 +158,7 @@ def serve(
         spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
     if dashboard:
         _show_audit_log("json" if session.json else "text")
-    composition = Composition(enabled_dialects, sqs=bool(dialect), dashboard=dashboard, beanstalk=spoken)
+    composition = Composition(spoken_dialects, sqs=SQS in places, dashboard=dashboard, beanstalk=spoken)
     run_in_loop(_serve(session, settings, composition, tls, processes, without_tokens=without_tokens))
 
 

@@ -1,4 +1,5 @@
-"""The HTTP APIs of three other delay queues, mounted in the service for their clients as they are. Each has a namespace of its own.
+"""The HTTP APIs of three other delay queues, mounted in the service for their clients as they are. Each has a place of its own,
+and is off unless ``--dialect`` names it.
 
     delay_controller   Youzan's delay queue in Spring Boot              /delay/add /delay/pop /delay/finish /delay/delete
     delay_queue        the Go implementation of Youzan's design         /push /pop /finish /delete /get

@@ -27,7 +27,7 @@ from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.authorization import Authorizer
 from tarry.programs.serving.clients import NamespaceClients, OpenClient
-from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
+from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, UnservedRoute, WrongMethod, problem_of
 from tarry.wire.schemas import NOTHING
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class ServiceApp:
         except ClientGone:
             pass
         except UnknownRoute as fault:
-            if self.pages is None or not _is_browser(scope, headers):
+            if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, headers):
                 status = await self._send_problem(fault, None, send)
             else:
                 status = fault.status
@@ -192,7 +192,7 @@ class ServiceApp:
             path = path.removeprefix(root)
         found_path = self._routes.find(path)
         if found_path is None:
-            raise UnknownRoute
+            raise self._unknown(path)
         routes, found = found_path
         method = scope["method"]
         route = routes.get(method)
@@ -206,6 +206,12 @@ class ServiceApp:
             if route is None or method != "HEAD" or not route.answers_head:
                 raise WrongMethod(allow=", ".join(sorted(allowed)))
         return route, found
+
+    def _unknown(self, path: str) -> UnknownRoute:
+        for mount in self.mounts:
+            if mount.advise is not None and (advice := mount.advise(path)) is not None:
+                return UnservedRoute(advice)
+        return UnknownRoute()
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
         route = request.route

@@ -47,3 +47,5 @@ class Mount:
     """The queues shared with Java that the service moves for it, and that the metrics include."""
     open_pages: Callable[[ServiceHost], Pages] | None = None
     """Makes its pages, if it has any. One mount of a service may have them."""
+    advise: Callable[[str], str | None] | None = None
+    """Says how to start the service so that it has a path, if the program knows a path that no route has."""

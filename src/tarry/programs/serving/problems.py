@@ -44,6 +44,10 @@ class UnknownRoute(HTTPError):
     code, status = "unknown_route", 404
 
 
+class UnservedRoute(UnknownRoute):
+    """The path is one that this service has only if it is started otherwise."""
+
+
 class UnknownJob(HTTPError):
     """No job has this id in this topic: it was finished or deleted, or never added."""
 
