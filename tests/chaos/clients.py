@@ -7,7 +7,7 @@
     pusher, poller, locker     guarded queues and locks, under ZooKeeper
 
 Each is one telling: awaited clients await it, blocking ones are called through ``Blocking``, and nothing ever waits there but
-the call itself. Only what 0.1.0 has is used, for an older version runs the same roles.
+the call itself. Only what both versions have is used, for an older one runs the same roles.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ FAMILIES: dict[str, Family] = {
             "A call is repeated safely.", environment.one_server, {environment.packets_lost: 1}, confined=True,
         ),
         _family(
-            "upgrade", "0.1.0 and this version on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
+            "upgrade", "an older version and this one on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
             "Both versions do the same, side by side.", environment.one_server, {environment.upgraded: 1}, gap_s=(0.2, 1.5), workload="mixed",
         ),
         _family(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-import tarfile
 import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import servers
 import tarry
+from upgrade.older import NoHistory, unpacked
 
 from . import environment, history, plan
 from .checker import Verdict, check
@@ -23,9 +21,8 @@ from .environment import NAMESPACE, Environment, Missing
 from .families import Family
 from .faults import Faults
 from .judge import Rules
-from .processes import START_S, TESTS, Journal, Keeper, Processes, ProcessSpec
+from .processes import START_S, Journal, Keeper, Processes, ProcessSpec
 
-OLDER_COMMIT = "81baef6093a1fc998a9883baa9a61ba9a4ae854c"
 DRAIN_S = 60.0
 """Jobs that are due and do not become fewer for so long are stuck."""
 LEAST = 200
@@ -200,18 +197,6 @@ class Run:
 # ── the processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def older_place(folder: Path) -> str:
-    """Where 0.1.0 is unpacked, as it was committed."""
-    root = TESTS.parent
-    packed = subprocess.run(["git", "archive", OLDER_COMMIT, "src"], cwd=root, capture_output=True, check=False)
-    if packed.returncode:
-        raise Missing(f"the repository's history with {OLDER_COMMIT[:7]}")
-    place = folder / "older"
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(place, filter="data")
-    return str(place / "src")
-
-
 def process_specs(run: Run) -> list[ProcessSpec]:
     family, now = run.family, run.environment
     common: dict[str, Any] = {"url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options}
@@ -254,7 +239,10 @@ def process_specs(run: Run) -> list[ProcessSpec]:
         ]
         made += [ProcessSpec("worker", {**there, "processes": 1})]
     if family.workload == "mixed":
-        place = older_place(run.folder)
+        try:
+            place = str(unpacked())
+        except NoHistory as fault:
+            raise Missing(str(fault).removeprefix("needs ")) from None
         for number, spec in enumerate(made):
             spec.told["place"] = place
             spec.older = number % 2 == 1

@@ -4,17 +4,14 @@
     out   {"answer": "…"}  or  {"error": "StaleReceipt", "says": "…"}
 
 After ``begin(namespace)``, ``client`` and ``topic`` live by an imaginary ``clock``, ``real`` and ``letters`` by the one on the
-wall. Only what both
-versions have is used here.
+wall. Only what both versions have is used here.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import pkgutil
 import sys
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -42,14 +39,6 @@ def counts(topic: Any) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in names.split()}
 
 
-def inner(*names: str) -> Any:
-    """What is inside of tarry, by the names that it has had: ``inner("tarry.verbs.jobs.pop:pop_step", "…taking:pop")``."""
-    for name in names[:-1]:
-        with suppress(ImportError, AttributeError):
-            return pkgutil.resolve_name(name)
-    return pkgutil.resolve_name(names[-1])
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
@@ -74,7 +63,6 @@ def main(url: str) -> None:
         "shown": shown,
         "counts": counts,
         "work": work,
-        "inner": inner,
     }
 
     def begin(namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes of two versions of tarry on one real server: the one that is tested, and an older one from its wheel."""
+"""Processes of two versions of tarry on one real server: the one that is tested, and an older commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from upgrade.older import WHEEL
+from upgrade.older import NoHistory, unpacked
 
 HERE = Path(__file__).parent
 
@@ -80,12 +80,12 @@ def environment(place: Path | None) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def older_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the older version is installed, beside the one that is tested; both have the same dependencies."""
-    place = tmp_path_factory.mktemp("older")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(place)]
-    subprocess.run([*pip, "--disable-pip-version-check", str(WHEEL)], check=True)
-    return place
+def older_place() -> Path:
+    """Where the older version is unpacked, beside the one that is tested; both have the same dependencies."""
+    try:
+        return unpacked()
+    except NoHistory as fault:
+        pytest.skip(str(fault))
 
 
 @contextmanager

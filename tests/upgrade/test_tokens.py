@@ -21,14 +21,13 @@ from upgrade.conftest import VersionProcess, version_starter
 pytestmark = pytest.mark.slow
 FUNCTIONS = """
 import os
-create, store, list_all, delete = (inner("tarry.verbs.tokens:" + newer, "tarry.verbs.tokens:" + older) for newer, older in (
-    ("create_token", "make"), ("store_token", "keep"), ("list_tokens", "table"), ("delete_token", "drop")))
+from tarry.verbs.tokens import create_token, delete_token, list_tokens, store_token
 """
 CREATES = """
-text, made, record = create(os.urandom, ["consume"], "by one of two")
-real.engine.run(store(real.namespace, made, record))
+text, made, record = create_token(os.urandom, ["consume"], "by one of two")
+real.engine.run(store_token(real.namespace, made, record))
 """
-LISTS = "[(one.id, one.record.note) for one in real.engine.run(list_all(real.namespace))[1]]"
+LISTS = "[(one.id, one.record.note) for one in real.engine.run(list_tokens(real.namespace))[1]]"
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_either_version_creates_uses_and_revokes_tokens(
             return httpx.get(f"{running.url}/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code
 
         until(lambda: status() == 200)
-        assert other(f"real.engine.run(delete(real.namespace, {json.dumps(made)}))") is True
+        assert other(f"real.engine.run(delete_token(real.namespace, {json.dumps(made)}))") is True
         until(lambda: status() == 401)
     assert one(LISTS) == other(LISTS) == []
 
