@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import subprocess
-import tarfile
 import tempfile
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,21 +26,15 @@ def unpacked(commit: str = COMMIT) -> Path:
     place = ROOT / "build" / f"older-{commit[:12]}"
     if place.exists():
         return place / "src"
-    git = [
-        "git",
-        "-c",
-        f"safe.directory={ROOT}",
-        "archive",
-        commit,
-        "src",
-    ]  # in a container the clone is somebody else's
+    # in a container the clone is somebody else's
+    git = ["git", "-c", f"safe.directory={ROOT}", "archive", "--format=zip", commit, "src"]
     packed = subprocess.run(git, cwd=ROOT, capture_output=True, check=False)
     if packed.returncode:
         raise NoHistory(f"needs the history of the repository with commit {commit[:12]} (git fetch --unshallow)")
     place.parent.mkdir(exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="older-", dir=place.parent))
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(made, filter="data")
+    with zipfile.ZipFile(io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(made)
     with suppress(OSError):  # another process of this run was first
         made.rename(place)
     return place / "src"
