@@ -28,7 +28,7 @@ def jobs_by_hand(cli: Cli) -> None:
     cli("finish", "orders", "a", str(first["receipt"]), "--result", '{"sum": 3}')
     assert cli("result", "orders", "a") == [{"id": "a", "result": {"sum": 3}}]
     cli("configure", "orders", "--keep-finished", "none")
-    cli("release", "orders", "b", str(second["receipt"]))
+    cli("release", "orders", "b", str(second["receipt"]), "--delay", "0")
     [again] = cli("pop", "orders", "--wait", "10s")
     [shown] = cli("get", "orders", "b")
     cli("release-holder", "orders", shown["holder"])

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,46 @@ def test_a_job_goes_through_its_life_on_the_command_line(answers: Answers, cli: 
     assert answers("get", "orders", "7", code=1) == [None]
     [stats] = answers("stats", "orders")
     assert (stats["added"], stats["finished"], stats["stale"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("by", ["cli", "job"])
+def test_a_release_without_a_delay_backs_off_by_its_attempt(answers: Answers, client: tarry.Client, by: str) -> None:
+    orders, clock = client.topic("orders"), client.topic("clock")
+    orders.add(1, id="7")
+    for _ in range(4):
+        job = orders.pop()
+        assert job is not None
+        answers("release", "orders", "7", str(job.receipt), "--delay", "0")
+    job = orders.pop()
+    assert job is not None
+    before = clock.add(1).due
+    if by == "job":
+        job.release()
+    else:
+        assert answers("release", "orders", "7", str(job.receipt)) == [{"id": "7", "done": "released"}]
+    after, info = clock.add(1).due, orders.get("7")
+    assert info is not None
+    assert info.due is not None
+    assert (info.state, info.attempts) == ("delayed", 5)
+    assert before + 0.8 * timedelta(seconds=16) <= info.due <= after + 1.2 * timedelta(seconds=16)
+
+
+@pytest.mark.parametrize(("flags", "attempts"), [((), 1), (("--uncounted",), 0)])
+def test_release_and_release_holder_count_alike(
+    answers: Answers, client: tarry.Client, flags: tuple[str, ...], attempts: int
+) -> None:
+    orders = client.topic("orders")
+    for id in ("released", "of the holder"):
+        orders.add(1, id=id)
+        job = orders.pop()
+        info = orders.get(id)
+        assert job is not None
+        assert info is not None
+        if id == "released":
+            answers("release", "orders", id, str(job.receipt), "--delay", "1h", *flags)
+        else:
+            answers("release-holder", "orders", str(info.holder), *flags)
+    assert [info.attempts for info in orders.get_many(["released", "of the holder"]) if info] == [attempts] * 2
 
 
 def test_a_dead_job_is_listed_and_kicked(answers: Answers) -> None:

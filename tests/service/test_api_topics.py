@@ -96,7 +96,9 @@ def test_jobs_of_a_dead_holder_are_released(api: Api) -> None:
     assert api.get(f"{JOBS}/7")["holder"] == "worker-3"
     assert api.post("/v1/topics/orders/holders/worker-3/touch", {"ttr": "5m"}) == {"count": 1}
     assert api.post("/v1/topics/orders/holders/worker-3/release", {}) == {"count": 1}
-    assert pop(api)["attempt"] == 1
+    assert pop(api, holder="worker-4")["attempt"] == 2
+    assert api.post("/v1/topics/orders/holders/worker-4/release", {"count": False}) == {"count": 1}
+    assert pop(api)["attempt"] == 2
 
 
 @pytest.mark.parametrize("name", ["测试", "a/b", "a b", "a?b#c", "%41", "many", "x" * 200])

@@ -46,7 +46,7 @@ async def test_lost_buried_and_exhausted_attempts_are_kept_too(adapter: Adapter,
     await topic.pop(ttr="10s")
     clock.advance("11s")
     await topic.pop()
-    await topic.release_holder((await topic.get("7")).holder, count=True)
+    await topic.release_holder((await topic.get("7")).holder)
     await fail(topic, clock, "ValueError: no milk")
     dead = await topic.get("7")
     assert dead.state == "dead"

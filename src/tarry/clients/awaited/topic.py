@@ -211,11 +211,11 @@ class AsyncTopic(Generic[T]):
         """Buries many."""
         await self._settle(lazy.settle.BURY, jobs, reason=reason)
 
-    async def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
+    async def release_holder(self, holder: str, *, count: bool = True, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
 
-        Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
-        one makes dead. At most ``limit``, if one is given. Returns how many jobs it had.
+        Their attempts count, because a job may have killed it: the last one makes dead. ``count=False`` takes the attempts
+        back. At most ``limit``, if one is given. Returns how many jobs it had.
         """
         return await self.engine.run(self.verbs.release_holder(holder, count, limit))
 

@@ -21,6 +21,7 @@ from tarry.programs.cli.selection import (
     OfTask,
     SomeIds,
     StateName,
+    Uncounted,
     WithError,
     WithText,
     Yes,
@@ -110,7 +111,7 @@ def release_holder(
     holder: Annotated[
         str, typer.Argument(metavar="HOLDER", help="The holder's name, as get shows it.", show_default=False)
     ],
-    count: Annotated[bool, typer.Option("--count", help="The attempts count.")] = False,
+    uncounted: Uncounted = False,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -121,7 +122,7 @@ def release_holder(
         for job in islice(held, limit):
             session.print_answer({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
         return
-    found = handle.release_holder(holder, count=count, limit=limit)
+    found = handle.release_holder(holder, count=not uncounted, limit=limit)
     session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 

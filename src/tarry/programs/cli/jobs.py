@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +12,11 @@ from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Id, Receipt, TopicName, TopicNames, verb
 from tarry.programs.cli.completion import complete_words
-from tarry.programs.cli.selection import Limit
+from tarry.programs.cli.selection import Limit, Uncounted
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, BaseJob
+    from tarry.verbs.jobs.models import Added, BaseJob, Reservation
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -170,13 +171,20 @@ def release(
     topic: TopicName,
     id: Id,
     receipt: Receipt,
-    delay: Annotated[str, typer.Option(help="Due again after this time.")] = "0",
-    uncounted: Annotated[bool, typer.Option("--uncounted", help="The attempt does not count.")] = False,
+    delay: Annotated[
+        str | None,
+        typer.Option(help="Due again after this time; without it after a back-off by its attempt.", show_default=False),
+    ] = None,
+    uncounted: Uncounted = False,
 ) -> None:
     """Gives a reserved job back."""
-    _settle(
-        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, count=not uncounted)
-    )
+
+    def give_back(handle: Any, job: Reservation) -> None:
+        if delay is None and not uncounted and (info := handle.get(id)) is not None:
+            job = replace(job, attempt=info.attempts)
+        handle.release(job, delay, count=not uncounted)
+
+    _settle(session, topic, id, receipt, "released", give_back)
 
 
 @verb()

@@ -41,6 +41,7 @@ WithText = Annotated[
     str | None, typer.Option("--text", help="Only jobs with this text in their body.", show_default=False)
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)]
+Uncounted = Annotated[bool, typer.Option("--uncounted", help="The attempt does not count.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where no terminal can be asked.")]
 STEP = 500

@@ -24,7 +24,7 @@ _FIRST = b"0"
 
 
 def release_holder(
-    keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None, missed_us: int | None = None
+    keys: TopicKeys, holder: str, *, count: bool, limit: int | None = None, missed_us: int | None = None
 ) -> Flow[int]:
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number.
 

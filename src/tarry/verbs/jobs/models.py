@@ -60,10 +60,12 @@ class HasReceipt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A job's id and the receipt it was handed out with: enough to settle it from another process."""
+    """A job's id and the receipt it was handed out with: enough to settle it from another process. ``attempt`` is for a ``release``
+    without a delay, whose back-off depends on it."""
 
     id: str
     receipt: int
+    attempt: int | None = None
 
 
 class Added(Struct, frozen=True):

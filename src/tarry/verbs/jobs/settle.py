@@ -209,10 +209,10 @@ def back_off_us(
 
 
 def attempt_of(job: Any) -> int:
-    """The attempt that a back-off depends on. Raises ``BadInput`` for a ``Reservation``."""
+    """The attempt that a back-off depends on. Raises ``BadInput`` for a ``Reservation`` without it."""
     attempt = getattr(job, "attempt", None)
     if attempt is None:
-        raise BadInput("release: Reservation(id, receipt) has no attempt; give delay=.")
+        raise BadInput("release: this Reservation has no attempt; give delay=, or Reservation(id, receipt, attempt).")
     return int(attempt)
 
 

@@ -109,9 +109,9 @@ class HolderTouch(Strict):
 
 
 class HolderRelease(Strict):
-    """``count``: the attempts stay counted; ``limit``: the most jobs."""
+    """``count=false`` takes the attempts back; ``limit``: the most jobs."""
 
-    count: bool = False
+    count: bool = True
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
