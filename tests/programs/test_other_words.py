@@ -135,6 +135,15 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
         def handle() -> None: ...
 
 
+@pytest.mark.parametrize("topic", [orders, awaited_orders, far_orders], ids=["sync", "async", "http"])
+@pytest.mark.parametrize(("verb", "given", "option"), [("add", (7, 5), "delay"), ("pop", (5,), "wait")])
+def test_an_option_that_is_given_by_place_is_answered_with_its_name(
+    topic: Any, verb: str, given: tuple[int, ...], option: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"takes .* given; give options by name, such as {option}=$"):
+        asyncio.run(perform(partial(getattr(topic, verb), *given)))
+
+
 def test_a_worker_is_not_given_its_name_as_a_url() -> None:
     with pytest.raises(tarry.BadInput, match=r"'shop' is not a URL, .* write Worker\(name='shop'\)\.$"):
         tarry.Worker("shop")

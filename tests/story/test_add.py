@@ -98,6 +98,22 @@ async def test_if_exists_error_names_the_state_of_the_existing_job(
     assert ((await topic.get("7")).body, (await topic.get("7")).state) == ("old", state)
 
 
+@pytest.mark.parametrize("atomic", [None, True, False], ids=["add", "atomic", "many"])
+async def test_if_exists_error_says_since_when_a_job_is_dead_and_what_revives_it(
+    adapter: Adapter, topic: Any, clock: Clock, atomic: bool | None
+) -> None:
+    await in_state(topic, clock, "dead")
+    since = (await topic.get("7")).died.strftime("%Y-%m-%d %H:%M:%S")
+    clock.advance("1d")
+    again = topic.add("new", id="7") if atomic is None else topic.add_many([NewJob("new", id="7")], atomic=atomic)
+    with pytest.raises(JobExists, match=f'Job 7 is dead since {since} UTC; if_exists="replace" revives it') as told:
+        await again
+    assert told.value.state == "dead"
+    assert (await topic.add("new", id="7", if_exists="keep")).state == "dead"
+    await topic.add("new", id="7", if_exists="replace")
+    assert (await topic.pop()).attempt == 1
+
+
 @STATES
 async def test_if_exists_keep_leaves_the_existing_job_alone(
     adapter: Adapter, topic: Any, clock: Clock, state: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -156,8 +156,16 @@ def hint_for_options(error: str) -> str:
     )
 
 
+def refuse_by_place(function: Callable[..., Any], fault: TypeError) -> None:
+    """Raises ``TypeError`` with the name of the first option if the fault is an option that was given by place."""
+    if str(fault).startswith(f"{function.__qualname__}() takes "):
+        named = (one.name for one in signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY)
+        raise TypeError(f"{fault}; give options by name, such as {next(named)}=") from None
+
+
 def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
-    """A decorator: the function raises ``TypeError`` with tarry's word for a keyword of another library."""
+    """A decorator: the function raises ``TypeError`` with tarry's word for a keyword of another library, and with the first option's
+    name for one that is given by place."""
 
     others = frozenset(words)
 
@@ -170,13 +178,21 @@ def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
         def call(*args: Any, **options: Any) -> Any:
             if not others.isdisjoint(options):
                 raise refusal(options)
-            return function(*args, **options)
+            try:
+                return function(*args, **options)
+            except TypeError as fault:
+                refuse_by_place(function, fault)
+                raise
 
         @wraps(function)
         async def call_awaited(*args: Any, **options: Any) -> Any:
             if not others.isdisjoint(options):
                 raise refusal(options)
-            return await function(*args, **options)
+            try:
+                return await function(*args, **options)
+            except TypeError as fault:
+                refuse_by_place(function, fault)
+                raise
 
         return call_awaited if iscoroutinefunction(function) else call  # type: ignore[return-value]  # the same signature
 

@@ -61,7 +61,8 @@ class Client(BaseClient[Engine]):
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
         """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
 
-        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by
+        ``wait``: how long to wait for it; without it for ever, because a block must not begin without its lock (``pop``
+        returns ``None`` at once instead). ``lease``: the time after which it ends by
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         """
         from tarry.clients.blocking.locks import Lock, RedisLocks

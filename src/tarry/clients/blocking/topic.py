@@ -87,7 +87,8 @@ class Topic(Generic[T]):
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
 
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
-        ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
+        ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, also if it is dead (``state`` of the answer says so),
+        ``"replace"`` puts this one in its place. A number is seconds.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
         consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
@@ -252,7 +253,8 @@ class Topic(Generic[T]):
         return self.engine.run(self.verbs.by_id(lazy.by_id.DELETE, ids, state=state))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time for a delayed or ready job. Returns the state it was in; reserved and dead jobs stay."""
+        """Sets another due time for a delayed or ready job. Returns the state it was in: with ``"reserved"`` and ``"dead"`` nothing
+        was changed; the holder of a reserved job may ``release`` it with a delay, and ``kick`` revives a dead one."""
         return (self.engine.run(self.verbs.by_id(lazy.by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
 
     def reschedule_many(

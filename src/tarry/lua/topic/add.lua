@@ -10,7 +10,7 @@ local clock, mode, is_replay = unpack(ARGV)
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
--- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
+-- was kept), or "9999". Refuses in mode "all": "EXISTS index state since".
 -- include clock job flags
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
@@ -43,7 +43,9 @@ if mode == 'all' then
     if mark == 'e' then
       local old = redis.call('HGET', jobs, id)
       if old and nonce_of(old) ~= nonce_of(stamp .. value) then
-        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or leaving_state(id) or 'lost')
+        local state, since = place_of(id)
+        if not state then state, since = leaving_state(id) end
+        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (state or 'lost') .. ' ' .. text(since or now)
       end
     end
   end

@@ -53,15 +53,18 @@ def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
     state, _, since = answer[1:].decode().partition(" ")
     if answer[:1] == b"=":
         return Added(text, False, cast("State", state), as_datetime(int(since)))
-    raise _job_exists(text, state)
+    raise _job_exists(text, state, since)
 
 
-def _job_exists(id: str, state: str) -> JobExists:
-    return JobExists(
-        f'Job {id} already exists ({state}); give another id, or if_exists="keep" or "replace".',
-        id=id,
-        state=state,
-    )
+def _job_exists(id: str, state: str, since: str) -> JobExists:
+    if state == "dead":
+        moment = as_datetime(int(since)).isoformat(" ", "seconds").removesuffix("+00:00")
+        message = (
+            f'Job {id} is dead since {moment} UTC; if_exists="replace" revives it with this body, kick with its own.'
+        )
+    else:
+        message = f'Job {id} already exists ({state}); give another id, or if_exists="keep" or "replace".'
+    return JobExists(message, id=id, state=state)
 
 
 def add_jobs(
@@ -90,9 +93,9 @@ def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[A
     ids = items[:: ADD.stride]
 
     def decode(reply: Reply) -> list[Added]:
-        if isinstance(reply, bytes):  # "EXISTS 3 dead"
-            _, index, state = reply.decode().split(" ")
-            raise _job_exists(ids[int(index)].decode(), state)
+        if isinstance(reply, bytes):  # "EXISTS 3 dead 1700000000000000"
+            _, index, state, since = reply.decode().split(" ")
+            raise _job_exists(ids[int(index)].decode(), state, since)
         now, last = reply[0], -1
         due = as_datetime(0)
         added: list[Added] = []
