@@ -18,7 +18,9 @@ from until import LONGEST_S
 def dialect_service(valkey_url: str, clock: Clock, namespace: str) -> Iterator[RunningService]:
     """A service that speaks them, by an imaginary clock."""
     settings, mounts = ServiceSettings(namespaces=(namespace,)), dialects_of(namespace).mounts(namespace)
-    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings, mounts) as running:
+    with serve(
+        lambda name: TestAsyncClient(valkey_url, clock, namespace=name, redisson="3.16.8"), settings, mounts
+    ) as running:
         yield running
 
 

@@ -230,7 +230,7 @@ def test_delayed_message_a_message_moves_to_the_blocking_queue(
     assert [element[-6:] for element in order] == [b"\x04>\x04AAAA"[1:], b"\x04>\x04BBBB"[1:]], (
         "as the original's log has it"
     )
-    queue = client.blocking_queue(name, codec="river")
+    queue = client.blocking_queue(name)
     clock.advance(6)
     assert dialect_service.run(queue.poll()) == "BBBB"
     clock.advance(15)
@@ -244,29 +244,37 @@ def test_delayed_message_bad_requests_are_refused(send: Speaks, params: Any) -> 
     assert send("GET", "/delayed/message", params=params).status_code == 400
 
 
-@pytest.mark.parametrize(("said", "length"), [(None, None), ("3.16.8", 16), ("Bc0Lc0", 17)])
-def test_delayed_message_an_offer_needs_a_configured_format(
-    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, said: str | None, length: int | None
+@pytest.mark.parametrize(
+    ("version", "element"),
+    [(None, None), ("3.8.1", b'"AAAA"'), ("3.16.8", b"\x04>\x04AAAA"), ("4.7.0", b"\x03AAA\xc1")],
+)
+def test_delayed_message_an_offer_is_in_the_codec_and_format_of_the_version(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, version: str | None, element: bytes | None
 ) -> None:
     monkeypatch.delenv("TARRY_REDISSON")
     import redis
 
     queue = f"Delay{namespace}"
-    mounts = Dialects(None, None, queue, "string", said).mounts("default")
-    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), mounts=mounts) as running:
+    mounts = Dialects(delayed_message=queue).mounts("default")
+
+    def opened(name: str) -> tarry.AsyncClient:
+        return tarry.AsyncClient(valkey_url, namespace=name, redisson=version)
+
+    with serve(opened, mounts=mounts) as running:
         answer = httpx.get(running.url + "/delayed/message", params={"delay": 3600, "value": "AAAA"})
     with redis.Redis.from_url(valkey_url) as server:
         offered = server.lrange(f"redisson_delay_queue:{{{queue}}}", 0, -1)
-    if length is None:
+    if element is None:
         assert (answer.status_code, answer.json()["code"], offered) == (400, "bad_input", [])
         assert "dLc0" in answer.json()["detail"]
     else:
-        assert (answer.status_code, [len(element) for element in offered]) == (200, [length + 4])
+        head = 17 if version == "4.7.0" else 16
+        assert (answer.status_code, [packed[head:] for packed in offered]) == (200, [element])
 
 
-def test_delayed_message_an_invalid_format_is_refused_at_start() -> None:
-    with pytest.raises(tarry.BadInput, match="message_format"):
-        Dialects(None, None, "q", "string", "old").mounts("default")
+def test_delayed_message_refuses_a_queue_of_tarrys_own() -> None:
+    with pytest.raises(tarry.BadInput, match="belongs to something else"):
+        Dialects(delayed_message="tarry:x").mounts("default")
 
 
 def test_delayed_message_other_media_types_and_options_requests_are_refused(send: Speaks) -> None:

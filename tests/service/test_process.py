@@ -292,7 +292,8 @@ def test_a_service_can_use_the_embedded_server(start: Start, tmp_path: Path) -> 
         (("--certificate", __file__), 2, f"--certificate: {__file__} and its key cannot be used"),
         (("--key", __file__), 2, "--key: give its certificate"),
         (("--namespace", "a/b"), 2, "namespace"),
-        (("--dialect", "delayed-message", "--message-codec", "klingon"), 2, "codec"),
+        (("--dialect", "delayed-message", "--redisson", "klingon"), 2, "--redisson: 'klingon'"),
+        (("--dialect", "delayed-message", "--redisson", "3.11"), 2, "codec"),
         (("--dialect", "gearman"), 2, "--dialect: 'gearman' is unknown; choose from delay-controller, delay-queue"),
     ],
 )
@@ -305,6 +306,15 @@ def test_invalid_options_are_reported_and_nothing_is_served(
     assert output in shown
     assert "Traceback" not in shown
     assert "service at" not in shown
+
+
+def test_a_queue_of_java_needs_the_version_of_redisson(
+    tarry_command: WarmTarry, valkey_url: str, tmp_path: Path
+) -> None:
+    words = ["serve", "--port", "0", "--dialect", "delayed-message"]
+    done = tarry_command.run(words, None, {"TARRY_URL": valkey_url, "TARRY_REDISSON": ""}, tmp_path)
+    assert done.returncode == 2
+    assert "--redisson: delayed-message needs the version of Redisson in the Java application" in done.stderr
 
 
 def test_a_port_in_use_is_reported(start: Start) -> None:

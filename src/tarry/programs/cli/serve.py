@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +17,9 @@ from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.programs.cli.composition import Composition
-    from tarry.programs.service.app import ServiceApp
     from tarry.programs.service.http_server import TlsFiles
     from tarry.programs.service.settings import ServiceSettings
+    from tarry.programs.serving.clients import OpenClient
 
 
 @verb()
@@ -100,11 +101,11 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    message_codec: Annotated[str, typer.Option(help="The codec of /delayed/message.")] = "river",
-    message_format: Annotated[
+    redisson: Annotated[
         str | None,
         typer.Option(
-            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; needed once. Default: TARRY_REDISSON.",
+            metavar="VERSION",
+            help="The version of Redisson in the Java applications that share queues and maps, such as 3.15.1. Default: TARRY_REDISSON.",
             show_default=False,
         ),
     ] = None,
@@ -120,8 +121,9 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
+    from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.cli.composition import SQS, Composition, dialects_of
-    from tarry.programs.dialects.mounts import Dialects
+    from tarry.programs.dialects.mounts import DIALECTS, Dialects
 
     if processes > 1 and (dashboard or beanstalk is not None):
         raise BadInput(
@@ -129,13 +131,11 @@ def serve(
         )
     dashboard = processes == 1 if dashboard is None else dashboard
     places = dialects_of(dialect or ())
-    spoken_dialects = Dialects(
-        places.get("delay-controller"),
-        places.get("delay-queue"),
-        places.get("delayed-message"),
-        message_codec,
-        message_format,
-    )
+    spoken_dialects = Dialects(*(places.get(name) for name in DIALECTS))
+    if spoken_dialects.delayed_message is not None and not (redisson or os.environ.get("TARRY_REDISSON")):
+        raise BadInput(
+            "redisson: delayed-message needs the version of Redisson in the Java application: --redisson 3.15.1, or TARRY_REDISSON."
+        )
     settings = ServiceSettings(
         host=host,
         port=port,
@@ -159,7 +159,11 @@ def serve(
     if dashboard:
         _show_audit_log("json" if session.json else "text")
     composition = Composition(spoken_dialects, sqs=SQS in places, dashboard=dashboard, beanstalk=spoken)
-    run_in_loop(_serve(session, settings, composition, tls, processes, without_tokens=without_tokens))
+
+    def open_client(namespace: str) -> AsyncClient:
+        return AsyncClient(session.url, namespace=namespace, redisson=redisson)
+
+    run_in_loop(_serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens))
 
 
 def _show_audit_log(format: str) -> None:
@@ -175,7 +179,7 @@ def _show_audit_log(format: str) -> None:
 
 
 async def _serve(
-    session: CommandSession,
+    open_client: OpenClient,
     settings: ServiceSettings,
     composition: Composition,
     tls: TlsFiles | None,
@@ -184,11 +188,16 @@ async def _serve(
     without_tokens: bool,
 ) -> None:
     from tarry.programs.service import http_server
+    from tarry.programs.service.app import ServiceApp
     from tarry.programs.serving.listener import open_listener, write_line
     from tarry.programs.serving.processes import ServiceProcesses, inherited
 
-    app = _make_app(session, settings, composition)
+    app = ServiceApp(settings, open_client, composition.mounts(settings.namespaces[0]))
     try:
+        if (queue := composition.dialects.delayed_message) is not None:
+            app.clients[settings.namespaces[0]].delayed_queue(
+                queue
+            )  # raises if tarry does not speak the version's codec
         server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
         opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
         with opened as listener:
@@ -210,14 +219,3 @@ async def _serve(
             await ServiceProcesses(command, processes, listener, settings.drain_s).run()
     finally:
         await app.close()
-
-
-def _make_app(session: CommandSession, settings: ServiceSettings, composition: Composition) -> ServiceApp:
-    from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.service.app import ServiceApp
-
-    return ServiceApp(
-        settings,
-        lambda namespace: AsyncClient(session.url, namespace=namespace),
-        composition.mounts(settings.namespaces[0]),
-    )

@@ -8,12 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
-from tarry.programs.service.redisson.shared_queues import open_queue
+from tarry.programs.service.redisson.shared_queues import name_of
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import WrongMethod
-from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.elements import format_of
 from tarry.wire.endpoint import PRODUCE, Example
 
 if TYPE_CHECKING:
@@ -34,17 +32,15 @@ class DelayedMessageQuery(Struct):
     value: str | None = None
 
 
-def routes_of(namespace: str, queue: str, codec: str, format: str | None = None) -> RouteTable:
-    """The routes, for a queue. Tokens are those of the service's first namespace."""
-    codec_for(codec)  # refuses an unknown one now
-    if format is not None:
-        format_of(format, "message_format")
+def routes_of(namespace: str, queue: str) -> RouteTable:
+    """The routes, for a queue. Tokens are those of the service's first namespace. Raises ``BadInput``."""
+    name_of(queue)
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 
     async def offer(request: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
         request.app.authorizer.count_jobs(request.credential, 1)
-        await open_queue(request, queue, codec, format).offer(payload.value, payload.delay)
+        await request.app.clients[namespace].delayed_queue(queue).offer(payload.value, payload.delay)
         return PlainResponse(b"", "text/plain;charset=UTF-8")
 
     @table.route(

@@ -34,10 +34,7 @@ class Dialects:
     delay_queue: str | None = None
     """The namespace of the Go implementation of Youzan's design."""
     delayed_message: str | None = None
-    """The delayed queue of ``DelayedTaskController``, Spring Boot on Redisson."""
-    message_codec: str = "river"
-    message_format: str | None = None
-    """The Redisson format of that queue; ``None``: ``TARRY_REDISSON``, or the one that is stored for the queue."""
+    """The delayed queue of ``DelayedTaskController``, Spring Boot on Redisson; the clients' ``redisson`` tells its codec and format."""
 
     def mounts(self, first_namespace: str) -> tuple[Mount, ...]:
         """The mounts of a service. Tokens of its first namespace permit ``/delayed/message``. Raises ``BadInput``."""
@@ -53,8 +50,7 @@ class Dialects:
         if (queue := self.delayed_message) is not None:
             from tarry.programs.dialects import delayed_message
 
-            table = delayed_message.routes_of(first_namespace, queue, self.message_codec, self.message_format)
-            found.append(Mount((table,), queues=(queue,)))
+            found.append(Mount((delayed_message.routes_of(first_namespace, queue),), queues=(queue,)))
         return tuple(found)
 
 
