@@ -75,9 +75,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.migration import Migrated as Migrated
     from tarry.verbs.jobs.models import Added as Added
     from tarry.verbs.jobs.models import BaseJob as BaseJob
-    from tarry.verbs.jobs.models import HandedOut as HandedOut
     from tarry.verbs.jobs.models import HasReceipt as HasReceipt
-    from tarry.verbs.jobs.models import Holding as Holding
     from tarry.verbs.jobs.models import JobInfo as JobInfo
     from tarry.verbs.jobs.models import Page as Page
     from tarry.verbs.jobs.models import Reservation as Reservation
@@ -148,7 +146,7 @@ _NAMES_BY_MODULE = {
     "verbs.redisson.delayed.transfer": "SetAside",
     "verbs.redisson.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Minute Stats",
-    "verbs.jobs.models": "Added BaseJob HandedOut HasReceipt Holding JobInfo Page Reservation State StateFilter",
+    "verbs.jobs.models": "Added BaseJob HasReceipt JobInfo Page Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.jobs.contents": "FailedAttempt",
     "verbs.jobs.dead_groups": "DeadGroup DeadGroups",

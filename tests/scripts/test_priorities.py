@@ -71,7 +71,7 @@ def test_a_topic_without_priorities_has_no_further_keys(topic: Any, server: Any,
 
 
 def test_entries_that_differ_from_the_due_times_are_skipped_and_removed(topic: Any, server: Any, clock: Clock) -> None:
-    """As an older version leaves them, which deletes, moves or replaces a job."""
+    """As a repeated ``finish`` leaves them."""
     add_one_of_each(topic, delay="1m")
     keys = topic.verbs.keys
     high = keys_of_parts(PRIORITY_PARTS)(keys)[-1]

@@ -216,12 +216,9 @@ def topic_keys(namespace: str, topic: str) -> TopicKeys:
 def partition_keys(namespace: str, topic: str, partition: int, total: int) -> TopicKeys:
     """The keys of partition ``partition``, counted from 0, of ``total``. The partitions' slots are equally far from each other.
 
-    Names that differ by a digit only would be on few of a Cluster's masters: its hash is linear. Topics that an older version
-    divided have such names; for them ``total`` is 0.
+    Names that differ by a digit only would be on few of a Cluster's masters: its hash is linear.
     """
     stem = _stem(namespace, topic)
-    if not total:
-        return _tagged(b"%s{%d" % (stem, partition))
     start, near = _slot_of(stem) + partition * SLOTS // total, max(SLOTS // (4 * total), NEIGHBOURING_SLOTS)
     tags = (b"%s{%d.%d" % (stem, partition, k) for k in count())
     return _tagged(next(tag for tag in tags if (_slot_of(tag) - start) % SLOTS < near))

@@ -92,7 +92,7 @@ async def test_a_first_offer_without_a_format_is_refused_and_names_both(silent: 
 
 @BOTH
 async def test_an_empty_queue_keeps_its_format(silent: Any, queue_in_format: Any, java: Java, format: Format) -> None:
-    """This is its usual state; the severe bug of 0.1.0 was to forget it then."""
+    """This is its usual state."""
     await queue_in_format(format).offer("one", 1)
     assert await silent.poll() == "one"
     assert await silent.size() == 0

@@ -3,7 +3,7 @@
 --   attempts   id → first failure of the run, then for each attempt, the last one first:
 --              number, begun, ended, length of holder, length of error; then holder, error (the fault's first line)
 --
--- A record whose first failure is not the run's belongs to an earlier job with this id, which an older version has finished.
+-- A record whose first failure is not the run's belongs to a run that was lost.
 
 local MOST_ATTEMPTS, LONGEST_LINE = 10, 200
 local ATTEMPT, ATTEMPT_SIZE = '<IddBB', 22

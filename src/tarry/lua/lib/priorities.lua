@@ -4,8 +4,8 @@
 --   priority1 to priority3   sorted sets   id → when it is due, as in `due`
 --   meta   priorities        those that were ever used, as "13"; none is read or written before
 --
--- The priority itself is in the flags of the job. An entry that differs from `due` means nothing: an older version, which does
--- not know these keys, has taken the job. `pop` removes it when its moment has come (lib/skipped_entries.lua).
+-- The priority itself is in the flags of the job. An entry that differs from `due` means nothing: a repeated `finish`, which
+-- does not know these keys, has taken the job. `pop` removes it when its moment has come (lib/skipped_entries.lua).
 
 local INDEXES = {priority1, priority2, priority3}
 local used  -- `priorities`, once it was read

@@ -2,8 +2,7 @@
 --
 --   retrying   sorted set   id → when it is due, as in `due`
 --
--- Only entries of the future count, so `pop` need not remove any. An entry that differs from `due` was left by a version that
--- does not know this key; it is not listed, and no longer counted from its moment on.
+-- Only entries of the future count, so `pop` need not remove any.
 
 local MOST_TRIMMED, KEPT = 2, 86400  -- entries for each one noted; seconds after the last one
 local noted = 0

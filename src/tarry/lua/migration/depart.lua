@@ -34,7 +34,7 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
   if redis.call('HLEN', leaving) == 0 then return {''} end
 end
-if not departure or departure == overtaken then  -- a new one, or left there by an older version, which knows no departures
+if not departure or departure == overtaken then
   redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too
   departure = new_departure(nonce, tonumber(above))
   redis.call('HSET', leaving, '', departure)

@@ -32,10 +32,10 @@ end
 -- The earlier answer, or nil; and where it is kept.
 local function answer_of(id, departure)
   local source, number = departure_of(departure)
-  local field = number > 0 and id .. '\n' .. source or id
+  local field = id .. '\n' .. source
   local known = redis.call('HGET', moved, field) or ''
   local _, latest = departure_of(known)
-  if known == departure or redis.call('HGET', moved, id) == departure then return 1, field end  -- an older version wrote it
+  if known == departure then return 1, field end
   if known == '-' .. departure or latest > number then return 0, field end
   return nil, field
 end

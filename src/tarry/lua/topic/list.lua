@@ -4,7 +4,6 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- One page of one place (due, reserved, dead, retrying, finished), in order, from a moment up to a moment, after the id `past` among those of the
 -- first moment. At most 1 MB of bodies and errors, at least one job. Each page costs the same, even if many jobs share a moment: it is
 -- found by rank.
--- An entry of `retrying` that differs from `due` was left by an older version: it is answered without a state.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
 -- failed attempts; of a finished job its record in `results`.
 -- include clock refuse_partitioned job place window
@@ -46,11 +45,10 @@ for i = 1, #found, 2 do
   end
   local id = found[i]
   local value = redis.call('HGET', records, id) or ''
-  local current = place ~= 'retrying' or redis.call('ZSCORE', due, id) == found[i + 1]
   local run = not is_history and redis.call('HGET', runs, id)
   bytes = bytes + #value + (run and #run or 0)
   local failed = run and redis.call('HGET', attempts, id)
-  local state = is_history and place or current and (place_of(id))
+  local state = is_history and place or (place_of(id))
   answers[#answers + 1] = {id, state, tonumber(found[i + 1]), value, run, failed}
 end
 return answers

@@ -6,19 +6,6 @@ local clock, place, side, limit = unpack(ARGV)
 -- their consumers may be dead. Answers how many were deleted.
 -- include clock refuse_partitioned job flags window limits handout_limits watch capacity priorities
 
--- Without entries of an older version, which differ from `due`; they are removed.
-local function those_still_due(ids)
-  local held = {}
-  for _, id in ipairs(ids) do
-    if redis.call('ZSCORE', retrying, id) == redis.call('ZSCORE', due, id) then
-      held[#held + 1] = id
-    else
-      redis.call('ZREM', retrying, id)
-    end
-  end
-  return held
-end
-
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
@@ -37,7 +24,6 @@ elseif place == 'finished' then
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)
-  if place == 'retrying' then ids = those_still_due(ids) end
   gone = #ids
   if gone > 0 then
     redis.call('ZREM', SETS[place], unpack(ids))

@@ -52,7 +52,7 @@ def offer(
     format: Annotated[
         str | None,
         typer.Option(
-            help=f"{FORMATS_HELP}. Needed once for each queue; default: TARRY_REDISSON. After an upgrade from 0.1.0 give it for empty queues.",
+            help=f"{FORMATS_HELP}. Needed once for each queue; default: TARRY_REDISSON.",
             show_default=False,
             autocompletion=complete_words(*FORMATS),
         ),

@@ -3,7 +3,7 @@
     HTTPError: 503 for order 4711 of 'ada'  at  billing.py, charge   ──▶   HTTPError: … for order … of …   one group
 
 Numbers, ids, quoted text and addresses are taken out of the message. A group is computed from the dead jobs and nothing is
-stored, so counts are exact after a kick, a deletion or a sweep, and beside older versions. The same groups select jobs: see
+stored, so counts are exact after a kick, a deletion or a sweep. The same groups select jobs: see
 ``JobSearch``. The text of an error is foreign: every pattern here takes time that grows with its length and no faster.
 """
 

@@ -80,7 +80,7 @@ class Destination(NamedTuple):
         return b"%b@%b %b" % (nonce, self.identity, self.name)
 
     def refuse(self, what: str, departure: bytes) -> None:
-        """Raises ``BadInput`` for a departure that goes to another topic. One of 0.1.0 does not say where."""
+        """Raises ``BadInput`` for a departure that goes to another topic."""
         identity, _, name = departure.partition(b"@")[2].partition(b" ")
         if identity and identity != self.identity:
             raise BadInput(

@@ -354,8 +354,3 @@ class Page(Generic[T]):
 
     def __len__(self) -> int:
         return len(self.jobs)
-
-
-# Their names before 0.2, which stay.
-HandedOut = BaseJob
-Holding = HasReceipt

@@ -49,8 +49,6 @@ class KnownPartitions:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.declared: dict[str, int] = {}
-        self.plainly_numbered: set[str] = set()
-        """Topics whose partitions have the names of an older version, which do not spread them over all slots."""
 
 
 class PartitionVerbs(Generic[T]):
@@ -154,10 +152,8 @@ class Partitions(Generic[T]):
         if self.context.name in names.DOTS:  # only an existing topic may have such a name
             declared = 0
         args = b"%d" % declared, b"%d" % stale
-        answer = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
-        found, name, wanted = abs(answer), self.context.name, self._wanted
-        if answer < 0:
-            self._known_partitions.plainly_numbered.add(name)
+        found = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
+        name, wanted = self.context.name, self._wanted
         if not found and wanted is None:
             return 1
         if not found:
@@ -172,8 +168,7 @@ class Partitions(Generic[T]):
         return found
 
     def _partition(self, index: int, number: int) -> PartitionVerbs[T]:
-        total = number if self.context.name not in self._known_partitions.plainly_numbered else 0
-        context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, total))
+        context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, number))
         return PartitionVerbs(context, self.holder, (index, number))
 
     # ── dispatch ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,7 +30,7 @@ if fresh then
 end
 store_seen_format()
 local claimed = redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
-if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or left by 0.1.0, which knows no departures
+if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or its name has expired
   departure = next_departure(departure, nonce, tonumber(above))
   redis.call('SET', departed, departure, 'EX', MONTH)
 end
