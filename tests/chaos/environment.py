@@ -14,7 +14,6 @@ import random
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -276,7 +275,7 @@ def _jobs(line: Any, number: int, keys: dict[str, bytes], book: history.History)
         "jobs" in keys and line.type(keys["jobs"]) == b"hash"
     ):  # the name of a topic with partitions is guarded by a text
         for id, value in line.hscan_iter(keys["jobs"], count=1000):
-            created[id] = int(struct.unpack_from("<Bd", value)[1])
+            created[id] = int.from_bytes(value[:7], "little")
     cells: list[int] = []
     placed: set[bytes] = set()
     for name, place in (("due", DUE), ("reserved", RESERVED), ("dead", DEAD)):

@@ -12,16 +12,28 @@ from tarry import BodyError, NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import settle
 
-HEAD = 28
+FLAGS_AT, HEAD = 7, 14
+"""The head of a job with an id of its own: a moment, flags, a nonce; then what further flags name."""
+
+
+def with_flags(value: bytes, more: int) -> bytes:
+    return value[:FLAGS_AT] + bytes([value[FLAGS_AT] | more]) + value[FLAGS_AT + 1 :]
+
+
 DAMAGED = {
-    "a newer format": lambda value: b"\x02" + value[1:],
-    "format 255": lambda value: b"\xff" + value[1:],
+    "further flags": lambda value: with_flags(value[:HEAD], 128) + b"\x02\x00" + value[HEAD:],
+    "all flags": lambda value: with_flags(value, 255),
+    "a moment that nobody wrote": lambda value: value[: FLAGS_AT - 1] + b"\x10" + value[FLAGS_AT:],
     "nothing": lambda value: b"",
-    "the format only": lambda value: value[:1],
+    "a byte": lambda value: value[:1],
+    "a moment only": lambda value: value[:FLAGS_AT],
     "half a head": lambda value: value[: HEAD // 2],
     "all but a byte of the head": lambda value: value[: HEAD - 1],
-    "headers beyond its end": lambda value: value[: HEAD - 2] + b"\xff\xff" + value[HEAD:],
-    "a moment, and headers beyond its end": lambda value: value[:9] + b"@" + value[10 : HEAD + 4],
+    "a TTR beyond its end": lambda value: with_flags(value[:HEAD], 32) + b"1",
+    "headers beyond its end": lambda value: with_flags(value[:HEAD], 16) + b"\xff\xff" + value[HEAD:],
+    "a maximum lateness, and headers beyond its end": lambda value: (
+        with_flags(value[:HEAD], 144) + b"\x01\x00" + value[HEAD:]
+    ),
 }
 BAD_HEADERS = [b"?" * 12, b'{"trace":1}', b'["a", "b"]', b'{"a": "\xff"}', b"\xff" * 12, b"[" * 4000, b'{"a": "']
 BAD_MOMENTS = [struct.pack("<d", number) for number in (math.nan, math.inf, -math.inf, -1e300, 1e300, -1.0)]
@@ -33,14 +45,14 @@ def counts(topic: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_a_job_of_an_unknown_format_is_dead_and_the_others_are_handed_out(topic: Any, server: Any, damage: Any) -> None:
+def test_a_job_with_an_unknown_flag_is_dead_and_the_others_are_handed_out(topic: Any, server: Any, damage: Any) -> None:
     topic.add_many([NewJob(n, id=n) for n in "abc"])
     keys = topic.verbs.keys
     server.hset(keys.jobs, "a", damage(server.hget(keys.jobs, "a")))
     assert [job.id for job in topic.pop_many(10)] == ["b", "c"]
     assert counts(topic) == {"ready": 0, "reserved": 2, "dead": 1, "lost": 0}
     dead = topic.get("a")
-    assert dead.reason.startswith(("unknown format", "damaged"))
+    assert dead.reason.startswith(("unknown flags", "damaged"))
     assert dead.error
     for read in (lambda: dead.body, lambda: dead.raw, lambda: dead.headers, lambda: dead.created):
         with pytest.raises(BodyError):
@@ -50,8 +62,8 @@ def test_a_job_of_an_unknown_format_is_dead_and_the_others_are_handed_out(topic:
 
 def with_headers(value: bytes, headers: bytes) -> bytes:
     """A record whose headers are others, which end where its body begins."""
-    (size,) = struct.unpack_from("<H", value, HEAD - 2)
-    return value[: HEAD - 2] + struct.pack("<H", len(headers)) + headers + value[HEAD + size :]
+    (size,) = struct.unpack_from("<H", value, HEAD)
+    return value[:HEAD] + struct.pack("<H", len(headers)) + headers + value[HEAD + 2 + size :]
 
 
 @pytest.mark.parametrize("headers", BAD_HEADERS, ids=lambda raw: repr(raw[:12]))
@@ -75,7 +87,9 @@ def test_invalid_times_raise_nowhere(topic: Any, server: Any, moment: bytes) -> 
     topic.add("tea", id="a", max_lateness="1h")
     keys = topic.verbs.keys
     value = server.hget(keys.jobs, "a")
-    server.hset(keys.jobs, "a", value[:1] + moment + value[9:HEAD] + moment + value[HEAD + 8 :])
+    server.hset(
+        keys.jobs, "a", moment[: FLAGS_AT - 1] + b"\0" + value[FLAGS_AT : HEAD + 2] + moment + value[HEAD + 10 :]
+    )
     assert topic.get("a").created is not None
     assert topic.get("a").head.max_lateness_us is not None
     assert [job.body for job in topic.list()] == ["tea"]

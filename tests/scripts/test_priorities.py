@@ -15,7 +15,7 @@ from tarry.values.keys import PRIORITY_PARTS, keys_of_parts
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.by_id import CANCEL
 
-FLAGS_AT = 9
+FLAGS_AT, HEAD_SIZE = 7, 14
 
 
 def add_one_of_each(topic: Any, delay: Any = 0) -> None:
@@ -169,14 +169,19 @@ def test_what_a_newer_version_notes_of_priorities_raises_nowhere(topic: Any, ser
     assert topic.check().ok
 
 
+def with_an_unknown_flag(value: bytes) -> bytes:
+    flags = bytes([value[FLAGS_AT] | 128])
+    return value[:FLAGS_AT] + flags + value[FLAGS_AT + 1 : HEAD_SIZE] + b"\x02\x00" + value[HEAD_SIZE:]
+
+
 def test_a_record_that_cannot_be_read_is_set_aside_from_an_index_too(topic: Any, server: Any) -> None:
     add_one_of_each(topic)
     keys = topic.verbs.keys
     value = server.hget(keys.jobs, "p3")
-    server.hset(keys.jobs, "p3", value[:FLAGS_AT] + b"\x08" + value[FLAGS_AT + 1 :])
+    server.hset(keys.jobs, "p3", with_an_unknown_flag(value))
     server.hset(keys.jobs, "p2", b"")
     assert ids_of(topic) == ["p1", "p0"]
-    assert topic.get("p3").reason == "unknown format 1 with flags 8"
+    assert topic.get("p3").reason == "unknown flags 2"
     assert topic.get("p2").reason == "damaged"
     server.hset(keys.jobs, "p3", value)
     assert topic.kick("p3") == "dead"

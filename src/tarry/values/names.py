@@ -123,8 +123,8 @@ class IdGenerator:
         return [stamp + text for text in self._new_texts(n)]
 
     def nonce(self) -> bytes:
-        """Eight random bytes, by which the server recognizes a repeated ``add``."""
-        return self._random(8)
+        """Six random bytes, by which the server recognizes a repeated ``add``: they are compared with those of one id only."""
+        return self._random(6)
 
     def _new_texts(self, n: int) -> list[bytes]:
         text = b64encode(self._random(_RANDOM_BYTES * n), b"-_")

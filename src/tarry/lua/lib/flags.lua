@@ -1,13 +1,36 @@
--- What the flags of a job say.
+-- The head of a job: a moment, flags, and what they name, in this order.
+
+local HAS_HEADERS = 16    -- last: their length H, headers
+local HAS_TTR = 32        -- ms, I
+local HAS_ATTEMPTS = 64   -- max attempts, I
+local FURTHER = 128       -- 16 more flags, after the nonce:
+local HAS_MAX_LATENESS = 1  -- µs after the due time, d; all others are free
+local BEYOND_2112 = 16      -- in the highest byte of the moment: nobody wrote that
 
 -- The priority in the flags of a job (lib/priorities.lua).
 local function priority_of(flags) return math.floor(flags / 2) % 4 end
 
--- Whether this version knows all flags: after others, a newer version may have put anything.
-local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW + LEVELS and flags < 2 * HAS_MAX_LATENESS end
+-- Whether this version knows all further flags: after others, a newer version may have put anything.
+local function is_known(further) return further < 2 * HAS_MAX_LATENESS end
 
--- The offset at which the headers end and the body begins; beyond the record's end if it is damaged.
-local function headers_end(value, flags)
-  local low, high = string.byte(value, HEAD_SIZE - 1, HEAD_SIZE)
-  return HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0) + low + 256 * high
+-- Parses a head: flags (nil: there is none), further flags, TTR in ms and max attempts (0: none given), maximum lateness or nil, and the
+-- offsets at which the length of the headers, the headers and the body begin; the last is beyond the record's end if it is damaged.
+local function read_head(value)
+  local top, flags = string.byte(value, FLAGS_AT - 1, FLAGS_AT)
+  local at, size = HEAD_SIZE, #value
+  if not flags or top >= BEYOND_2112 then return nil, 0, 0, 0, nil, at, at, at end
+  if flags <= RAW then return flags, 0, 0, 0, nil, at, at, at end
+  local function field(flags, flag, format, bytes)
+    if flags % (2 * flag) < flag then return nil end
+    at = at + bytes
+    return at <= size and struct.unpack(format, value, at - bytes + 1) or 0
+  end
+  field(flags, HAS_NONCE, '<B', NONCE_SIZE)
+  local further = field(flags, FURTHER, '<H', 2) or 0
+  local ttr = field(flags, HAS_TTR, '<I', 4) or 0
+  local max_attempts = field(flags, HAS_ATTEMPTS, '<I', 4) or 0
+  local max_lateness = field(further, HAS_MAX_LATENESS, '<d', 8)
+  local length_at = at
+  local length = field(flags, HAS_HEADERS, '<H', 2) or 0
+  return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length
 end

@@ -1,28 +1,35 @@
 -- A job as it is stored: `jobs` holds head + body, written once; `runs` holds its attempts, from the first one on.
--- The head's fixed part is 28 bytes; headers and body follow (tarry/verbs/jobs/records.py reads the same).
+-- A head is a moment and flags, 8 bytes; then what the flags name, in their order (tarry/verbs/jobs/records.py reads the same).
 
-local FORMAT = 1
-local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
-local NONCE_AT, NONCE_TO, HEAD_SIZE = 19, 26, 28
-local HAS_MAX_LATENESS = 64   -- a flag: `max_lateness` follows, 8 bytes: µs after the due time
+local MOMENT = '<I7'    -- when it was created
+local FLAGS_AT, HEAD_SIZE = 8, 8
 local RAW = 1           -- a flag: the body is plain bytes
 local LEVELS = 6        -- two flags: the priority, 0 to 3 (lib/priorities.lua)
-local FLAGS_AT = 10     -- the byte of the flags
-local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
+local HAS_NONCE, NONCE_SIZE = 8, 6
+local NO_NONCE = string.rep('\0', NONCE_SIZE)
+local RUN = '<I3BIddB'  -- attempt, flags, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
-local NO_LIMIT = 4294967295
-local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
+local NO_LIMIT = 4294967295  -- of a job
+local UNCONFIRMED = -1  -- in place of a run's limit; stored as a flag: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
-local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
+local function created_of(value) return (struct.unpack(MOMENT, value)) end
+
+local function nonce_of(value)
+  local flags = string.byte(value, FLAGS_AT)
+  if not flags then return '' end
+  return flags % (2 * HAS_NONCE) >= HAS_NONCE and string.sub(value, HEAD_SIZE + 1, HEAD_SIZE + NONCE_SIZE) or NO_NONCE
+end
 
 local function pack_run(attempt, limit, receipt, first, holder, fault)
-  return struct.pack(RUN, attempt, limit, receipt, first, #holder) .. holder .. fault
+  local is_unconfirmed = limit == UNCONFIRMED
+  return struct.pack(RUN, attempt, is_unconfirmed and 1 or 0, is_unconfirmed and 0 or limit, receipt, first, #holder) .. holder .. fault
 end
 
 -- Parses a run. A damaged one counts as never handed out: nothing may raise here after a write.
 local function unpack_run(run)
   if #run < RUN_SIZE then return 0, 0, 0, 0, '', '' end
-  local attempt, limit, receipt, first, size, at = struct.unpack(RUN, run)
+  local attempt, flags, limit, receipt, first, size, at = struct.unpack(RUN, run)
+  if flags == 1 then limit = UNCONFIRMED end
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
 end
 

@@ -10,7 +10,7 @@
 -- If it was the last receipt, answers also when the job failed first, or 0.
 local function receipt_fault(id, receipt, run, ends)
   local attempt, last, first, _ = 0, 0, 0, nil
-  if run and #run >= RUN_SIZE then attempt, _, last, first = struct.unpack(RUN, run) end
+  if run and #run >= RUN_SIZE then attempt, _, _, last, first = struct.unpack(RUN, run) end
   local mine = last == tonumber(receipt)
   if mine and ends and (tonumber(ends) > now or is_replay == '1') then return nil, first end
   redis.call('HDEL', meta, '')  -- the first write is a removal: so the refusal can be counted with a full memory too

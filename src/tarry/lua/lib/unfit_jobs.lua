@@ -1,16 +1,14 @@
 -- Due jobs that are not handed out: their record cannot be read, or they are too late.
 
--- Why a record cannot be read: it is damaged, or a newer version wrote its format or flags.
-local function unreadable(value, flags)
-  local format = string.byte(value) or FORMAT
-  if format == FORMAT and not flags then return 'damaged\nof its head and headers ' .. #value .. ' bytes are left' end
-  local what = flags and format .. ' with flags ' .. flags or format
-  return 'unknown format ' .. what .. '\nwritten by a newer version of tarry'
+-- Why a record cannot be read: it is damaged, or a newer version wrote its flags.
+local function unreadable(value, further)
+  if not further then return 'damaged\nof its head and headers ' .. #value .. ' bytes are left' end
+  return 'unknown flags ' .. further .. '\nwritten by a newer version of tarry'
 end
 
-local function bury_unreadable(id, value, flags)
+local function bury_unreadable(id, value, further)
   if value then
-    bury_run(id, 0, 0, 0, 0, '', unreadable(value, flags))
+    bury_run(id, 0, 0, 0, 0, '', unreadable(value, further))
     count('died', 1)
   else
     redis.call('HDEL', runs, id)
@@ -20,8 +18,7 @@ local function bury_unreadable(id, value, flags)
 end
 
 -- Whether a job is later than it may be, by its own maximum or the topic's; then it is dead.
-local function bury_late(id, at, flags, value, run, max_lateness)
-  if flags >= HAS_MAX_LATENESS and #value >= HEAD_SIZE + 8 then max_lateness = struct.unpack('<d', value, HEAD_SIZE + 1) end
+local function bury_late(id, at, run, max_lateness)
   if not max_lateness or now - at <= max_lateness then return false end
   local attempt, max_attempts, receipt_was, first, holder = unpack_run(run or '')
   bury_run(id, attempt, max_attempts, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')

@@ -9,7 +9,7 @@ local clock = unpack(ARGV)
 -- include clock job flags limits handout_limits watch schedule priorities
 
 local FIRST, STRIDE = 2, 7
-local stamp, answers = struct.pack('<Bd', FORMAT, now), {}
+local stamp, answers = struct.pack(MOMENT, now), {}
 for i = FIRST, #ARGV, STRIDE do
   local id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
   local plan, score, added = redis.call('HGET', plans, id), redis.call('ZSCORE', schedules, id), -1

@@ -15,9 +15,8 @@ local clock, mode, is_replay = unpack(ARGV)
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
-local NONCE_SIZE = NONCE_TO - NONCE_AT + 1
 
-local stamp = struct.pack('<Bd', FORMAT, now)  -- a value as it is sent lacks it
+local stamp = struct.pack(MOMENT, now)  -- a value as it is sent lacks it
 
 -- What the `mark_and_due` that `due_of` got last says: its mark, and a moment or a delay. Most items have that of the item before.
 local parsed, mark, moment, delay
@@ -71,9 +70,8 @@ local function handle_existing(id, mark_and_due, value, index)
 -- include place migrated_job priorities capacity
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_of(stamp .. value) then
-    local _, since = struct.unpack('<Bd', old)
     repeated = repeated + 1
-    return due_of(index, mark_and_due, since)
+    return due_of(index, mark_and_due, created_of(old))
   end
   if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)

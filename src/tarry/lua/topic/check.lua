@@ -16,12 +16,10 @@ end
 
 -- Checks a record; its headers are checked by the caller.
 local function read(id, value)
-  if #value < HEAD_SIZE then return fault('no readable head', id) end
-  local _, _, flags = struct.unpack(HEAD, value)
-  if string.byte(value) ~= FORMAT or not is_known(flags) then return end  -- a newer version's, which can read it
-  local last = headers_end(value, flags)
+  local flags, further, _, _, _, _, first, last = read_head(value)
+  if not flags then return fault('no readable head', id) end
+  if not is_known(further) then return end  -- a newer version's, which can read it
   if last > #value then return fault('its headers do not end', id) end
-  local first = HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0)
   if last > first then
     headers[#headers + 1] = id
     headers[#headers + 1] = string.sub(value, first + 1, last)

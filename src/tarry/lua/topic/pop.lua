@@ -59,19 +59,16 @@ local set_aside, is_too_late  -- of lib/unfit_jobs.lua, once the first job needs
 
 -- Hands out one job: adds to the reservations and runs, unless it is unreadable, or too late.
 local function hand_out(id, at, value, run, reserved_args, runs_args)
-  local is_readable, _, flags, own_ttr, own_max_attempts = value and #value >= HEAD_SIZE and string.byte(value) == FORMAT, nil, 0, 0, 0
-  if is_readable then
-    _, _, flags, own_ttr, own_max_attempts = struct.unpack(HEAD, value)
-    is_readable = headers_end(value, flags) <= #value
-  end
-  if not is_readable or flags > RAW or limits then
+  local flags, further, own_ttr, own_max_attempts, own_max_lateness, _, _, size = read_head(value or '')
+  local is_readable = flags and size <= #value
+  if not is_readable or further > 0 or limits then
     if not set_aside then
 -- include bury unfit_jobs
       set_aside, is_too_late = bury_unreadable, bury_late
     end
-    if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
+    if not is_known(further) then return set_aside(id, value, further) end
     if not is_readable then return set_aside(id, value) end
-    if is_too_late(id, at, flags, value, run, limits and limits.max_lateness) then return end
+    if is_too_late(id, at, run, own_max_lateness or limits and limits.max_lateness) then return end
   end
   local attempt, first, fault = 0, 0, ''
   if run then attempt, _, _, first, _, fault = unpack_run(run) end

@@ -10,9 +10,9 @@ local DEFAULT_TTR = 60000000
 local state, at = place_of(id)
 if not state or not string.find(states, state, 1, true) then return false end
 local value = redis.call('HGET', jobs, id)
-if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return false end
-local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
-if flags > RAW and not is_known(flags) or headers_end(value, flags) > #value then return false end
+if not value then return false end
+local flags, further, own_ttr, own_limit, _, _, _, size = read_head(value)
+if not flags or not is_known(further) or size > #value then return false end
 
 local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would not be ready
 redis.call('ZREM', due, id)

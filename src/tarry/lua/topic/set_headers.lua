@@ -12,18 +12,17 @@ for i = FIRST, #ARGV, STRIDE do
   local run, ends, value = redis.call('HGET', runs, id), redis.call('ZSCORE', reserved, id), redis.call('HGET', jobs, id)
   local _, _, last = unpack_run(run or '')
   local mine = last == tonumber(receipt) and ends and tonumber(ends) > now
-  if mine and value and #value >= HEAD_SIZE then
-    local _, _, flags = struct.unpack(HEAD, value)
-    local from = HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0)
-    local head = string.sub(value, 1, NONCE_TO)
+  local flags, _, _, _, _, length_at, headers_at, body_at = read_head(value or '')
+  if mine and flags and body_at <= #value then
+    local fields, body = string.sub(value, HEAD_SIZE + 1, length_at), string.sub(value, body_at + 1)
     if priority ~= '' then
       local level = tonumber(priority)
-      local changed = string.char(flags + 2 * (level - priority_of(flags)))
-      head = string.sub(value, 1, FLAGS_AT - 1) .. changed .. string.sub(value, FLAGS_AT + 1, NONCE_TO)
+      flags = flags + 2 * (level - priority_of(flags))
       if level > 0 then note_use(level) end
     end
-    redis.call('HSET', jobs, id, head .. struct.pack('<H', #headers)
-      .. string.sub(value, HEAD_SIZE + 1, from) .. headers .. string.sub(value, headers_end(value, flags) + 1))
+    if headers_at > length_at then flags = flags - HAS_HEADERS end
+    if headers ~= '' then flags, headers = flags + HAS_HEADERS, struct.pack('<H', #headers) .. headers end
+    redis.call('HSET', jobs, id, string.sub(value, 1, FLAGS_AT - 1) .. string.char(flags) .. fields .. headers .. body)
   end
   answers[#answers + 1] = mine and 1 or 0
 end

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TURN = "turn"
 """The header that stores a job's turn; a job without it, added in another way, has the lowest."""
-NONCE_BYTES = 8
+NONCE_BYTES = 6
 NO_LIMIT = None
 """These systems hand a job out again and again, until it is finished."""
 

@@ -42,7 +42,7 @@ class KeyedIds(IdGenerator):
 
     def nonce(self) -> bytes:
         self._nonces += 1
-        return _digest(b"nonce", self._nonces, self._key)[:8]
+        return _digest(b"nonce", self._nonces, self._key)[:6]
 
     def new_many(self, n: int) -> list[bytes]:
         """Not used: every job with a key is given its id."""

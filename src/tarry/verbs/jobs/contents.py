@@ -9,7 +9,7 @@ from msgspec import Struct
 
 NO_LIMIT = 2**32 - 1
 """``max_attempts`` of a job that has no limit."""
-NO_NONCE = bytes(8)
+NO_NONCE = bytes(6)
 """The nonce of a job whose id tarry made: the id itself is unique."""
 
 

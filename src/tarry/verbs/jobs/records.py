@@ -1,18 +1,21 @@
-"""The stored format, version 1: the records in a topic's ``jobs``, ``runs``, ``attempts`` and ``results``.
+"""The stored records in a topic's ``jobs``, ``runs``, ``attempts`` and ``results``.
 
-    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ max lateness ┬ headers ┬ body ┐
-    runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
+    jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ max lateness d ┬ length H ┬ headers ┬ body ┐
+    runs   id → ┌ attempt 3 ┬ flags 1 ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
     attempts   id → ┌ first failure d ┬ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
     results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
-Two bits of the flags are the priority, from 0 to 3. The maximum lateness is a double, µs after the due time, and is present only if a flag says so: after it, the job is not
-handed out.
-Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same format. A job with a format or
-a flag that a version does not know is set aside by it.
+Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
+bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3; of the 16 further flags all but one are free.
+The maximum lateness is in µs after the due time: after it, the job is not handed out. The flag of a run: the attempt is the last one, and
+its consumer has not confirmed it yet.
+Little endian, no padding; the script writes created. lua/lib/job.lua and lua/lib/flags.lua read the same format. A job with a
+flag that a version does not know is set aside by it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from struct import Struct
 
@@ -23,22 +26,24 @@ from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
 
-FORMAT = 1
 LONGEST_TTR_MS = 2**32 - 1
 LONGEST_HEADERS = 8192
 
-_SENT_HEAD = Struct("<BII8sH")
-_HEAD = Struct("<BdBII8sH")
-_BODY = Struct("<B16xH")
-_FLAGS_AT = 9
-_MAX_LATENESS = Struct("<d")
-HAS_MAX_LATENESS = 64
-"""A flag."""
+_HEAD, _FLAGS_AT = 8, 7
+_MOMENT_BITS, _USED_MOMENT_BITS, _LAST_TOP = 56, 52, 15
+"""A moment that needs more is beyond 2112: nobody wrote it."""
+_WORD, _H, _I, _D = Struct("<Q"), Struct("<H"), Struct("<I"), Struct("<d")
 _PRIORITY_SHIFT, MOST_PRIORITY = 1, 3
 """The priority is two bits of the flags."""
+_HAS_NONCE, _HAS_HEADERS, _HAS_TTR, _HAS_ATTEMPTS, _FURTHER = 8, 16, 32, 64, 128
+_HAS_MAX_LATENESS = 1
+"""A further flag."""
 _OF_THE_BODY = JSON | RAW
-_KNOWN_FLAGS = HAS_MAX_LATENESS | MOST_PRIORITY << _PRIORITY_SHIFT | _OF_THE_BODY
+_NONCE_SIZE = len(NO_NONCE)
+_BYTES = [bytes((flags,)) for flags in range(256)]
+_HISTORY_FORMAT = 1
 _RUN = Struct("<IIddB")
+_MOST_ATTEMPTS = 2**24 - 1
 _STAMP, _ATTEMPT = Struct("<d"), Struct("<IddBB")
 _HISTORY = Struct("<BdBHHII")
 _JSON_RESULT, _NOT_KEPT = 1, 2
@@ -58,12 +63,30 @@ def pack_head(
     max_lateness_us: int | None,
     priority: int,
 ) -> bytes:
-    """The head as the client sends it; the script prepends format and created."""
+    """The head as the client sends it; the script prepends created."""
     flags |= priority << _PRIORITY_SHIFT
-    if max_lateness_us is None:
-        return _SENT_HEAD.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
-    sent = _SENT_HEAD.pack(flags | HAS_MAX_LATENESS, ttr_ms, max_attempts, nonce, len(headers))
-    return sent + _MAX_LATENESS.pack(max_lateness_us) + headers
+    if nonce == NO_NONCE:
+        nonce = b""
+    else:
+        flags |= _HAS_NONCE
+    if not (ttr_ms or max_attempts or headers or max_lateness_us is not None):
+        return _BYTES[flags] + nonce
+    fields = b""
+    if max_lateness_us is not None:
+        flags |= _FURTHER
+        fields = _H.pack(_HAS_MAX_LATENESS)
+    if ttr_ms:
+        flags |= _HAS_TTR
+        fields += _I.pack(ttr_ms)
+    if max_attempts:
+        flags |= _HAS_ATTEMPTS
+        fields += _I.pack(max_attempts)
+    if max_lateness_us is not None:
+        fields += _D.pack(max_lateness_us)
+    if headers:
+        flags |= _HAS_HEADERS
+        fields += _H.pack(len(headers)) + headers
+    return _BYTES[flags] + nonce + fields
 
 
 def pack_headers(headers: Mapping[str, str] | None) -> bytes:
@@ -93,25 +116,23 @@ def unpack_headers(packed: bytes | dict[str, str] | None) -> dict[str, str]:
 
 
 def unpack_head(value: Record) -> JobContents:
-    """Parses a record. Raises ``BodyError`` if it is damaged, or has a format that this version does not know."""
+    """Parses a record. Raises ``BodyError`` if it is damaged, or has a flag that this version does not know."""
     if isinstance(value, JobContents):
         return value
-    if len(value) < _HEAD.size or value[0] != FORMAT:
+    if len(value) < _HEAD:
         raise BodyError(_UNREADABLE)
-    _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
-    if flags & ~_KNOWN_FLAGS:
+    (word,) = _WORD.unpack_from(value)
+    flags, created = word >> _MOMENT_BITS, word & (1 << _MOMENT_BITS) - 1
+    if created >> _USED_MOMENT_BITS:
         raise BodyError(_UNREADABLE)
-    max_lateness_us, at = _max_lateness(value, flags)
-    body = at + size
-    if body > len(value):
-        raise BodyError(_UNREADABLE)
+    nonce, ttr_ms, max_attempts, max_lateness_us, headers, body = _fields(value, flags)
     return JobContents(
-        _whole(created),
+        created,
         flags & _OF_THE_BODY,
         ttr_ms,
         max_attempts,
         max_lateness_us,
-        value[at:body],
+        value[headers:body],
         value[body:],
         nonce=nonce,
         priority=flags >> _PRIORITY_SHIFT & MOST_PRIORITY,
@@ -122,26 +143,44 @@ def body_of(value: Record) -> tuple[bytes, int]:
     """The body and its flags, without parsing the rest. Raises as ``unpack_head`` does."""
     if isinstance(value, JobContents):
         return value.body, value.flags
-    if len(value) < _HEAD.size or value[0] != FORMAT:
+    if len(value) < _HEAD or value[_FLAGS_AT - 1] > _LAST_TOP:
         raise BodyError(_UNREADABLE)
-    flags, size = _BODY.unpack_from(value, _FLAGS_AT)
-    body = _HEAD.size + size
-    if flags > RAW:
-        if flags & ~_KNOWN_FLAGS:
-            raise BodyError(_UNREADABLE)
-        body = _max_lateness(value, flags)[1] + size
-    if body > len(value):
-        raise BodyError(_UNREADABLE)
-    return value[body:], flags & _OF_THE_BODY
+    flags = value[_FLAGS_AT]
+    if flags <= RAW:
+        return value[_HEAD:], flags
+    return value[_fields(value, flags)[-1] :], flags & _OF_THE_BODY
 
 
-def _max_lateness(value: bytes, flags: int) -> tuple[int | None, int]:
-    """The maximum lateness in µs, and the offset of the headers."""
-    if not flags & HAS_MAX_LATENESS:
-        return None, _HEAD.size
-    if len(value) < _HEAD.size + _MAX_LATENESS.size:
+def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int, int]:
+    """The fields that the flags of a head name: nonce, TTR, attempts, maximum lateness, and where headers and body begin. Raises ``BodyError``."""
+    at, further, ttr_ms, max_attempts, max_lateness_us, size = _HEAD, 0, 0, 0, None, 0
+    nonce = NO_NONCE
+    try:
+        if flags & _HAS_NONCE:
+            nonce = value[at : at + _NONCE_SIZE]
+            at += _NONCE_SIZE
+        if flags & _FURTHER:
+            (further,) = _H.unpack_from(value, at)
+            at += _H.size
+            if further & ~_HAS_MAX_LATENESS:
+                raise BodyError(_UNREADABLE)
+        if flags & _HAS_TTR:
+            (ttr_ms,) = _I.unpack_from(value, at)
+            at += _I.size
+        if flags & _HAS_ATTEMPTS:
+            (max_attempts,) = _I.unpack_from(value, at)
+            at += _I.size
+        if further & _HAS_MAX_LATENESS:
+            max_lateness_us = _whole(_D.unpack_from(value, at)[0])
+            at += _D.size
+        if flags & _HAS_HEADERS:
+            (size,) = _H.unpack_from(value, at)
+            at += _H.size
+    except struct.error:
+        raise BodyError(_UNREADABLE) from None
+    if at + size > len(value):
         raise BodyError(_UNREADABLE)
-    return _whole(_MAX_LATENESS.unpack_from(value, _HEAD.size)[0]), _HEAD.size + _MAX_LATENESS.size
+    return nonce, ttr_ms, max_attempts, max_lateness_us, at, at + size
 
 
 def unpack_run(run: bytes | None) -> JobRun:
@@ -151,7 +190,7 @@ def unpack_run(run: bytes | None) -> JobRun:
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
     holder = _RUN.size + size
     return JobRun(
-        attempt,
+        attempt & _MOST_ATTEMPTS,
         limit,
         _whole(receipt),
         _whole(first),
@@ -181,7 +220,7 @@ def unpack_attempts(failed: bytes, first_failure: int) -> tuple[FailedAttempt, .
 def unpack_history(record: bytes) -> tuple[FinishedRecord, bytes, bytes, bytes] | None:
     """Parses the record of a finished job: how it ended, its run, failed attempts, head and body; ``None`` if it is damaged, or
     of a newer version."""
-    if len(record) < _HISTORY.size or record[0] != FORMAT:
+    if len(record) < _HISTORY.size or record[0] != _HISTORY_FORMAT:
         return None
     _, finished, kind, run_size, failed_size, result_size, size = _HISTORY.unpack_from(record)
     failed = _HISTORY.size + run_size
@@ -206,7 +245,8 @@ def _whole(number: float) -> int:
 
 def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
     """A job's complete record, as the script writes it, for jobs that come another way. ``packed``: its headers."""
-    return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
+    head = pack_head(flags, ttr_ms, max_attempts, NO_NONCE, packed, None, 0)
+    return created.to_bytes(_FLAGS_AT, "little") + head + body
 
 
 def keep_finished_arg(span: Duration | None) -> bytes:

@@ -16,8 +16,8 @@ from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, StoredSchedule, missed_of
 from tarry.verbs.schedules.recurrences import Recurrence
 
-_UNSENT = b"\1" + bytes(8)
-"""Format and date, which the script writes before what was sent."""
+_UNSENT = bytes(7)
+"""The date, which the script writes before what was sent."""
 
 
 @dataclass(frozen=True, slots=True)
