@@ -8,12 +8,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
 import tarry
+from tarry.programs.cli.composition import Composition
+from tarry.programs.cli.serve import _make_app
+from tarry.programs.cli.session import CommandSession
+from tarry.programs.dialects.mounts import Dialects
+from tarry.programs.service.settings import ServiceSettings
+from tarry.verbs.redisson.codecs import CODECS
 from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, pack, unpack
 from until import LONGEST_S
@@ -156,3 +163,65 @@ def test_invalid_values_are_refused_with_a_message(cli: Cli, words: tuple[str, .
     done = cli("delayed-queue", *words)
     assert done.returncode == 2
     assert why in done.stderr
+
+
+@pytest.mark.parametrize("by_option", [True, False], ids=["--redisson", "TARRY_REDISSON"])
+def test_one_word_tells_codec_and_format(
+    cli: Cli, queue: str, valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, by_option: bool
+) -> None:
+    monkeypatch.delenv("TARRY_REDISSON")
+    calls = (("delayed-queue", "offer", queue, '"tea"'), ("map-cache", "put", f"map-{queue}", "tea", "3"))
+    for words in calls:
+        done = cli(*words)
+        assert done.returncode == 2
+        assert "--redisson: it is not known which Redisson shares" in done.stderr
+        assert ": --redisson 3.15.1 (its version in Java; " in done.stderr
+    if not by_option:
+        monkeypatch.setenv("TARRY_REDISSON", "3.15.1")
+    for words in calls:
+        done = cli(*words, *(("--redisson", "3.15.1") if by_option else ()))
+        assert done.returncode == 0, done.stderr
+    with tarry.Client(valkey_url, namespace=namespace, redisson="3.15.1") as java:
+        assert java.delayed_queue(queue).stats().format == "dLc0"
+        assert java.blocking_queue(queue).poll(wait=5) == "tea"
+        assert java.map_cache(f"map-{queue}", policy=None).get("tea") == 3
+
+
+APP = """
+import os, signal, tarry
+
+worker = tarry.Worker()
+
+@worker.on_queue("QUEUE")
+def handle(value: str) -> None:
+    print("taken", value, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_worker_takes_the_word(
+    queue: str, valkey_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TARRY_REDISSON")
+    (tmp_path / "letters.py").write_text(APP.replace("QUEUE", queue))
+    place = ("--url", valkey_url, "--namespace", namespace)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tarry", *place, "worker", "letters:worker", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = run()
+    assert done.returncode == 2
+    assert "it is not known which Redisson shares the queue" in done.stderr
+    with tarry.Client(valkey_url, redisson="3.15.1") as java:
+        java.blocking_queue(queue).put("tea")
+    done = run("--redisson", "3.15.1")
+    assert (done.returncode, "taken tea" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_service_takes_the_word(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TARRY_REDISSON")
+    composition = Composition(Dialects(None, None, None), sqs=False, dashboard=False, beanstalk=None)
+    app = _make_app(CommandSession(valkey_url, None, False), ServiceSettings(redisson="3.15.1"), composition)
+    context = app.clients["default"].delayed_queue("q").verbs.context
+    assert (context.codec, context.format) == (CODECS["river"], Format.OLD)

@@ -25,7 +25,7 @@ def blocking() -> None:
         assert_type(delayed.stats().oldest_overdue, timedelta)
         assert_type(delayed.poison(), list[tarry.SetAside])
 
-        ready = client.blocking_queue("orders")
+        ready = client.blocking_queue("orders", redisson="3.16.8")
         assert_type(ready, tarry.BlockingQueue[Any])
         assert_type(ready.poll(3, wait="1s"), list[Any])
         assert_type(ready.drain_to([]), int)
@@ -56,7 +56,7 @@ worker.keep_moving("letters")
 async def order(value: str) -> None: ...
 
 
-@worker.on_queue("letters")
+@worker.on_queue("letters", redisson="3.16.8")
 def letter(value: dict[str, str]) -> None: ...
 
 

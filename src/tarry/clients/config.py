@@ -115,7 +115,7 @@ class ClientConfig:
         from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs
 
         version = redisson_of(redisson, self.redisson)
-        return BlockingQueueVerbs(queue_context(name, codec, None, version, self.queue_keys, os.urandom))
+        return BlockingQueueVerbs(queue_context(name, codec, None, version, self.queue_keys, os.urandom, delayed=False))
 
     def list_topics(self) -> Operation[list[str]]:
         return namespaces.list_topics(self.namespace)

@@ -235,7 +235,7 @@ def _format_refusal(why: str, other: str, queue: str) -> BadInput:
     if why == "unknown":
         return BadInput(
             f"format: it is not known yet which Redisson reads the queue {queue!r}. {_FORMATS} Give "
-            'redisson="3.15.1", its version in Java (for all queues Client(redisson=…), or TARRY_REDISSON), or '
+            'redisson="3.15.1", its version in Java (for all of a process TARRY_REDISSON), or '
             'format="dLc0" or "Bc0Lc0", or format="tarry" if no Java reads it.'
         )
     known = f"was set to {other}" if why == "remembered" else f"has elements of {other}"

@@ -45,7 +45,8 @@ class QueueRoute:
     """A queue of a worker, its codec, its slots and its handler."""
 
     queue: str
-    codec: str | Codec[Any]
+    redisson: str | None
+    codec: str | Codec[Any] | None
     slots: int
     handler: Handler
 

@@ -215,8 +215,11 @@ class Registry(ScheduleDecorators):
 
         return register if function is None else register(function)
 
-    def on_queue(self, queue: str, *, codec: str | Codec[Any] = "kryo5", concurrency: int = 1) -> Callable[[F], F]:
-        """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``).
+    def on_queue(
+        self, queue: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None, concurrency: int = 1
+    ) -> Callable[[F], F]:
+        """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``, which has the same
+        ``redisson`` and ``codec``).
 
         An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose
         handler raises is set aside with the reason (``queue.poison()``), and the next one comes. There are no
@@ -225,16 +228,20 @@ class Registry(ScheduleDecorators):
         """
         from tarry.verbs.redisson.codecs import codec_for
         from tarry.verbs.redisson.delayed.context import keys_of
+        from tarry.verbs.redisson.versions import redisson_version
 
         handlers.refuse_bare(queue, '@worker.on_queue("orders")')
         keys_of(queue)
-        codec_for(codec)
+        if codec is not None:
+            codec_for(codec)
+        if redisson is not None:
+            redisson_version(redisson)
         slots = check_slots(concurrency)
         if any(route.queue == queue for route in self.root.queue_routes()):
             raise BadInput(f"queue: {queue!r} has a handler already.")
 
         def register(function: F) -> F:
-            self._queues[queue] = QueueRoute(queue, codec, slots, handlers.inspect_queue_handler(function))
+            self._queues[queue] = QueueRoute(queue, redisson, codec, slots, handlers.inspect_queue_handler(function))
             return function
 
         return register

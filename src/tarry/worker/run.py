@@ -135,7 +135,8 @@ class WorkerRun:
     def _make_queue_consumer(self, route: QueueRoute, idle_s: float | None) -> QueueConsumer:
         from tarry.worker.queue_consumer import QueueConsumer
 
-        queue = self._awaited.blocking_queue(route.queue, codec=route.codec)
+        queue = self._awaited.blocking_queue(route.queue, redisson=route.redisson, codec=route.codec)
+        queue.verbs.context.require_codec()
         logger.info("▶ queue %s, %d slots", route.queue, route.slots)
         return QueueConsumer(route, queue, self._outage, idle_s)
 

@@ -85,7 +85,7 @@ async def refused(queue: Any, *words: str) -> None:
 
 async def test_a_first_offer_without_a_format_is_refused_and_names_both(silent: Any, java: Java, name: str) -> None:
     await refused(
-        silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_REDISSON", "Client(redisson=…)"
+        silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_REDISSON", 'redisson="3.15.1"'
     )
     assert java.remembered() is None
 

@@ -126,7 +126,7 @@ class HTTPClientConfig:
     def blocking(self, name: str, codec: Any, redisson: str | None = None) -> HTTPBlockingQueueVerbs[Any]:
         version = redisson_of(redisson, self.redisson)
         return HTTPBlockingQueueVerbs(
-            queue_context(name, codec, None, version, self.queue_keys, os.urandom), os.urandom
+            queue_context(name, codec, None, version, self.queue_keys, os.urandom, delayed=False), os.urandom
         )
 
     def guarded(

@@ -122,6 +122,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
         return requests
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
+        self.context.require_codec()
         return self._decode_some(
             self._take_request(queues.POLL, queue_models.PollQueue(n=checked_count(n), **BYTES_CODEC))
         )
@@ -190,6 +191,7 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
         return self.request(queues.PUT, body=body)
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
+        self.context.require_codec()
         return self._decode_some(self._take_request(queues.TAKE, queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
 
     def read(self, payload: bytes) -> HTTPFlow[list[T]]:

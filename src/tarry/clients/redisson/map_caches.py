@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tarry.clients.config import NamingConfig, redisson_of
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.redisson.codecs import codec_for, codec_of
+from tarry.verbs.redisson.codecs import UNKNOWN_OF_MAP, codec_for, codec_of
 from tarry.verbs.redisson.mapcache.context import MapContext, context_of
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
 from tarry.verbs.redisson.mapcache.models import Backend
@@ -17,6 +17,8 @@ from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 """When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""
+NATIVE_CODEC = "kryo5"
+"""The default codec of every Redisson that has ``getMapCacheNative``."""
 
 
 def map_verbs(
@@ -28,7 +30,10 @@ def map_verbs(
     redisson: str | None = None,
 ) -> MapVerbs[Any, Any]:
     """Returns the verbs of a map. Raises ``BadInput`` for an invalid name, codec or backend."""
-    of_values = codec_of(codec, redisson_of(redisson, config.redisson))
+    version = redisson_of(redisson, config.redisson)
+    if codec is None and backend == "native":
+        codec = NATIVE_CODEC
+    of_values = codec_of(codec, version, UNKNOWN_OF_MAP.format(f"map {name!r}"))
     of_keys = of_values if key_codec is None else codec_for(key_codec)
     cluster = config.cluster
     keys = config.redisson_name(name)

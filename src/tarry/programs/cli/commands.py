@@ -162,6 +162,15 @@ def _print_version(requested: bool) -> None:
 
 
 Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
+Redisson = Annotated[
+    str | None,
+    typer.Option(
+        "--redisson",
+        metavar="VERSION",
+        help="Redisson in the Java application, such as 3.15.1: it tells codec and format. Default: TARRY_REDISSON.",
+        show_default=False,
+    ),
+]
 TopicName = Annotated[
     str,
     typer.Argument(metavar="TOPIC", help="The topic.", show_default=False, autocompletion=completion.complete_topics),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.programs.cli import arguments, output
-from tarry.programs.cli.commands import group, verb
+from tarry.programs.cli.commands import Redisson, group, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.queues import CODECS, CodecName
@@ -42,17 +42,26 @@ Backend = Annotated[
 JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON, numbers for instance.")]
 
 
-def _map(session: CommandSession, name: str, codec: str, key_codec: str | None, backend: str) -> MapCache[Any, Any]:
+def _map(
+    session: CommandSession,
+    name: str,
+    codec: str | None,
+    key_codec: str | None,
+    backend: str,
+    redisson: str | None = None,
+) -> MapCache[Any, Any]:
     from tarry.verbs.redisson.codecs import codec_for
 
     kind: Any = backend
     if key_codec is not None:
         with renamed_parameters(codec="key_codec"):
             codec_for(key_codec)
-    return session.client.map_cache(name, codec=codec, key_codec=key_codec, backend=kind, policy=None)
+    return session.client.map_cache(
+        name, redisson=redisson, codec=codec, key_codec=key_codec, backend=kind, policy=None
+    )
 
 
-def _key(text: str, json_key: bool, codec: str) -> Any:
+def _key(text: str, json_key: bool, codec: str | None) -> Any:
     key = arguments.parse_body(text, raw=not json_key, what="key")
     return key.encode() if codec == "bytes" and isinstance(key, str) else key
 
@@ -67,14 +76,15 @@ def put(
     max_idle: Annotated[str | None, typer.Option(help="Time to live after its last use.", show_default=False)] = None,
     keep_ttl: Annotated[bool, typer.Option("--keep-ttl", help="An existing entry keeps its time to live.")] = False,
     if_absent: Annotated[bool, typer.Option("--if-absent", help="Only if there is no entry.")] = False,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
     raw: Annotated[bool, typer.Option("--raw", help="The value is plain text, not JSON.")] = False,
     json_key: JsonKey = False,
 ) -> None:
     """Puts an entry, and prints the old value."""
-    cache = _map(session, map, codec, key_codec, backend)
+    cache = _map(session, map, codec, key_codec, backend, redisson)
     given = arguments.parse_body(value, raw=raw, what="value")
     if codec == "bytes" and isinstance(given, str):
         given = given.encode()
@@ -93,13 +103,14 @@ def get(
     session: CommandSession,
     map: MapName,
     keys: Keys,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
     json_key: JsonKey = False,
 ) -> None:
     """Shows entries and how long they still live. It restarts their idle time."""
-    cache = _map(session, map, codec, key_codec, backend)
+    cache = _map(session, map, codec, key_codec, backend, redisson)
     for text in keys:
         key = _key(text, json_key, key_codec or codec)
         found = cache.get(key)
@@ -114,13 +125,14 @@ def remove(
     session: CommandSession,
     map: MapName,
     keys: Keys,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
     json_key: JsonKey = False,
 ) -> None:
     """Removes entries."""
-    cache = _map(session, map, codec, key_codec, backend)
+    cache = _map(session, map, codec, key_codec, backend, redisson)
     gone = cache.fast_remove(*[_key(text, json_key, key_codec or codec) for text in keys])
     session.print_answer({"map": map, "removed": gone}, f"{map}  {gone} removed")
 
@@ -129,13 +141,14 @@ def remove(
 def _list(
     session: CommandSession,
     map: MapName,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists live entries, in no order. It does not restart their idle time."""
-    items = _map(session, map, codec, key_codec, backend).items()
+    items = _map(session, map, codec, key_codec, backend, redisson).items()
     for key, value in islice(items, limit):
         session.print_answer({"key": _data(key), **output.element_data(value)}, f"{_text(key)}  {_text(value)}")
     if next(items, None) is not None:

@@ -18,7 +18,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from tarry.errors import BadInput
 
 _LEAD = re.compile(r"((?:\w+(?:, | and ))*\w+):")
-_GIVEN = re.compile(r'\b(\w+)=("[\w-]+"(?:(?:,| or|, or) "[\w-]+")*)?')
+_GIVEN = re.compile(r'\b(\w+)=("[\w.-]+"(?:(?:,| or|, or) "[\w.-]+")*)?')
 _NONE = re.compile(r"\bNone\b")
 
 

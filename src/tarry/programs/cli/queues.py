@@ -12,7 +12,7 @@ import typer
 
 from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
-from tarry.programs.cli.commands import TopicName, group, verb
+from tarry.programs.cli.commands import Redisson, TopicName, group, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession, dumps
@@ -31,10 +31,11 @@ QueueNames = Annotated[
     list[str], typer.Argument(metavar="QUEUE...", help="The queues, as Java names them.", show_default=False)
 ]
 CodecName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--codec",
-        help=f"The codec of the Java application: {', '.join(CODECS)}.",
+        help=f"The codec, where Java sets another one: {', '.join(CODECS)}.",
+        show_default=False,
         autocompletion=complete_words(*CODECS),
     ),
 ]
@@ -48,11 +49,12 @@ def offer(
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
     ],
     delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     format: Annotated[
         str | None,
         typer.Option(
-            help=f"{FORMATS_HELP}. Needed once for each queue; default: TARRY_REDISSON.",
+            help=f"{FORMATS_HELP}. Default: as --redisson tells.",
             show_default=False,
             autocompletion=complete_words(*FORMATS),
         ),
@@ -60,7 +62,7 @@ def offer(
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, not JSON.")] = False,
 ) -> None:
     """Offers values, to be delivered after a delay. Refused if the queue's format is unknown."""
-    handle = session.client.delayed_queue(queue, codec=codec, format=format)
+    handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec, format=format)
     given = [arguments.parse_body(text, raw=raw, what="value") for text in values]
     if codec == "bytes":
         given = [value.encode() if isinstance(value, str) else value for value in given]
@@ -73,7 +75,8 @@ def offer(
 def _list(
     session: CommandSession,
     queue: QueueName,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
     poison: Annotated[
         bool, typer.Option("--poison", help="The elements that were set aside, with the reasons.")
@@ -83,7 +86,7 @@ def _list(
     from tarry.values.durations import MILLISECOND, as_datetime
     from tarry.verbs.redisson.delayed import migration
 
-    handle = session.client.delayed_queue(queue, codec=codec)
+    handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
     if poison:
         for aside in handle.poison()[:limit]:
             raw = b64encode(aside.raw).decode()
@@ -191,7 +194,8 @@ def move_to_topic(
     session: CommandSession,
     queue: QueueName,
     topic: TopicName,
-    codec: CodecName = "kryo5",
+    redisson: Redisson = None,
+    codec: CodecName = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     redirect: Annotated[
         bool,
@@ -201,7 +205,7 @@ def move_to_topic(
     ] = False,
 ) -> None:
     """Moves elements that are not due yet from a queue shared with Java into a topic; due times are kept. Safe to repeat."""
-    handle = session.client.delayed_queue(queue, codec=codec)
+    handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
     with progress(f"{queue} to {topic}", handle.size()) as advance:
         seen = 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli.commands import verb
+from tarry.programs.cli.commands import Redisson, verb
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
 
@@ -65,6 +65,7 @@ def serve(
             "--queue", help="A queue shared with Java that this service moves; may be repeated.", show_default=False
         ),
     ] = None,
+    redisson: Redisson = None,
     beanstalk: Annotated[
         str | None,
         typer.Option(
@@ -98,14 +99,6 @@ def serve(
             "--dialect",
             metavar="NAME[=PLACE]",
             help="Speak another system's API, too: delay-controller, delay-queue, delayed-message or sqs; may be repeated. PLACE: the namespace (for delayed-message the queue) that it stores in.",
-            show_default=False,
-        ),
-    ] = None,
-    redisson: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VERSION",
-            help="The version of Redisson in the Java applications that share queues and maps, such as 3.15.1. Default: TARRY_REDISSON.",
             show_default=False,
         ),
     ] = None,
@@ -146,6 +139,7 @@ def serve(
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
+        redisson=redisson,
         drain_s=duration_us(drain, "drain") / SECOND,
     )
     if key is not None and certificate is None:

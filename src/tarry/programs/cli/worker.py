@@ -11,7 +11,7 @@ import typer
 
 from tarry.errors import BadInput, TarryError
 from tarry.programs.cli import exit_code
-from tarry.programs.cli.commands import verb
+from tarry.programs.cli.commands import Redisson, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
@@ -34,6 +34,7 @@ def worker(
         int | None,
         typer.Option(min=1, help="Replace a child process after this many jobs.", show_default=False),
     ] = None,
+    redisson: Redisson = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="For development: start again when a Python file changes.")
     ] = False,
@@ -51,6 +52,8 @@ def worker(
     from tarry.worker import log_setup
 
     format = "json" if session.json else log
+    if redisson is not None:
+        os.environ["TARRY_REDISSON"] = redisson  # for the clients of the application, also in its children
     log_setup.configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
     try:
         code = _run(

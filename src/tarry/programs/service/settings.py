@@ -31,6 +31,8 @@ class ServiceSettings:
     """Locks shared with Java that the metrics include."""
     queues: tuple[str, ...] = ()
     """Queues shared with Java that this service moves, and that the metrics include."""
+    redisson: str | None = None
+    """The version of Redisson in the Java applications that share queues and maps."""
     drain_s: float = 1.0
     """How long new requests are answered 503 before the port is closed."""
 

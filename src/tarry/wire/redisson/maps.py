@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tarry.verbs.redisson.mapcache.models import Backend, MapStats
 from tarry.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
-from tarry.wire.redisson.queue_models import CodecName
+from tarry.wire.redisson.queue_models import CodecName, VersionName
 from tarry.wire.schemas import model_schema, schema_of
 from tarry.wire.types import Answer, Milliseconds, Strict, with_pattern
 
@@ -27,10 +27,11 @@ class SizeQuery(Strict):
 
 
 class EntriesQuery(MapQuery):
-    """The codecs of the Java application, and where the page begins."""
+    """``redisson``: its version in the Java application; codecs if Java sets others; and where the page begins."""
 
-    codec: CodecName = "kryo5"
+    codec: CodecName | None = None
     key_codec: CodecName | None = None
+    redisson: VersionName | None = None
     cursor: Annotated[str, with_pattern(r"^[0-9]{1,19}$"), Meta(max_length=20)] = "0"
 
 
@@ -38,8 +39,9 @@ class LookUp(Strict, kw_only=True):
     """``keys`` as the codec takes them; bytes as base64 text."""
 
     keys: Annotated[list[Any], Meta(min_length=1, max_length=1000)]
-    codec: CodecName = "kryo5"
+    codec: CodecName | None = None
     key_codec: CodecName | None = None
+    redisson: VersionName | None = None
     backend: Backend = "redisson"
 
 

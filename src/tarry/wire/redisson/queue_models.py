@@ -16,13 +16,21 @@ FormatName = Annotated[
         description='"dLc0" for Redisson up to 3.21.0, "Bc0Lc0" from 3.21.1, its version, or "tarry" where no Java reads the queue',
     ),
 ]
+VersionName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){0,2}$",
+        description='the version of Redisson in the Java application, such as "3.15.1": it tells codec and format',
+    ),
+]
 Values = Annotated[list[Any], Meta(max_length=10_000, description="values for the codec; bytes as base64 text")]
 
 
 class QueueQuery(Strict):
-    """The codec of the Java application."""
+    """``redisson``: its version in the Java application; ``codec`` if Java sets another one. Default: those of the service."""
 
-    codec: CodecName = "kryo5"
+    codec: CodecName | None = None
+    redisson: VersionName | None = None
 
 
 class ListQueueQuery(QueueQuery):
@@ -39,12 +47,13 @@ class QueueValues(QueueQuery, kw_only=True):
 
 
 class Offer(Strict):
-    """Elements to put in, with one delay; ``bytes`` elements as base64 text. ``format`` is needed once for a queue."""
+    """Elements to put in, with one delay; ``bytes`` elements as base64 text. ``redisson`` tells codec and format."""
 
     values: Annotated[list[Any], Meta(min_length=1, max_length=10_000)]
     delay: Span = 0
-    codec: CodecName = "kryo5"
+    codec: CodecName | None = None
     format: FormatName | None = None
+    redisson: VersionName | None = None
 
 
 class SetFormat(Strict):
@@ -57,7 +66,8 @@ class Put(Strict):
     """Elements to be taken at once."""
 
     values: Annotated[list[Any], Meta(min_length=1, max_length=1000)]
-    codec: CodecName = "kryo5"
+    codec: CodecName | None = None
+    redisson: VersionName | None = None
 
 
 class Remove(QueueValues, kw_only=True):

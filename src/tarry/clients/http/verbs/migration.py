@@ -64,6 +64,7 @@ def _move(
 
 def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
     """The name of a queue's codec: the service reads the elements."""
+    queue.context.require_codec()
     for name, codec in CODECS.items():
         if codec is queue.context.codec:
             return name

@@ -119,10 +119,12 @@ class AsyncBlockingQueue(CollectionOperators[T]):
 
         An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
         """
+        self.verbs.context.require_codec()
         return AsyncSubscription(self, handler)
 
     async def take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
         # the first payload that comes in time, and its value
+        self.verbs.context.require_codec()
         until = time.monotonic() + seconds
         while True:
             pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)

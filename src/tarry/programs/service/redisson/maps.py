@@ -17,6 +17,7 @@ from tarry.errors import BadInput
 from tarry.programs.service.redisson import shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
+from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.mapcache.models import MapStats
 from tarry.wire.redisson import maps
 from tarry.wire.redisson import maps as endpoints
@@ -32,7 +33,11 @@ MAP = "/v1/map-caches/{map}"
 
 
 def map_of(
-    request: ServiceRequest, backend: Any, codec: str = "bytes", key_codec: str | None = None
+    request: ServiceRequest,
+    backend: Any,
+    codec: str | None = "bytes",
+    key_codec: str | Codec[Any] | None = None,
+    redisson: str | None = None,
 ) -> AsyncMapCache[Any, Any]:
     """The map of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
     name = request.path["map"]
@@ -42,7 +47,9 @@ def map_of(
         raise BadInput(
             f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} belongs to something else."
         )
-    return request.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
+    return request.client.map_cache(
+        name, redisson=redisson, codec=codec, key_codec=key_codec, backend=backend, policy=None
+    )
 
 
 @table.handles(endpoints.SIZE)
@@ -60,7 +67,7 @@ async def entries(request: ServiceRequest) -> maps.MapPage:
     query = request.query_model
     if not (query.cursor.isascii() and query.cursor.isdigit()) or int(query.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {query.cursor!r} is not what a page answered.")
-    verbs = map_of(request, query.backend, query.codec, query.key_codec).verbs
+    verbs = map_of(request, query.backend, query.codec, query.key_codec, query.redisson).verbs
     cursor, pairs = await request.client.engine.run(verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
@@ -75,9 +82,9 @@ async def look(request: ServiceRequest) -> maps.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload
     keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
-    cache = map_of(request, payload.backend, "bytes", payload.key_codec or payload.codec)
-    seen = map_of(request, payload.backend, payload.codec).verbs.context.decode_or_opaque
-    return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
+    seen = map_of(request, payload.backend, payload.codec, payload.key_codec, payload.redisson).verbs.context
+    cache = map_of(request, payload.backend, "bytes", seen.key_codec)
+    return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen.decode_or_opaque) for key in keys]))
 
 
 async def _looked(cache: AsyncMapCache[Any, bytes], key: Any, seen: Callable[[bytes], Any]) -> maps.EntryLooked:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
 from tarry.programs.service.redisson import shared_queues
-from tarry.programs.service.redisson.shared_queues import name_of, queue_of
+from tarry.programs.service.redisson.shared_queues import name_of, queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import SetAside
@@ -35,11 +35,11 @@ QUEUE = "/v1/queues/{queue}"
 async def offer(request: ServiceRequest) -> list[datetime]:
     """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
-    It is refused as `bad_input` when the queue's Redisson format is unknown (no `format`, no `TARRY_REDISSON` of the
-    service, no element to learn it from), and when `format` contradicts the format that is stored or found.
+    It is refused as `bad_input` when it is unknown which Redisson shares the queue (no `redisson`, none of the service, no `codec` and
+    `format`), and when the format contradicts the one that is stored or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
-    queue = queue_of(request, request.payload.codec, request.payload.format)
+    queue = queue_as_said(request, request.payload, request.payload.format)
     context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request.headers))
     values = shared_queues.values(request.payload.values, request.payload.codec)
     return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
@@ -59,7 +59,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
 
     `next` is the `start` of the next page, while there is one.
     """
-    verbs, found, at = queue_of(request, request.query_model.codec).verbs, list[Any](), request.query_model.start
+    verbs, found, at = queue_as_said(request, request.query_model).verbs, list[Any](), request.query_model.start
     end = at + request.query_model.limit
     while True:
         values, after = await request.engine.run(verbs.page(at, min(end - at, shared_queues.PAGE)))
@@ -72,13 +72,13 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
 @table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> queue_answers.Elements:
     """Ignores the delay: removes and answers what was offered first, whenever it is due, as Redisson does."""
-    return queue_answers.elements(await queue_of(request, request.payload.codec).poll(request.payload.n))
+    return queue_answers.elements(await queue_as_said(request, request.payload).poll(request.payload.n))
 
 
 @table.handles(endpoints.PASS_ON)
 async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
     """Moves the element that was offered last, whenever it is due, to the head of another queue's list."""
-    value = await queue_of(request, request.payload.codec).poll_last_and_offer_first_to(name_of(request.payload.to))
+    value = await queue_as_said(request, request.payload).poll_last_and_offer_first_to(name_of(request.payload.to))
     return queue_answers.elements([] if value is None else [value])
 
 
@@ -86,7 +86,7 @@ async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
 async def remove(request: ServiceRequest) -> bool:
     """Removes the first element that is equal, as bytes; with `all` every element that is equal to one of the values."""
     queue, values = (
-        queue_of(request, request.payload.codec),
+        queue_as_said(request, request.payload),
         shared_queues.values(request.payload.values, request.payload.codec),
     )
     if request.payload.all:
@@ -98,19 +98,19 @@ async def remove(request: ServiceRequest) -> bool:
 async def retain(request: ServiceRequest) -> bool:
     """Removes every element that is equal to none of the values."""
     values = shared_queues.values(request.payload.values, request.payload.codec)
-    return await queue_of(request, request.payload.codec).retain_all(values)
+    return await queue_as_said(request, request.payload).retain_all(values)
 
 
 @table.handles(endpoints.CONTAINS)
 async def contains(request: ServiceRequest) -> bool:
     """Whether each value has an equal element, as bytes: of those not moved yet, or with `ready` of those that can be taken."""
     queue, values = (
-        queue_of(request, request.payload.codec),
+        queue_as_said(request, request.payload),
         shared_queues.values(request.payload.values, request.payload.codec),
     )
     if not request.payload.ready:
         return await queue.contains_all(values)
-    ready = request.client.blocking_queue(queue.name, codec=request.payload.codec)
+    ready = request.client.blocking_queue(queue.name, redisson=request.payload.redisson, codec=request.payload.codec)
     found = [await ready.contains(value) for value in values]
     return all(found)
 
@@ -133,7 +133,7 @@ async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
 
     Safe to interrupt and to repeat, while others offer and take.
     """
-    payload, queue = request.payload, queue_of(request, request.payload.codec)
+    payload, queue = request.payload, queue_as_said(request, request.payload)
     found, done = await shared_queues.move_to_topic(
         request.client, queue, payload.topic, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
@@ -168,7 +168,7 @@ async def aside(request: ServiceRequest) -> None:
 async def put(request: ServiceRequest) -> None:
     """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
     values = shared_queues.values(request.payload.values, request.payload.codec)
-    await shared_queues.put_values(request.client, queue_of(request, request.payload.codec).verbs.context, values)
+    await shared_queues.put_values(request.client, queue_as_said(request, request.payload).verbs.context, values)
 
 
 @table.handles(endpoints.TAKE)
@@ -193,6 +193,7 @@ async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
 @table.handles(endpoints.PEEK)
 async def peek(request: ServiceRequest) -> queue_answers.Elements:
     """The first element that can be taken; it stays."""
-    queue = queue_of(request, request.query_model.codec)
-    value = await request.client.blocking_queue(queue.name, codec=request.query_model.codec).peek()
+    queue = queue_as_said(request, request.query_model)
+    said = request.query_model
+    value = await request.client.blocking_queue(queue.name, redisson=said.redisson, codec=said.codec).peek()
     return queue_answers.elements([] if value is None else [value])

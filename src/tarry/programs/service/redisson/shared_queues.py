@@ -13,7 +13,6 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.context import QueueContext
 from tarry.wire import types
@@ -51,20 +50,28 @@ def name_of(name: str) -> str:
     return name
 
 
-def queue_of(request: ServiceRequest, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def queue_of(request: ServiceRequest, codec: str) -> AsyncDelayedQueue[Any]:
     """The queue that the path names. Raises ``BadInput``."""
     require_first_namespace(request)
-    return open_queue(request, request.path["queue"], codec, format)
+    return open_queue(request, request.path["queue"], codec)
 
 
-def open_queue(request: ServiceRequest, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def queue_as_said(request: ServiceRequest, said: Any, format: str | None = None) -> AsyncDelayedQueue[Any]:
+    """The queue that the path names, with the codec or Redisson of a request's model. Raises ``BadInput``."""
+    require_first_namespace(request)
+    return open_queue(request, request.path["queue"], said.codec, format, said.redisson)
+
+
+def open_queue(
+    request: ServiceRequest, name: str, codec: str | None, format: str | None = None, redisson: str | None = None
+) -> AsyncDelayedQueue[Any]:
     """A queue by its name. Raises ``BadInput``."""
     return request.app.clients[request.app.settings.namespaces[0]].delayed_queue(
-        name_of(name), codec=codec, format=format
+        name_of(name), redisson=redisson, codec=codec, format=format
     )
 
 
-def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
+def values(given: Sequence[Any], codec: str | None, what: str = "values") -> list[Any]:
     """Values as JSON gives them; with the codec ``bytes``, decoded from base64. Raises ``BadInput``."""
     if codec != "bytes":
         return list(given)
@@ -102,12 +109,14 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
     seconds = wait_seconds(request.payload.wait)
     until = asyncio.get_running_loop().time() + seconds
     queues = [request.client.blocking_queue(name, codec="bytes") for name in names]
-    codec = codec_for(request.payload.codec)
+    said = request.payload
+    asked = request.client.blocking_queue(names[0], redisson=said.redisson, codec=said.codec).verbs.context
+    asked.require_codec()
     while True:
         queue, payloads = await _payloads(request, queues, request.payload.n, seconds)
         if queue is None:
             return None, []
-        context = request.client.blocking_queue(queue.name, codec=codec).verbs.context
+        context = request.client.blocking_queue(queue.name, codec=asked.codec).verbs.context
         taken = context.decode_all(payloads)
         if taken.undecodable:
             await request.client.engine.run(transfer.set_aside(context.keys, taken.undecodable))

@@ -62,16 +62,63 @@ def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
     raise BadInput(f"codec: {type(codec).__name__} is not a codec; give a name, or an object with encode and decode.")
 
 
-def codec_of(codec: str | Codec[Any] | None, version: RedissonVersion | None) -> Codec[Any]:
-    """The codec that is given, else that of the version. Raises ``BadInput``."""
-    if codec is None and version is not None:
-        if version.codec is None:
-            raise BadInput(
-                f"redisson: {version.text} writes with FstCodec by default, which tarry does not speak. Set another codec in Java, for "
-                'instance JsonJacksonCodec, and give its name here, too: codec="json".'
-            )
-        codec = version.codec
-    return codec_for("kryo5" if codec is None else codec)
+_FST = (
+    "redisson: {} writes with FstCodec by default, which tarry does not speak. Set another codec in Java, for instance "
+    'JsonJacksonCodec, and give its name here, too: codec="json".'
+)
+_UNKNOWN = (
+    "redisson: it is not known which Redisson shares the {}, and its codec is never guessed. Give one of:",
+    'redisson="3.15.1" (its version in Java; for all of a process TARRY_REDISSON);',
+)
+UNKNOWN_OF_DELAYED = "\n  ".join(
+    (
+        *_UNKNOWN,
+        'codec="json", format="dLc0" (where Java sets another codec: its name; with "Bc0Lc0" from 3.21.1 on);',
+        'codec="json", format="tarry" (where no Java application reads it).',
+    )
+)
+UNKNOWN_OF_BLOCKING = "\n  ".join(
+    (
+        *_UNKNOWN,
+        'codec="string" (where Java sets another codec: its name);',
+        'codec="json" (where no Java application writes it).',
+    )
+)
+UNKNOWN_OF_MAP = "\n  ".join(
+    (
+        *_UNKNOWN,
+        'codec="json" (where Java sets another codec, or no Java application shares it);',
+        'backend="native" (where it is the map of getMapCacheNative).',
+    )
+)
+
+
+class UnknownCodec:
+    """The codec of a queue or map of which nobody said who shares it. Raises ``BadInput`` with the arguments to choose from."""
+
+    def __init__(self, refusal: str) -> None:
+        self.refusal = refusal
+
+    def encode(self, value: Any) -> bytes:  # noqa: ARG002  # a codec's signature
+        raise BadInput(self.refusal)
+
+    def decode(self, raw: bytes) -> Any:  # noqa: ARG002  # a codec's signature
+        raise BadInput(self.refusal)
+
+
+def codec_of(codec: str | Codec[Any] | None, version: RedissonVersion | None, unknown: str) -> Codec[Any]:
+    """The codec that is given, else that of the version; without both one that refuses values with ``unknown``."""
+    if codec is not None:
+        return codec_for(codec)
+    if version is None:
+        return UnknownCodec(unknown)
+    return UnknownCodec(_FST.format(version.text)) if version.codec is None else CODECS[version.codec]
+
+
+def require_codec(codec: Codec[Any]) -> None:
+    """Raises ``BadInput`` if nobody said which codec it is: for verbs that take values out."""
+    if isinstance(codec, UnknownCodec):
+        raise BadInput(codec.refusal)
 
 
 def log_if_missed(found: bool, codec: Codec[Any], values: Iterable[Any], where: str) -> bool:

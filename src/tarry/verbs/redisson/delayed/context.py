@@ -10,7 +10,13 @@ from tarry.errors import BadInput
 from tarry.values.keys import QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.codecs import codec_of, log_if_missed
+from tarry.verbs.redisson.codecs import (
+    UNKNOWN_OF_BLOCKING,
+    UNKNOWN_OF_DELAYED,
+    codec_of,
+    log_if_missed,
+    require_codec,
+)
 from tarry.verbs.redisson.elements import Format, format_of
 from tarry.verbs.redisson.values import Opaque
 from tarry.verbs.redisson.versions import RedissonVersion
@@ -58,6 +64,10 @@ class QueueContext(Generic[T]):
                 raise
             raise BadInput(f"value: {fault}.") from fault
 
+    def require_codec(self) -> None:
+        """Raises ``BadInput`` if nobody said which codec it is: for verbs that take elements out."""
+        require_codec(self.codec)
+
     def found(self, found: bool, values: Iterable[T]) -> bool:
         """Returns ``found``; if false, logs the values for which Java may have other bytes."""
         return log_if_missed(found, self.codec, values, f"queue {self.name}")
@@ -87,10 +97,13 @@ def queue_context(
     redisson: RedissonVersion | None,
     keys_of: Callable[[str], QueueKeys],
     random_marks: Callable[[int], bytes],
+    *,
+    delayed: bool = True,
 ) -> QueueContext[Any]:
     """The context of a queue, checked. The codec and format are given, or those of Java's Redisson. Raises ``BadInput`` for an invalid
     name, codec or format."""
-    keys, its_codec = keys_of(name), codec_of(codec, redisson)
+    unknown = UNKNOWN_OF_DELAYED if delayed else UNKNOWN_OF_BLOCKING
+    keys, its_codec = keys_of(name), codec_of(codec, redisson, unknown.format(f"queue {name!r}"))
     of_version = None if redisson is None else redisson.format
     known = of_version if format is None else format_of(format)
     return QueueContext(name, keys, its_codec, known, random_marks, keys_of)

@@ -74,6 +74,7 @@ class DelayedQueueVerbs(QueueVerbs[T]):
 
     def poll(self, n: int) -> Flow[list[T]]:
         """Takes up to ``n`` values in the order of offers, due or not."""
+        self.context.require_codec()
         return self._decoded_of(elements.poll(self.context, n))
 
     def pass_on(self, target: str) -> ScriptCall[T | None]:
@@ -145,6 +146,7 @@ class BlockingQueueVerbs(QueueVerbs[T]):
 
     def poll(self, n: int) -> Flow[list[T]]:
         """Moves due elements, and takes up to ``n`` ready values."""
+        self.context.require_codec()
         return self._decoded_of(transfer.poll_ready(self.context, n))
 
     def read(self, payload: bytes) -> Flow[list[T]]:

@@ -53,7 +53,7 @@ class MapContext(Generic[K, V]):
         """The value. Raises ``BodyError`` if the codec cannot decode it."""
         try:
             return self.codec.decode(raw)
-        except BodyError:
+        except (BodyError, BadInput):
             raise
         except Exception as fault:  # a custom codec may raise anything
             raise BodyError(f"An entry of {self.name!r} does not decode: {type(fault).__name__}: {fault}") from fault
