@@ -16,7 +16,7 @@ import tarry
 
 async def drain(url: str, topic: str, count: int, due: float, slots: int) -> dict[str, float]:
     client = tarry.AsyncClient(url)
-    worker = tarry.Worker(client)
+    worker = tarry.Worker(client=client)
     handled = 0
 
     @worker.on(topic, concurrency=slots or None)

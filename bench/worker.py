@@ -47,7 +47,7 @@ class Count:
 
 
 async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) -> dict[str, float]:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
     counted, loop = Count(worker, count), asyncio.get_running_loop()
 
     async def handle(job: tarry.AsyncJob[Any]) -> None:
@@ -65,7 +65,7 @@ async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) ->
 
 
 async def late(url: str, count: int) -> dict[str, Any]:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
     counted, late_ms, in_hand_ms = Count(worker, 1 + count), list[float](), list[float]()
 
     @worker.on("orders")
@@ -85,7 +85,7 @@ async def late(url: str, count: int) -> dict[str, Any]:
 
 
 async def busy(url: str, count: int, size: int) -> dict[str, Any]:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
     counted = Count(worker, 1 + count + size)
     seen: dict[str, list[tuple[float, float]]] = {"late_ms": [], "in_hand_ms": [], "alarm_ms": []}
     began, drained, left = 0.0, 0.0, size
@@ -128,7 +128,7 @@ async def bare_timer(alarm_ms: list[float], dated: list[tuple[float, float]] | N
 
 
 async def idle(url: str, topics: int) -> dict[str, float]:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
 
     async def handle(job: tarry.AsyncJob[Any]) -> None: ...
 

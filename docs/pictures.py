@@ -69,7 +69,7 @@ def demo(url: str) -> None:
 
 def work(url: str) -> tarry.Worker:
     """A worker that is just a little too slow, for pictures with something to see."""
-    worker = tarry.Worker(url, name="shop", concurrency=24)
+    worker = tarry.Worker("shop", url=url, concurrency=24)
 
     @worker.on("orders.close-unpaid", concurrency=16)
     async def close(body: object) -> None:

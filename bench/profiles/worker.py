@@ -12,7 +12,7 @@ from tarry.worker.process import run_in_loop
 
 
 def main(url: str) -> None:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
 
     @worker.on("orders", concurrency=100)
     async def handle(job: tarry.AsyncJob[Any]) -> None:

@@ -53,7 +53,7 @@ def test_async_handlers_use_the_database_too(tarry_clock):
     tarry_clock.attach(worker)
     order = Order.objects.create()
     remind.options(delay="1h").add(order.pk)
-    assert asyncio.run(async_client().topics()) == ["tasks"]
+    assert asyncio.run(async_client().topics()) == ["shop"]
     tarry_clock.advance("1h")
     order.refresh_from_db()
     assert order.state == "reminded"
@@ -82,8 +82,8 @@ def test_the_command_runs_until_it_is_told_to_stop(tarry_url, capsys):
 
     with worker.using(tarry_url, namespace="command"):
         halt.add()
-        call_command("tarry_worker", topics="tasks", concurrency=3)
-        assert jobs().topic("tasks").stats().finished == 1
+        call_command("tarry_worker", topics="shop", concurrency=3)
+        assert jobs().topic("shop").stats().finished == 1
         with pytest.raises(CommandError, match="no handler for 'letters'") as refused:
             call_command("tarry_worker", topics="letters")
         assert refused.value.returncode == 2

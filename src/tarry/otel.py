@@ -150,7 +150,7 @@ def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
 
 def _task_of(registry: Registry, job: Job) -> str | None:
     """The name of the job's task; ``None`` for a handler's job."""
-    if not any(topic == job.topic for topic, _ in registry.all_tasks()):
+    if not any(task.known_topic == job.topic for task in registry.all_tasks()):
         return None
     try:
         return parse_envelope(job).task

@@ -18,7 +18,7 @@ from chaos.history import BURY, HANDED, RAISED, RETURNED, History, clock
 TOLD = json.loads(os.environ["CHAOS_WORKER"])
 _history: list[History] = []
 dice = random.Random(f"{TOLD['seed']}/{os.getpid()}")
-worker = tarry.Worker(TOLD["url"], namespace="chaos", ttr=TOLD.get("ttr", 3.0), grace="2s")
+worker = tarry.Worker(url=TOLD["url"], namespace="chaos", ttr=TOLD.get("ttr", 3.0), grace="2s")
 
 
 def history() -> History:

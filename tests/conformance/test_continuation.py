@@ -54,7 +54,7 @@ class Names:
 @contextmanager
 def working(url: str, namespace: str, topic: str) -> Iterator[list[Any]]:
     """A worker, in a thread and a loop of its own; what it has closed."""
-    worker, closed, loops = tarry.Worker(url, namespace=namespace), list[Any](), list[asyncio.AbstractEventLoop]()
+    worker, closed, loops = tarry.Worker(url=url, namespace=namespace), list[Any](), list[asyncio.AbstractEventLoop]()
 
     @worker.on(topic)
     async def close(job: tarry.AsyncJob[Any]) -> None:

@@ -34,7 +34,7 @@ def process(warm: WarmTarry, folder: Path, *words: str, **environment: str) -> I
 
 APP = """
 import tarry
-worker = tarry.Worker(concurrency=5)
+worker = tarry.Worker("shop", concurrency=5)
 
 @worker.on("orders")
 def close(job):
@@ -138,7 +138,7 @@ def _address(said: str) -> str:
 def test_tarry_testing_works_on_every_kind_of_server(url: str, namespace: str) -> None:
     """``tarry.testing`` on a server that was started for tests, whatever its kind."""
     clock = TestClock(url, namespace)
-    worker = tarry.Worker(namespace=namespace)
+    worker = tarry.Worker("shop", namespace=namespace)
     closed: list[Any] = []
 
     @worker.on("orders")

@@ -119,7 +119,7 @@ def test_a_lock_is_shown_and_force_released(site: Site, page: Any, client: tarry
 
 
 def test_a_running_job_is_cancelled(site: Site, page: Any, client: tarry.Client) -> None:
-    worker, seen, topic = tarry.Worker(client), list[str](), client.topic("orders")
+    worker, seen, topic = tarry.Worker(client=client), list[str](), client.topic("orders")
 
     @worker.on("orders", ttr="5s", concurrency=3)
     async def close(job: tarry.AsyncJob[Any]) -> None:

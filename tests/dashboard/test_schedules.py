@@ -40,7 +40,7 @@ def past(valkey_url: str, namespace: str) -> Iterator[TestClient]:
 
 def declare(client: TestClient, name: str, period: str) -> None:
     """A worker with one schedule in its code runs until there is nothing more to do."""
-    worker = tarry.Worker(client)
+    worker = tarry.Worker("shop", client=client)
 
     @worker.every(period, id=name)
     async def task() -> None: ...
@@ -111,7 +111,7 @@ def test_declared_and_orphaned_schedules_are_distinguished(http: httpx.Client, p
     declare(past, "old", "10h")
     past.clock.advance("10m")
     declare(past, "new", "10h")
-    old, new = past.schedules.get("tasks", "old"), past.schedules.get("tasks", "new")
+    old, new = past.schedules.get("shop", "old"), past.schedules.get("shop", "new")
     assert old is not None
     assert new is not None
     assert old.version is not None
@@ -120,11 +120,11 @@ def test_declared_and_orphaned_schedules_are_distinguished(http: httpx.Client, p
     assert "orphaned" in row(http, "old")
     assert "orphaned" not in row(http, "new")
     assert new.version[:8] in row(http, "new")
-    page = unescape(http.get("/schedule?topic=tasks&name=old").text)
+    page = unescape(http.get("/schedule?topic=shop&name=old").text)
     assert f"for the last time, as version {old.version}." in page
-    assert "Orphaned" not in http.get("/schedule?topic=tasks&name=new").text
-    assert "comes back within a minute" in act(http, "delete", "tasks", "new").text
-    assert "comes back" not in act(http, "delete", "tasks", "old").text
+    assert "Orphaned" not in http.get("/schedule?topic=shop&name=new").text
+    assert "comes back within a minute" in act(http, "delete", "shop", "new").text
+    assert "comes back" not in act(http, "delete", "shop", "old").text
 
 
 def test_a_schedule_is_paused_resumed_and_deleted_after_confirmation(http: httpx.Client, client: tarry.Client) -> None:

@@ -27,7 +27,7 @@ OURS = {"sec-fetch-site": "same-origin"}
 @pytest.fixture
 def working(client: tarry.Client) -> Iterator[str]:
     """The name of a worker that runs in a thread until it is asked to stop."""
-    worker = tarry.Worker(client)
+    worker = tarry.Worker(client=client)
 
     @worker.on("orders")
     async def close(job: tarry.AsyncJob[Any]) -> None: ...

@@ -111,7 +111,7 @@ def test_declared_schedules_migrate_and_are_recognized_by_workers(two: Any, cloc
     old, new = two
 
     def declare(client: TestClient) -> None:
-        worker = tarry.Worker(client)
+        worker = tarry.Worker("shop", client=client)
 
         @worker.every("1h", id="tidy", topic="orders")
         async def tidy() -> None: ...

@@ -98,7 +98,7 @@ def test_declared_schedules_are_partitioned_too(url: str, clock: Clock, namespac
     done: list[str] = []
 
     def crew(client: Any, names: list[str]) -> tarry.Worker:
-        worker = tarry.Worker(client)
+        worker = tarry.Worker("shop", client=client)
         for name in names:
 
             @worker.every("1h", id=name, args={"name": name})

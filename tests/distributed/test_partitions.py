@@ -244,7 +244,7 @@ def test_a_worker_consumes_all_partitions(url: str, clock: Clock, namespace: str
         async with TestAsyncClient(url, clock, namespace=namespace) as client:
             topic = client.topic("orders", partitions=PARTS)
             await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(60)])
-            worker = tarry.Worker(client)
+            worker = tarry.Worker(client=client)
 
             @worker.on("orders", max_attempts=2, retry={ValueError: "1s"})
             async def close(order: int) -> None:

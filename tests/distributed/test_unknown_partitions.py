@@ -171,7 +171,7 @@ def test_a_worker_continues_on_new_partitions(url: str, clock: Clock, namespace:
 
     async def story() -> None:
         async with TestAsyncClient(url, clock, namespace=namespace) as client:
-            worker = tarry.Worker(client)
+            worker = tarry.Worker(client=client)
 
             @worker.on("orders")
             async def close(order: int) -> None:

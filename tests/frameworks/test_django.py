@@ -77,7 +77,7 @@ def test_the_tests_of_the_django_example_pass(
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_the_django_command_works_until_sigterm(client: tarry.Client, manage: Manage, processes: str) -> None:
     assert manage("migrate", "--run-syncdb", "--verbosity", "0").wait() == 0
-    topic = client.topic("tasks")
+    topic = client.topic("shop")
     topic.add_many([{"task": name, "args": {"order_id": 7}} for name in ("close", "remind")])
     worker = manage("tarry_worker", "--processes", processes, "--log", "json")
     until(lambda: topic.stats().finished == 2 or worker.poll() is not None, "both done")
@@ -95,7 +95,7 @@ def test_a_job_that_exceeds_the_grace_period_is_given_back(
 ) -> None:
     with (project / "shop" / "jobs.py").open("a") as file:
         file.write("\n@worker.task\nasync def stuck() -> None:\n    import asyncio; await asyncio.Event().wait()\n")
-    topic = client.topic("tasks")
+    topic = client.topic("shop")
     topic.add({"task": "stuck"}, id="7")
     worker = manage("tarry_worker", "--processes", processes, SHOP_GRACE="50ms")
     until(lambda: topic.stats().reserved or worker.poll() is not None, "taken")
@@ -110,7 +110,7 @@ def test_a_job_that_exceeds_the_grace_period_is_given_back(
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ('{"URI": "redis://…"}', "TARRY: 'URI' is unknown; there are URL, NAMESPACE"),
+        ('{"URI": "redis://…"}', "TARRY: 'URI' is unknown; there are NAME, URL, NAMESPACE"),
         ('"redis://…"', "is not a dictionary"),
         ('{"TTR": "soon"}', "TARRY: ttr: 'soon'"),
         ('{"URL": "http://x"}', "TARRY: url: the scheme 'http' is unknown"),
@@ -126,10 +126,21 @@ def test_wrong_settings_are_reported_when_django_starts(project: Path, manage: M
     assert told in said
 
 
+def test_a_project_without_a_name_is_told_where_to_give_it(project: Path, manage: Manage) -> None:
+    with (project / "shop" / "settings.py").open("a") as file:
+        file.write('\ndel TARRY["NAME"]\n')
+    done = manage("check")
+    _, said = done.communicate()
+    assert done.returncode == 1
+    assert said.splitlines()[-1].endswith(
+        """BadInput: task: give the worker the application's name: TARRY = {"NAME": "shop"}."""
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--topics", "letters"], 2, "CommandError: topics: no handler for 'letters'; there are tasks."),
+        (["--topics", "letters"], 2, "CommandError: topics: no handler for 'letters'; there are shop."),
         (["--processes", "0"], 2, "CommandError: processes:"),
         (["--log", "xml"], 2, "invalid choice"),
     ],

@@ -62,8 +62,8 @@ def test_a_worker_runs_with_the_fastapi_application(
                 assert len(client.workers()) == 1
             assert caplog.messages == ["order 8 is closed", "order 7 is closed"]
             assert client.workers() == []
-    client.topic("tasks").add(shop.close.body(9))
-    assert client.topic("tasks").stats().ready == 1, "nobody listens any more"
+    client.topic("shop").add(shop.close.body(9))
+    assert client.topic("shop").stats().ready == 1, "nobody listens any more"
 
 
 def test_a_fastapi_worker_runs_in_imaginary_time(shop: ModuleType, tarry_clock: TestClock) -> None:
@@ -76,7 +76,7 @@ def test_a_fastapi_worker_runs_in_imaginary_time(shop: ModuleType, tarry_clock: 
         assert (state(http, 7), state(http, 8)) == ("open", "paid")
         tarry_clock.advance("1s")
         assert (state(http, 7), state(http, 8)) == ("closed", "paid")
-    assert tarry_clock.client.topic("tasks").stats().deleted == 1
+    assert tarry_clock.client.topic("shop").stats().deleted == 1
 
 
 def test_bad_input_becomes_a_422_response(shop: ModuleType, tarry_clock: TestClock) -> None:
@@ -100,7 +100,7 @@ def test_sigterm_to_uvicorn_stops_the_worker_too(client: tarry.Client, tarry_url
     place = {"TARRY_URL": tarry_url, "PYTHONPATH": f"{tmp_path}{os.pathsep}{EXAMPLES}"}
     process = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, **place}, stderr=subprocess.PIPE, text=True)
     try:
-        topic = client.topic("tasks")
+        topic = client.topic("shop")
         topic.add({"task": "slow", "args": {}})
         until(lambda: topic.stats().reserved or process.poll() is not None, "it listens")
         process.send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ Answers = Callable[..., list[Any]]
 @pytest.fixture
 def orders(client: tarry.Client, valkey_url: str, namespace: str) -> tarry.Topic[Any]:
     """Twelve dead jobs: of two tasks, with three kinds of error."""
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
     @worker.task(topic="orders", max_attempts=1)
     async def charge(order: int) -> None:
@@ -82,7 +82,7 @@ def test_an_error_that_is_the_reason_is_listed_once(
     client: tarry.Client, valkey_url: str, namespace: str, cli: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     """The reason has the exception's name, the traceback's last line its module too."""
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
     @worker.task(topic="bodies", retry={tarry.BodyError: None})
     def charge(order: int) -> None: ...

@@ -76,7 +76,7 @@ async def main(url, space):
         await client.schedules.put("orders", "tidy", 1, cron="0 9 * * *")
 
 url, space = os.environ["TARRY_URL"], f"core-{os.getpid()}"
-worker = tarry.Worker(url, namespace=space)
+worker = tarry.Worker(url=url, namespace=space)
 
 @worker.on("orders")
 def close(job):

@@ -43,7 +43,7 @@ def attributes_of(span: ReadableSpan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
 def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_clock: TestClock, plain: bool) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
     otel.instrument(worker, tracer_provider=traced.provider)
     inside: list[trace.SpanContext] = []
 
@@ -61,7 +61,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
         added = task.options(delay="30m", headers={"tenant": "7"}).add(7)
     tarry_clock.advance("1h")
 
-    first, second = traced.spans("process tasks")
+    first, second = traced.spans("process shop")
     assert [span.context for span in (first, second)] == inside, "it is the current one inside of the handler"
     assert first.context is not None
     assert second.context is not None
@@ -76,7 +76,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
             "messaging.system": "tarry",
             "messaging.operation.type": "process",
             "messaging.operation.name": "process",
-            "messaging.destination.name": "tasks",
+            "messaging.destination.name": "shop",
             "messaging.message.id": added.id,
             "tarry.task": "close",
             "tarry.job.attempt": attempt,
@@ -104,7 +104,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
 def test_a_span_records_the_outcome_of_its_job(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, raised: Exception, outcome: str, error: str | None
 ) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
     otel.instrument(worker, tracer_provider=traced.provider)
 
     @worker.on("n", max_attempts=1 if isinstance(raised, ValueError) else None)
@@ -124,7 +124,7 @@ def test_a_span_records_the_outcome_of_its_job(
 def test_a_job_given_back_at_shutdown_records_no_error(
     traced: Traced, tarry_async_clock: TestAsyncClock, tarry_client: TestClient
 ) -> None:
-    worker = tarry.Worker(grace=0)
+    worker = tarry.Worker("shop", grace=0)
     otel.instrument(worker, tracer_provider=traced.provider)
 
     @worker.on("n")
@@ -143,7 +143,7 @@ def test_a_job_given_back_at_shutdown_records_no_error(
 def test_context_propagates_through_jobs_tasks_and_batches(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient
 ) -> None:
-    worker, mail = tarry.Worker(), tarry.Registry()
+    worker, mail = tarry.Worker("shop"), tarry.Registry()
     seen: list[object] = []
 
     @mail.task
@@ -162,10 +162,10 @@ def test_context_propagates_through_jobs_tasks_and_batches(
     with traced.tracer.start_as_current_span("adding") as adding:
         tarry_client.topic("n").add("x", headers=otel.headers({"mine": "1"}))
         asyncio.run(send.add_async(1))
-        tarry_client.topic("tasks").add_many([send.job(n) for n in range(2)])
+        tarry_client.topic("shop").add_many([send.job(n) for n in range(2)])
     context.detach(token)
     tarry_clock.advance(0)
-    spans = traced.spans("process n") + traced.spans("process tasks")
+    spans = traced.spans("process n") + traced.spans("process shop")
     assert [[link.context.span_id for link in span.links] for span in spans] == [
         [adding.get_span_context().span_id]
     ] * 4
@@ -175,7 +175,7 @@ def test_context_propagates_through_jobs_tasks_and_batches(
 
 def test_the_span_of_the_application_is_not_the_parent(traced: Traced, tarry_client: TestClient) -> None:
     """A worker beside an application may be started inside of a span."""
-    worker = tarry.Worker(tarry_client)
+    worker = tarry.Worker("shop", client=tarry_client)
     otel.instrument(worker, tracer_provider=traced.provider)
 
     async def main() -> None:
@@ -199,7 +199,7 @@ def test_the_span_of_the_application_is_not_the_parent(traced: Traced, tarry_cli
 def test_invalid_trace_context_creates_no_link(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, text: str
 ) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
     otel.instrument(worker, tracer_provider=traced.provider)
     worker.on("n")(id)
     tarry_clock.attach(worker)
@@ -219,7 +219,7 @@ def test_oversized_baggage_is_left_out(traced: Traced) -> None:
 
 
 def test_stamps_of_inner_registries_override_outer_ones() -> None:
-    worker, part = tarry.Worker(), tarry.Registry()
+    worker, part = tarry.Worker("shop"), tarry.Registry()
     worker.include(part)
     worker.stamp(lambda: {"who": "worker", "where": "here"})
     part.stamp(lambda: {"who": "part"})

@@ -144,9 +144,23 @@ def test_an_option_that_is_given_by_place_is_answered_with_its_name(
         asyncio.run(perform(partial(getattr(topic, verb), *given)))
 
 
-def test_a_worker_is_not_given_its_name_as_a_url() -> None:
-    with pytest.raises(tarry.BadInput, match=r"'shop' is not a URL, .* write Worker\(name='shop'\)\.$"):
-        tarry.Worker("shop")
+def test_a_worker_is_given_a_name_before_its_server() -> None:
+    wrong: Any = tarry.Client("redis://localhost")
+    with pytest.raises(tarry.BadInput, match=r'^name: that is a URL; write tarry\.Worker\("shop", url=…\)') as told:
+        tarry.Worker("redis://:secret@localhost")
+    assert "secret" not in str(told.value)
+    with pytest.raises(tarry.BadInput, match=r'^name: that is a client; write tarry\.Worker\("shop", client=…\)'):
+        tarry.Worker(wrong)
+    more: Any
+    for more in ({"url": "redis://localhost"}, {"namespace": "mine"}):
+        with pytest.raises(tarry.BadInput, match=r"^client: it has a server and a namespace of its own"):
+            tarry.Worker("shop", client=wrong, **more)
+    more = {"url": wrong}
+    with pytest.raises(tarry.BadInput, match=r"^url: .* is not text; a client is given as client=\.$"):
+        tarry.Worker("shop", **more)
+    more = {"client": "redis://:secret@localhost"}
+    with pytest.raises(tarry.BadInput, match=r"^client: a str; it is a tarry\.Client or tarry\.AsyncClient\.$"):
+        tarry.Worker("shop", **more)
 
 
 def test_pythons_own_guess_does_not_follow(capsys: pytest.CaptureFixture[str]) -> None:

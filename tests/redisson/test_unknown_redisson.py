@@ -104,7 +104,7 @@ async def _refused_awaited(valkey_url: str, name: str) -> None:
 
 def test_a_worker_starts_only_if_its_queues_have_a_codec(valkey_url: str, namespace: str, name: str) -> None:
     def worked(**said: Any) -> list[str]:
-        worker, seen = tarry.Worker(tarry.Client(valkey_url, namespace=namespace)), list[str]()
+        worker, seen = tarry.Worker(client=tarry.Client(valkey_url, namespace=namespace)), list[str]()
 
         @worker.on_queue(name, **said)
         async def handle(value: str) -> None:

@@ -19,7 +19,7 @@ Deploy = Callable[..., list[str]]
 
 def runs(client: TestClient, *declare_schedules: Callable[[tarry.Worker, list[str]], None]) -> list[str]:
     """A worker with this code runs until there is nothing more to do; answers what its tasks wrote."""
-    worker, seen = tarry.Worker(client), list[str]()
+    worker, seen = tarry.Worker("shop", client=client), list[str]()
     for part in declare_schedules:
         part(worker, seen)
     asyncio.run(worker.run_until_idle())
@@ -50,7 +50,7 @@ def test_a_task_runs_at_an_interval(client: TestClient, clock: Clock) -> None:
     assert runs(client, tidy("5m")) == []
     clock.advance("5m")
     [id] = runs(client, tidy("5m"))
-    assert id == f"tidy@{client.schedules.get('tasks', 'tidy').changed + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"
+    assert id == f"tidy@{client.schedules.get('shop', 'tidy').changed + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"
     assert runs(client, tidy("5m")) == []
     clock.advance("5m")
     assert len(runs(client, tidy("5m"))) == 1
@@ -60,7 +60,7 @@ def test_a_task_runs_by_cron_with_its_arguments(client: TestClient, clock: Clock
     runs(client, other)
     clock.advance("3d")  # from a Friday at 8
     assert runs(client, other) == ["short 3"]
-    made = client.schedules.get("tasks", "report")
+    made = client.schedules.get("shop", "report")
     assert (made.cron, made.tz, made.from_code, made.orphaned) == ("0 9 * * 1-5", "Europe/Berlin", True, False)
 
 
@@ -99,14 +99,14 @@ def test_a_task_may_have_several_schedules(client: TestClient, clock: Clock) -> 
 def test_a_deploy_updates_stored_schedules(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     clock.advance(60)
-    before = client.schedules.get("tasks", "tidy")
+    before = client.schedules.get("shop", "tidy")
     runs(client, tidy("5m"))
-    assert client.schedules.get("tasks", "tidy") == before, "the same code changes nothing"
+    assert client.schedules.get("shop", "tidy") == before, "the same code changes nothing"
     runs(client, tidy("10m"))
-    after = client.schedules.get("tasks", "tidy")
+    after = client.schedules.get("shop", "tidy")
     assert (after.every, after.next) == (timedelta(minutes=10), after.changed + timedelta(minutes=10))
     runs(client, tidy("10m", missed="all"))
-    assert client.schedules.get("tasks", "tidy").next == after.next, "the rhythm is the same"
+    assert client.schedules.get("shop", "tidy").next == after.next, "the rhythm is the same"
 
 
 def test_an_old_worker_that_restarts_beside_a_new_one_changes_nothing(client: TestClient, clock: Clock) -> None:
@@ -116,7 +116,7 @@ def test_an_old_worker_that_restarts_beside_a_new_one_changes_nothing(client: Te
         clock.advance(60)
         runs(client, tidy("5m"))
         runs(client, tidy("10m"))
-        assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=10)
+        assert client.schedules.get("shop", "tidy").every == timedelta(minutes=10)
 
 
 def test_a_rollback_takes_effect_when_the_newer_version_is_gone(client: TestClient, clock: Clock) -> None:
@@ -125,47 +125,47 @@ def test_a_rollback_takes_effect_when_the_newer_version_is_gone(client: TestClie
     runs(client, tidy("10m"))
     clock.advance(149)
     runs(client, tidy("5m"))
-    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=10)
+    assert client.schedules.get("shop", "tidy").every == timedelta(minutes=10)
     clock.advance(2)
     runs(client, tidy("5m"))
-    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=5)
+    assert client.schedules.get("shop", "tidy").every == timedelta(minutes=5)
     runs(client, tidy("10m"))
-    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=5), "now that is the older one"
+    assert client.schedules.get("shop", "tidy").every == timedelta(minutes=5), "now that is the older one"
 
 
 def test_a_schedule_removed_from_code_is_orphaned_and_still_fires(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"), other)
     clock.advance(100)
     runs(client, other)
-    assert not client.schedules.get("tasks", "tidy").orphaned, "an older version may be about"
+    assert not client.schedules.get("shop", "tidy").orphaned, "an older version may be about"
     clock.advance(100)
-    assert not client.schedules.get("tasks", "tidy").orphaned, "nobody has said anything since"
+    assert not client.schedules.get("shop", "tidy").orphaned, "nobody has said anything since"
     runs(client, other)
     assert {one.id: one.orphaned for one in client.schedules.list()} == {"tidy": True, "report": False}
     clock.advance("5m")
     runs(client, plain)
-    assert client.schedules.get("tasks", "tidy").fired == 1
+    assert client.schedules.get("shop", "tidy").fired == 1
     runs(client, tidy("5m"), other)
-    assert not client.schedules.get("tasks", "tidy").orphaned
-    client.schedules.delete("tasks", "tidy")
+    assert not client.schedules.get("shop", "tidy").orphaned
+    client.schedules.delete("shop", "tidy")
     runs(client, other)
-    assert client.schedules.get("tasks", "tidy") is None
+    assert client.schedules.get("shop", "tidy") is None
 
 
 def test_code_without_schedules_orphans_too(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
     clock.advance(200)
     runs(client, plain)
-    assert client.schedules.get("tasks", "tidy").orphaned
+    assert client.schedules.get("shop", "tidy").orphaned
 
 
 def test_a_manual_pause_survives_a_deploy(client: TestClient, clock: Clock) -> None:
     runs(client, tidy("5m"))
-    client.schedules.pause("tasks", "tidy")
+    client.schedules.pause("shop", "tidy")
     runs(client, tidy("10m"))
     clock.advance("1h")
     assert runs(client, tidy("10m")) == []
-    assert client.schedules.resume("tasks", "tidy")
+    assert client.schedules.resume("shop", "tidy")
     clock.advance("10m")
     assert len(runs(client, tidy("10m"))) == 1
 
@@ -173,18 +173,18 @@ def test_a_manual_pause_survives_a_deploy(client: TestClient, clock: Clock) -> N
 def test_manual_and_declared_schedules_do_not_overwrite_each_other(
     client: TestClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.schedules.put("tasks", "tidy", {"task": "nothing"}, every="1h")
+    client.schedules.put("shop", "tidy", {"task": "nothing"}, every="1h")
     with caplog.at_level(logging.WARNING, "tarry.worker"):
         runs(client, tidy("5m"))
     assert "one of this name was put by hand" in caplog.text
-    assert client.schedules.get("tasks", "tidy").every == timedelta(hours=1)
+    assert client.schedules.get("shop", "tidy").every == timedelta(hours=1)
     runs(client, other)
     with pytest.raises(BadInput, match="code declares it"):
-        client.schedules.put("tasks", "report", every="1h")
+        client.schedules.put("shop", "report", every="1h")
 
 
 def test_nonsensical_schedules_are_refused_at_declaration() -> None:
-    worker = tarry.Worker("redis://nowhere")
+    worker = tarry.Worker("shop", url="redis://nowhere")
 
     async def task(n: int) -> None: ...
 
@@ -216,7 +216,7 @@ def test_included_registries_bring_their_schedules(client: TestClient, clock: Cl
     @part.every("5m")
     async def tick() -> None: ...
 
-    worker = tarry.Worker(client)
+    worker = tarry.Worker("shop", client=client)
     worker.include(part)
     asyncio.run(worker.run_until_idle())
     assert [one.id for one in client.schedules.list()] == ["tick"]
@@ -240,7 +240,7 @@ def test_a_stale_job_is_dead_or_goes_to_its_hook(
 
         return awaited if is_async else plain
 
-    worker = tarry.Worker(client)
+    worker = tarry.Worker("shop", client=client)
     worker.on("codes", max_lateness="1m", on_stale=note("late") if hooked else None)(note("sent"))
     topic = client.topic("codes")
     topic.add("old", id="old")
@@ -254,7 +254,7 @@ def test_a_stale_job_is_dead_or_goes_to_its_hook(
 
 
 def test_a_stale_hook_must_match_its_handler_and_needs_max_lateness() -> None:
-    worker = tarry.Worker("redis://nowhere")
+    worker = tarry.Worker("shop", url="redis://nowhere")
 
     async def handler(job: tarry.AsyncJob[str]) -> None: ...
 

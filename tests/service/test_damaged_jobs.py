@@ -155,7 +155,7 @@ def test_the_command_line_shows_damaged_jobs_and_doctor_names_them(
 
 
 def test_a_worker_processes_all_readable_jobs(client: tarry.Client, valkey_url: str, namespace: str) -> None:
-    worker, seen = tarry.Worker(tarry.AsyncClient(valkey_url, namespace=namespace)), list[str]()
+    worker, seen = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace)), list[str]()
 
     @worker.on("orders")
     async def handle(body: str) -> None:

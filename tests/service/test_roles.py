@@ -149,7 +149,7 @@ def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
     url, seen = url_of("consumer"), list[Any]()
 
     async def story() -> None:
-        worker = Worker(AsyncClient(url, namespace=SHOP), ttr="1s")
+        worker = Worker("shop", client=AsyncClient(url, namespace=SHOP), ttr="1s")
 
         @worker.on("orders", concurrency=4, retry=lambda job, fault: 0)
         async def handle(job: tarry.AsyncJob[Any]) -> None:

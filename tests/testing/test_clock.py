@@ -48,7 +48,10 @@ def life(tarry_clock: TestClock, request: pytest.FixtureRequest) -> Life:
 
 
 def test_each_job_runs_at_its_due_time(life: Life, tarry_client: TestClient) -> None:
-    first, second = tarry.Worker("redis://nowhere.invalid"), tarry.Worker("redis://nowhere.invalid")
+    first, second = (
+        tarry.Worker("shop", url="redis://nowhere.invalid"),
+        tarry.Worker("shop", url="redis://nowhere.invalid"),
+    )
 
     @first.task
     async def remind(name: str) -> None:
@@ -68,11 +71,11 @@ def test_each_job_runs_at_its_due_time(life: Life, tarry_client: TestClient) -> 
     life.advance("30m")
     assert life.seen == [(0, "bill at once"), (300, "early"), (420, "bill early"), (600, "late")]
     assert life.clock.now - life.began == timedelta(minutes=30)
-    assert tarry_client.topic("tasks").stats().delayed == 1
+    assert tarry_client.topic("shop").stats().delayed == 1
 
 
 def test_a_retry_runs_after_its_back_off(life: Life) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
 
     @worker.on("n", retry=tarry.BackOff("10s", factor=3, jitter=0))
     async def handle(job: Any) -> None:
@@ -89,7 +92,7 @@ def test_a_retry_runs_after_its_back_off(life: Life) -> None:
 
 
 def test_the_job_of_a_dead_consumer_comes_again(life: Life) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
 
     @worker.on("n")
     async def handle(job: Any) -> None:
@@ -103,7 +106,7 @@ def test_the_job_of_a_dead_consumer_comes_again(life: Life) -> None:
 
 
 def test_a_paused_topic_resumes_on_time(life: Life) -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
 
     @worker.on("n")
     def handle(job: Any) -> None:
@@ -131,14 +134,14 @@ def test_a_sync_advance_in_an_async_test_is_refused(tarry_clock: TestClock) -> N
         tarry_clock.attach(worker)
         tarry_clock.advance("1m")
 
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
     worker.on("n")(id)
     with pytest.raises(tarry.BadInput, match="tarry_async_clock"):
         asyncio.run(main())
 
 
 def test_a_closed_clock_restores_the_worker(tarry_url: str) -> None:
-    worker = tarry.Worker("redis://elsewhere.invalid", namespace="mine")
+    worker = tarry.Worker("shop", url="redis://elsewhere.invalid", namespace="mine")
     clock = TestClock(tarry_url, "theirs")
     clock.attach(worker)
     assert worker.client.namespace == "theirs"

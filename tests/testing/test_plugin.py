@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 SHOP = """
 import tarry
 
-worker = tarry.Worker()
+worker = tarry.Worker("shop")
 orders = {}
 
 @worker.task

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 import tarry
 import tarry.django
 
-inside = tarry.Worker()
+inside = tarry.Worker("shop")
 
 
 @asynccontextmanager

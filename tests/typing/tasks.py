@@ -15,7 +15,7 @@ class Order(msgspec.Struct):
     number: int
 
 
-worker = tarry.Worker(ttr="10s", concurrency=100)
+worker = tarry.Worker("shop", ttr="10s", concurrency=100)
 registry = tarry.Registry()
 worker.include(registry)
 

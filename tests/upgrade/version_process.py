@@ -7,6 +7,7 @@ stop at SIGTERM, as their version does it. Only what both versions have is used 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -52,7 +53,9 @@ def wait(client: tarry.Client, name: str, note: Note) -> None:
 
 
 async def work(url: str, namespace: str, name: str, note: Note) -> None:
-    worker = Worker(tarry.AsyncClient(url, namespace=namespace), ttr=TTR, grace="5s")
+    client: Any = tarry.AsyncClient(url, namespace=namespace)
+    options: Any = {"client" if "client" in inspect.signature(Worker).parameters else "server": client}
+    worker = Worker(**options, ttr=TTR, grace="5s")
 
     @worker.on("orders", concurrency=4)
     async def close(job: tarry.AsyncJob[Any]) -> None:

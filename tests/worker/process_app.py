@@ -121,7 +121,7 @@ def count(diary: str, n: int) -> None:
 
 
 def main(url: str, namespace: str) -> None:
-    worker = tarry.Worker(url, namespace=namespace)
+    worker = tarry.Worker("shop", url=url, namespace=namespace)
     worker.include(registry)
     asyncio.run(worker.run())
 

@@ -5,6 +5,6 @@ from __future__ import annotations
 import tarry
 from worker import stamped_functions
 
-worker = tarry.Worker(name="hall")
+worker = tarry.Worker("hall")
 worker.include(stamped_functions.registry)
 worker.stamp(lambda: {"host": "ada"})

@@ -26,7 +26,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
     running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
 
     def start(prepare: Callable[[tarry.Worker], None], ttr: str = TTR) -> tarry.Worker:
-        worker = tarry.Worker(valkey_url, namespace=namespace, ttr=ttr, grace=0)
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace, ttr=ttr, grace=0)
         prepare(worker)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))
@@ -69,16 +69,16 @@ def test_an_async_task_is_cancelled(
     added = tasks["report"].add(7)
     until(lambda: seen == ["begun"], "it runs")
     assert added.cancel(running=True) == "reserved"
-    assert client.topic("tasks").get(added.id) is None, "gone at once"
+    assert client.topic("shop").get(added.id) is None, "gone at once"
     assert added.cancel(running=True) is None, "as a call whose answer was lost and that is repeated"
     until(lambda: seen == ["begun", "cancelled, lost True"], "it was cancelled")
     until(
-        lambda: was_logged(caplog, f"■ tasks/{added.id} attempt 1 was cancelled: its handler is cancelled"),
+        lambda: was_logged(caplog, f"■ shop/{added.id} attempt 1 was cancelled: its handler is cancelled"),
         "it says so",
     )
-    stats = client.topic("tasks").stats()
+    stats = client.topic("shop").stats()
     assert (stats.finished, stats.deleted, stats.reserved, stats.dead) == (0, 1, 0, 0)
-    assert client.topic("tasks").check().ok
+    assert client.topic("shop").check().ok
 
 
 def test_a_function_in_a_thread_is_told(

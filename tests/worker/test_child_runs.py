@@ -40,7 +40,7 @@ def diary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
-    made = tarry.Worker(valkey_url, namespace=namespace, grace="0s")
+    made = tarry.Worker("shop", url=valkey_url, namespace=namespace, grace="0s")
     made.include(process_app.registry)
     yield made
     process_app.registry.parent = None
@@ -176,7 +176,7 @@ def test_tasks_in_a_child_know_their_job_and_can_add_tasks(
 
     async def work() -> None:
         async with worker:
-            await asyncio.to_thread(until, lambda: client.topic("tasks").stats().finished == 3, "the last task")
+            await asyncio.to_thread(until, lambda: client.topic("shop").stats().finished == 3, "the last task")
 
     asyncio.run(work())
     lines = diary.read_text().splitlines()
@@ -200,7 +200,7 @@ def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, d
     others = {"max_body": 2 << 20, "patience": 20, "name_mapper": process_app.shop_name, "redisson": "3.15.1"}
     assert {"url", "namespace", *others} == set(inspect.signature(tarry.Client).parameters)
     with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
-        worker = tarry.Worker(client)
+        worker = tarry.Worker("shop", client=client)
         try:
             worker.include(process_app.registry)
             worked(worker, client, diary, "settings")
@@ -211,7 +211,7 @@ def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, d
 
 
 def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_url: str, namespace: str) -> None:
-    worker = tarry.Worker(tarry.Client(valkey_url, namespace=namespace, name_mapper=lambda name: name))
+    worker = tarry.Worker("shop", client=tarry.Client(valkey_url, namespace=namespace, name_mapper=lambda name: name))
     try:
         worker.include(process_app.registry)
         with pytest.raises(tarry.BadInput, match="name_mapper: a child process imports it by name"):
@@ -229,7 +229,7 @@ def shop_name(name):
     return name
 
 client = tarry.Client(sys.argv[1], namespace=sys.argv[2], name_mapper=shop_name)
-worker = tarry.Worker(client, name="hall")
+worker = tarry.Worker("hall", client=client)
 worker.include(stamped_functions.registry)
 worker.stamp(lambda: {"host": "script"})
 START
@@ -265,7 +265,7 @@ def test_a_child_imports_the_script_that_makes_its_worker(
 def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
     valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, name="garden")
+    worker = tarry.Worker("garden", url=valkey_url, namespace=namespace)
     monkeypatch.setattr(stamped_functions.registry, "parent", None)
     worker.include(stamped_functions.registry)
     stamped_functions.greet.add("eve")
@@ -295,7 +295,7 @@ def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(
 def test_cancel_when_lost_stops_a_run_in_a_child(
     valkey_url: str, namespace: str, client: tarry.Client, diary: Path
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="1s")
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace, ttr="1s")
     worker.include(process_app.lost)
     client.topic("lost", type=Order).add(Order(str(diary), "stuck"), id="7")
 
@@ -331,7 +331,7 @@ async def awaited(job: Any) -> None: ...
 
 
 def test_functions_that_a_child_cannot_run_are_refused() -> None:
-    worker = tarry.Worker()
+    worker = tarry.Worker("shop")
 
     def local(job: Any) -> None: ...
 

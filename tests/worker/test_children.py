@@ -178,7 +178,7 @@ def test_a_child_that_crashed_just_before_the_parent_is_stopped_is_logged(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> int:
-        worker = tarry.Worker(valkey_url, namespace=namespace)
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
         loop = asyncio.get_running_loop()
 
         class StoppedMeanwhile(Parent):
@@ -209,7 +209,7 @@ def test_a_child_that_does_not_exit_is_killed(
     )
 
     async def scenario() -> int:
-        worker = tarry.Worker(valkey_url, namespace=namespace, grace="10ms")
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace, grace="10ms")
         parent = Parent(worker, (sys.executable, "-c", program), 1)
         running = asyncio.ensure_future(parent.run())
         await asyncio.to_thread(until, deaf.exists, "it ignores signals")
@@ -294,7 +294,7 @@ def test_wrong_usage_exits_with_2(cli: Cli, monkeypatch: pytest.MonkeyPatch, app
 def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(
-        "import tarry\nmine = tarry.Worker(name='shop')\n@mine.task\ndef charge(order: int = 0): print('charged')\n"
+        "import tarry\nmine = tarry.Worker('shop')\n@mine.task\ndef charge(order: int = 0): print('charged')\n"
     )
     done = cli("worker", "shop:charge")
     assert (done.returncode, done.stdout) == (2, "")

@@ -19,7 +19,7 @@ Again = tarry.BackOff(first="1ms", jitter=0)
 @pytest.fixture(params=["async", "plain", "in middleware"])
 def failing(request: pytest.FixtureRequest, valkey_url: str, namespace: str, client: tarry.Client) -> tarry.Worker:
     """A worker whose one job fails twice, and is dead then."""
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
 
     async def charge(job: tarry.AsyncJob[Any]) -> None:
         raise ConnectionError("card refused")

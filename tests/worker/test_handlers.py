@@ -29,7 +29,7 @@ class Foreign:
 
 def worked(url: str, namespace: str, handler: Any, body: Any, **options: Any) -> tarry.JobInfo[Any] | None:
     """Handles one job; answers what is left of it."""
-    worker = tarry.Worker(url, namespace=namespace)
+    worker = tarry.Worker("shop", url=url, namespace=namespace)
     worker.on("n", **options)(handler)
     with tarry.Client(url, namespace=namespace) as client:
         client.topic("n").add(body, id="7")
@@ -121,7 +121,7 @@ def test_sync_handlers_run_in_parallel_up_to_their_concurrency(valkey_url: str, 
         with lock:
             running -= 1
 
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
     worker.on("n", concurrency=3)(handle)
     with tarry.Client(valkey_url, namespace=namespace) as client:
         client.topic("n").add_many(range(9))
@@ -155,7 +155,7 @@ def test_a_custom_codec_decodes_the_body(valkey_url: str, namespace: str) -> Non
     async def handle(body: Foreign) -> None:
         seen.append(body)
 
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
     worker.on("n", type=Shout())(handle)
     with tarry.Client(valkey_url, namespace=namespace) as client:
         client.topic("n", type=Shout()).add(Foreign())
@@ -196,13 +196,13 @@ def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
 )
 def test_an_impossible_handler_is_refused_at_registration(valkey_url: str, handler: Any, told: str) -> None:
     with pytest.raises(tarry.BadInput, match=told):
-        tarry.Worker(valkey_url).on("n")(handler)
+        tarry.Worker("shop", url=valkey_url).on("n")(handler)
 
 
 def test_a_type_given_twice_is_refused(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="say it once"):
-        tarry.Worker(valkey_url).on("n", type=int)(order)
-    tarry.Worker(valkey_url).on("n", type=Order)(order)
+        tarry.Worker("shop", url=valkey_url).on("n", type=int)(order)
+    tarry.Worker("shop", url=valkey_url).on("n", type=Order)(order)
 
 
 @pytest.mark.parametrize(
@@ -219,15 +219,20 @@ def test_a_type_given_twice_is_refused(valkey_url: str) -> None:
     ],
 )
 def test_invalid_handler_options_are_refused(valkey_url: str, options: Any, told: str) -> None:
-    worker = tarry.Worker(valkey_url)
+    worker = tarry.Worker("shop", url=valkey_url)
     with pytest.raises(tarry.BadInput, match=told):
         worker.on(**{"topic": "n", **options})
 
 
 def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namespace: str) -> None:
-    for server in (valkey_url, tarry.Client(valkey_url), tarry.AsyncClient(valkey_url)):
-        worker = tarry.Worker(server, namespace="default")
+    options: Any
+    for options in (
+        {"url": valkey_url},
+        {"client": tarry.Client(valkey_url)},
+        {"client": tarry.AsyncClient(valkey_url)},
+    ):
+        worker = tarry.Worker(**options)
         assert worker.client.namespace == worker.blocking.namespace == "default"
         assert worker.client.engine.config.address.url == worker.blocking.engine.config.address.url == valkey_url
     with tarry.Client(valkey_url, namespace=namespace) as mine:
-        assert tarry.Worker(mine).client.namespace == namespace
+        assert tarry.Worker("shop", client=mine).client.namespace == namespace

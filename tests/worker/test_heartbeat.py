@@ -67,7 +67,7 @@ def test_a_killed_worker_disappears_after_half_a_minute(
 
 def in_a_worker(url: str, namespace: str, look: Callable[[tarry.Worker], None], **options: Any) -> None:
     """Looks while a handler has a job in hand."""
-    worker = tarry.Worker(url, namespace=namespace, **options)
+    worker = tarry.Worker(url=url, namespace=namespace, **options)
 
     @worker.on("orders", concurrency=5)
     async def close(job: tarry.AsyncJob[Any]) -> None:

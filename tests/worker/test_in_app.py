@@ -28,7 +28,7 @@ def connections(client: tarry.Client) -> set[bytes]:
 
 def test_a_cancelled_run_leaves_no_task_behind(own_server: Callable[..., ServerProcess]) -> None:
     async def main() -> None:
-        worker = tarry.Worker(server.url)
+        worker = tarry.Worker("shop", url=server.url)
         worker.on("orders")(lambda job: None)
         before = asyncio.all_tasks()
         run = asyncio.ensure_future(worker.run(signals=False))
@@ -47,8 +47,8 @@ def test_a_cancelled_run_leaves_no_task_behind(own_server: Callable[..., ServerP
 def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, kind: Any) -> None:
     async def main() -> None:
         before = connections(client)
-        given = valkey_url if kind is str else kind(valkey_url, namespace=namespace)
-        worker = tarry.Worker(given, **({"namespace": namespace} if kind is str else {}))
+        place: Any = {"url": valkey_url, "namespace": namespace}
+        worker = tarry.Worker("shop", **(place if kind is str else {"client": kind(**place)}))
 
         @worker.task
         def plain(n: int) -> None: ...
@@ -59,7 +59,7 @@ def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, k
         async with worker:
             plain.add(1)
             await awaited.add_async(2)
-            await becomes(lambda: client.topic("tasks").stats().finished == 2)
+            await becomes(lambda: client.topic("shop").stats().finished == 2)
             mine = connections(client) - before
         await becomes(lambda: len(connections(client) - before) == (0 if kind is str else 1))
         assert connections(client) - before <= mine, "the very connection that the task was added by"
@@ -72,7 +72,7 @@ def test_a_worker_closes_only_its_own_clients(valkey_url: str, namespace: str, k
 
 
 def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, namespace: str) -> None:
-    worker = tarry.Worker("redis://nowhere.invalid", namespace="elsewhere")
+    worker = tarry.Worker("shop", url="redis://nowhere.invalid", namespace="elsewhere")
 
     @worker.task
     def plain(n: int) -> None: ...
@@ -82,13 +82,13 @@ def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, 
             with worker.using(**server):  # type: ignore[arg-type]
                 plain.add(1)
                 asyncio.run(worker.run_until_idle())
-        assert client.topic("tasks").stats().finished == 2
+        assert client.topic("shop").stats().finished == 2
     assert worker.client.namespace == "elsewhere"
 
 
 def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
     async def main() -> None:
-        worker = tarry.Worker(valkey_url, namespace=namespace)
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
         done = asyncio.Event()
 
         @worker.on("n")
@@ -109,7 +109,7 @@ def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
 def test_async_with_raises_when_the_worker_cannot_start(valkey_url: str) -> None:
     async def main() -> None:
         with pytest.raises(tarry.BadInput, match="no handler"):
-            async with tarry.Worker(valkey_url):
+            async with tarry.Worker("shop", url=valkey_url):
                 raise AssertionError
 
     asyncio.run(main())
@@ -119,7 +119,7 @@ def test_a_worker_that_ends_with_an_error_logs_it_at_once(
     own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        worker = tarry.Worker(own_server("--rename-command", "EVALSHA", "").url)
+        worker = tarry.Worker("shop", url=own_server("--rename-command", "EVALSHA", "").url)
         worker.on("n")(print_nothing)
         for times in (1, 2):  # what ended once does not hold up the next start
             with pytest.raises(tarry.ServerUnfit):
@@ -138,7 +138,7 @@ def test_a_cancelled_shutdown_gives_running_jobs_back(valkey_url: str, namespace
     """Its shutdown is cancelled while the worker waits for the end of a handler."""
 
     async def main() -> None:
-        worker = tarry.Worker(valkey_url, namespace=namespace, grace="10h")
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace, grace="10h")
         began, leaving = asyncio.Event(), asyncio.Event()
 
         @worker.on("n")

@@ -128,7 +128,7 @@ def test_a_worker_with_fast_handlers_takes_jobs_ahead_and_runs_no_more_than_it_h
 ) -> None:
     async def story() -> Handled:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            return await handled_by(Worker(valkey_url, namespace=namespace), topic, kind)
+            return await handled_by(Worker("shop", url=valkey_url, namespace=namespace), topic, kind)
 
     handled = asyncio.run(story())
     assert handled.most_running <= slots
@@ -144,7 +144,7 @@ def test_a_given_concurrency_limits_what_is_in_hand(
 
     async def story() -> Handled:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            worker = Worker(valkey_url, namespace=namespace, concurrency=given if shared else None)
+            worker = Worker("shop", url=valkey_url, namespace=namespace, concurrency=given if shared else None)
             return await handled_by(worker, topic, kind, None if shared else given)
 
     handled = asyncio.run(story())
@@ -155,7 +155,7 @@ def test_a_given_concurrency_limits_what_is_in_hand(
 def test_a_job_that_ends_makes_room_for_one_and_no_more(valkey_url: str, namespace: str) -> None:
     async def story() -> int:
         first, others, started = asyncio.Event(), asyncio.Event(), asyncio.Queue[int]()
-        worker = Worker(valkey_url, namespace=namespace)
+        worker = Worker("shop", url=valkey_url, namespace=namespace)
 
         @worker.on("n", concurrency=4)
         async def wait(number: int) -> None:
@@ -180,7 +180,7 @@ def test_tasks_take_ahead_unless_one_has_a_concurrency(
 ) -> None:
     async def story() -> Handled:
         async with topic_with(valkey_url, namespace, 0) as topic:
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             handled = Handled(topic, worker.stop)
 
             @worker.task(topic="n", concurrency=given)
@@ -216,7 +216,7 @@ def test_a_pop_brings_few_jobs_while_another_topic_expects_one(
             topic_with(valkey_url, namespace, 0) as topic,
             tarry.AsyncClient(valkey_url, namespace=namespace) as client,
         ):
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             handled = Handled(topic, worker.stop)
             other_ran = asyncio.Event()
 
@@ -252,7 +252,7 @@ def test_topics_that_all_have_a_backlog_take_many_jobs_at_a_time(
             topic_with(valkey_url, namespace, COUNT) as topic,
             tarry.AsyncClient(valkey_url, namespace=namespace) as client,
         ):
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             for name in ("n", "other"):
 
                 @worker.on(name)
@@ -290,7 +290,7 @@ def test_jobs_that_wait_for_too_long_are_put_back_for_other_workers(
 
     async def story() -> None:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             slow, may_end, reserved = asyncio.Event(), asyncio.Event(), list[int]()
 
             @worker.on("n")
@@ -324,7 +324,7 @@ def test_done_jobs_are_finished_while_others_wait_for_a_slot(fast: None, valkey_
 
     async def story() -> None:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             may_end, may_end_all, begun = asyncio.Event(), asyncio.Event(), set[int]()
 
             @worker.on("n")
@@ -347,7 +347,7 @@ def test_done_jobs_are_finished_while_others_wait_for_a_slot(fast: None, valkey_
 def test_a_stopped_worker_puts_back_what_it_took_ahead(fast: None, valkey_url: str, namespace: str) -> None:
     async def story() -> None:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             may_end = asyncio.Event()
 
             @worker.on("n")
@@ -374,7 +374,7 @@ def test_a_worker_reports_the_jobs_that_run_and_not_those_that_wait(
 ) -> None:
     async def story() -> None:
         async with topic_with(valkey_url, namespace, COUNT) as topic:
-            worker = Worker(valkey_url, namespace=namespace)
+            worker = Worker("shop", url=valkey_url, namespace=namespace)
             may_end = asyncio.Event()
 
             @worker.on("n")

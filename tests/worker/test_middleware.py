@@ -52,7 +52,7 @@ def async_layer(name: str, seen: list[Any]) -> Any:
 @pytest.mark.parametrize("plain", [False, True])
 def test_middleware_sees_start_result_error_and_dead(valkey_url: str, namespace: str, plain: bool) -> None:
     seen: list[Any] = []
-    worker, part = tarry.Worker(valkey_url, namespace=namespace), tarry.Registry()
+    worker, part = tarry.Worker(url=valkey_url, namespace=namespace), tarry.Registry()
 
     for name, registry in (("outer", worker), ("inner", part)):
         registry.around(plain_layer(name, seen))
@@ -82,7 +82,7 @@ def test_middleware_sees_start_result_error_and_dead(valkey_url: str, namespace:
 
 
 def test_a_middleware_failure_fails_the_job(valkey_url: str, namespace: str) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
 
     @worker.around
     async def commit(job: Any, handle: Any) -> None:
@@ -106,7 +106,7 @@ def test_at_info_one_log_line_summarizes_many_jobs(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tarry.worker")
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
 
     @worker.on("n")
     async def handle(job: tarry.AsyncJob[int]) -> None:
@@ -125,7 +125,7 @@ def test_at_info_one_log_line_summarizes_many_jobs(
 
 
 def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namespace: str) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, concurrency=12)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, concurrency=12)
     running = {"a": 0, "b": 0, "c": 0}
     seen: list[tuple[int, int]] = []
     most = 0

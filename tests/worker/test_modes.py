@@ -28,7 +28,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[Start]:
     running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
 
     def start(prepare: Callable[[tarry.Worker], None], **options: Any) -> tarry.Worker:
-        worker = tarry.Worker(valkey_url, namespace=namespace, **{"ttr": "500ms", "grace": 5, **options})
+        worker = tarry.Worker(url=valkey_url, namespace=namespace, **{"ttr": "500ms", "grace": 5, **options})
         prepare(worker)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))

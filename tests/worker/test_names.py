@@ -1,4 +1,4 @@
-"""An application with a name has a topic of its own for its tasks, and drains the old one."""
+"""An application has a name, and its tasks a topic of that name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import tarry
 
 
-def shop(url: str, namespace: str, seen: list[Any], name: str | None = "shop", **options: Any) -> Any:
-    worker = tarry.Worker(url, name=name, namespace=namespace, **options)
+def shop(url: str, namespace: str, seen: list[Any], name: str = "shop", **options: Any) -> Any:
+    worker = tarry.Worker(name, url=url, namespace=namespace, **options)
     part = tarry.Registry()
 
     @part.task
@@ -43,55 +43,83 @@ def test_its_tasks_use_a_topic_of_its_name(valkey_url: str, namespace: str, clie
     assert sorted(seen) == [1, 2, 3]
 
 
-def test_without_a_name_all_is_as_it_was(valkey_url: str, namespace: str, client: tarry.Client) -> None:
-    worker, charge, _ = shop(valkey_url, namespace, [], name=None)
-    charge.add(1)
-    assert client.topics() == ["tasks"]
-    assert [route.topic for route in worker.routes()] == ["mails", "tasks"]
-    asyncio.run(worker.close())
+UNNAMED = r'^task: give the worker the application\'s name: tarry\.Worker\("shop"\)\.$'
 
 
-def test_it_drains_the_old_topic_for_the_tasks_that_it_knows(
+def test_a_worker_without_a_name_consumes_topics_and_has_no_tasks(
     valkey_url: str, namespace: str, client: tarry.Client
 ) -> None:
-    seen: list[int] = []
-    old, charge_before, _ = shop(valkey_url, namespace, seen, name=None)
-    charge_before.add(1)
-    client.topic("tasks").add({"task": "ship"}, id="of another")
-    client.topic("tasks").add({"task": "send", "args": {"n": 9}}, id="of another topic")
-    worker, charge, _ = shop(valkey_url, namespace, seen)
-    charge.add(2)
+    worker, seen = tarry.Worker(url=valkey_url, namespace=namespace), list[int]()
+
+    @worker.on("orders")
+    async def close(body: int) -> None:
+        seen.append(body)
+
+    async def charge(n: int) -> None: ...
+
+    for decorator in (worker.task, worker.every("1h"), worker.cron("0 9 * * *")):
+        refuse: Any = decorator
+        with pytest.raises(tarry.BadInput, match=UNNAMED):
+            refuse(charge)
+    with pytest.raises(tarry.BadInput, match=UNNAMED):
+        worker.task(topic="mails")
+    client.topic("orders").add(7)
     asyncio.run(worker.run_until_idle())
-    assert sorted(seen) == [1, 2]
-    left = list(client.topic("tasks").list())
-    assert sorted((job.id, job.attempts) for job in left) == [
-        ("of another", 0),
-        ("of another topic", 0),
-    ]
-    for one in (old, worker):
-        asyncio.run(one.close())
+    asyncio.run(worker.close())
+    assert (seen, client.topics()) == ([7], ["orders"])
 
 
-def test_a_job_of_the_old_topic_can_be_cancelled_by_its_id(
-    valkey_url: str, namespace: str, client: tarry.Client
-) -> None:
-    old, charge_before, _ = shop(valkey_url, namespace, [], name=None)
-    worker, charge, _ = shop(valkey_url, namespace, [])
-    for id in ("a", "b"):
-        charge_before.options(id=id, delay="1h").add(1)
-    info = charge.get("a")
-    assert info is not None
-    assert info.topic == "tasks"
-    assert charge.reschedule("a", delay="2h") == charge.cancel("a") == "delayed"
+def test_it_includes_no_registry_with_tasks_and_stays_as_it_was(valkey_url: str) -> None:
+    worker, part, inner = tarry.Worker(url=valkey_url), tarry.Registry(), tarry.Registry()
 
-    async def awaited() -> Any:
-        try:
-            return await charge.cancel_async("b"), await charge.get_async("b"), await charge.cancel_async("nobody")
-        finally:
-            await worker.close()
+    @part.task
+    async def charge(n: int) -> None: ...
 
-    assert asyncio.run(awaited()) == ("delayed", None, None)
-    asyncio.run(old.close())
+    with pytest.raises(tarry.BadInput, match=UNNAMED):
+        worker.include(part)
+    assert worker.routes() == []
+    worker.include(inner)
+    with pytest.raises(tarry.BadInput, match=UNNAMED):
+        inner.task(name="ship")
+    named = tarry.Worker("shop", url=valkey_url)
+    named.include(part)
+    assert charge.topic_name == "shop"
+
+
+def test_a_task_of_a_registry_has_no_topic_before_a_worker_includes_it() -> None:
+    part = tarry.Registry()
+
+    @part.task
+    async def charge(n: int) -> None: ...
+
+    told = r"^task: its registry belongs to no worker; import the module whose worker includes it"
+    for use in (lambda: charge.topic_name, lambda: charge.add(7), lambda: charge.cancel("7")):
+        with pytest.raises(tarry.BadInput, match=told):
+            use()
+
+
+def test_tasks_meet_others_of_their_name_when_a_worker_gives_them_its_topic(valkey_url: str) -> None:
+    """A registry does not know yet that its tasks will share a topic."""
+
+    async def charge(n: int) -> None: ...
+
+    for own, others in ((None, "shop"), ("shop", None), (None, None)):
+        worker, part = tarry.Worker("shop", url=valkey_url), tarry.Registry()
+        worker.task(topic=own)(charge)
+        part.task(topic=others)(charge)
+        with pytest.raises(tarry.BadInput, match=r"there already is a handler for \[\('shop', 'charge'\)\]"):
+            worker.include(part)
+    worker, part = tarry.Worker("shop", url=valkey_url), tarry.Registry()
+    part.task(charge)
+    part.task(topic="shop")(charge)
+    with pytest.raises(tarry.BadInput, match="there already is a handler for"):
+        worker.include(part)
+    worker, part = tarry.Worker("shop", url=valkey_url), tarry.Registry()
+    part.task(charge)
+    part.on("shop")(charge)
+    with pytest.raises(tarry.BadInput, match=r"there already is a handler for \['shop'\]"):
+        worker.include(part)
+    assert worker.routes() == []
 
 
 def test_two_named_applications_share_nothing(valkey_url: str, namespace: str, client: tarry.Client) -> None:
@@ -108,23 +136,20 @@ def test_two_named_applications_share_nothing(valkey_url: str, namespace: str, c
     assert client.topic("shop").stats().released == client.topic("market").stats().released == 0
 
 
-def test_its_schedules_are_in_its_topic_and_the_old_one_is_named_once(
-    valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in (None, "shop"):
-        worker = tarry.Worker(valkey_url, name=name, namespace=namespace)
+def test_its_schedules_are_in_its_topic(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
-        @worker.every("1h")
-        async def tidy() -> None: ...
+    @worker.every("1h")
+    async def tidy() -> None: ...
 
-        asyncio.run(worker.run_until_idle())
-        asyncio.run(worker.close())
+    asyncio.run(worker.run_until_idle())
+    asyncio.run(worker.close())
+    assert client.topics() == ["shop"]
     assert [one.id for one in client.schedules.list("shop")] == ["tidy"]
-    assert caplog.text.count("tarry schedule delete tasks tidy") == 1
 
 
 def test_a_name_that_a_handler_has_is_refused(valkey_url: str) -> None:
-    worker = tarry.Worker(valkey_url, name="shop")
+    worker = tarry.Worker("shop", url=valkey_url)
 
     @worker.on("shop")
     async def handle(job: Any) -> None: ...
@@ -134,20 +159,4 @@ def test_a_name_that_a_handler_has_is_refused(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="the topic 'shop' has a handler"):
         worker.task(charge)
     with pytest.raises(tarry.BadInput, match="name"):
-        tarry.Worker(valkey_url, name="")
-
-
-def test_by_id_the_jobs_of_other_applications_in_the_old_topic_are_left_alone(
-    valkey_url: str, namespace: str, client: tarry.Client
-) -> None:
-    worker, charge, _ = shop(valkey_url, namespace, [])
-    client.topic("tasks").add({"task": "ship"}, id="7", delay="1h")
-
-    async def main() -> None:
-        assert await charge.get_async("7") is None
-        assert await charge.cancel_async("7") is None
-        assert charge.cancel("7") is charge.reschedule("7", delay="2h") is None
-        await worker.close()
-
-    asyncio.run(main())
-    assert client.topic("tasks").get("7") is not None
+        tarry.Worker("", url=valkey_url)

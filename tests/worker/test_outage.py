@@ -57,17 +57,16 @@ def test_schedules_are_declared_at_the_start_or_soon_after_an_outage(
 
     async def story() -> None:
         async with tarry.AsyncClient(proxy.url(), patience="100ms") as client:
-            worker = tarry.Worker(client)
+            worker = tarry.Worker("shop", client=client)
             worker.every("1h")(tidy)
-            schedules = list(worker.all_schedules().values())
-            declarer = ScheduleDeclarer(client, [client.topic("tasks")], schedules, outage := Outage())
+            declarer = ScheduleDeclarer([client.topic("shop")], worker.all_schedules(), outage := Outage())
             proxy.refusing = first != "declares"
             declaring = asyncio.ensure_future(declarer.run(declared=False))
             async with asyncio.timeout(LONGEST_S):
                 while proxy.refusing:
                     await asyncio.sleep(0.01)
                     proxy.refusing = not outage.ongoing
-                while not await client.schedules.list("tasks"):  # noqa: ASYNC110  # only the server knows
+                while not await client.schedules.list("shop"):  # noqa: ASYNC110  # only the server knows
                     await asyncio.sleep(0.01)
             declaring.cancel()
 
@@ -85,7 +84,7 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: boo
         logger = logging.getLogger("tarry.worker")
         logger.addHandler(log_capture)
         loop = asyncio.get_running_loop()
-        worker = tarry.Worker(tarry.AsyncClient(proxy.url(), patience="100ms"), ttr="20s")
+        worker = tarry.Worker("shop", client=tarry.AsyncClient(proxy.url(), patience="100ms"), ttr="20s")
 
         def note(job: Any) -> None:
             done.append(job.body)
@@ -145,7 +144,7 @@ def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPat
                 loop.call_soon_threadsafe(given_up.set)
 
         monkeypatch.setattr(Outage, "report", spy)
-        worker = tarry.Worker(tarry.AsyncClient(f"redis://127.0.0.1:{port}", patience="3s"))
+        worker = tarry.Worker("shop", client=tarry.AsyncClient(f"redis://127.0.0.1:{port}", patience="3s"))
         for topic in ("a", "b", "c"):
             worker.on(topic)(handle)
         stopped = asyncio.ensure_future(worker.run(signals=False))

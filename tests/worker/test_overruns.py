@@ -73,7 +73,7 @@ def test_a_run_that_timed_out_never_runs_beside_its_own_retry(
     raises: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, ttr=TTR)
     runs, seen = Runs(), list[BaseException]()
 
     @worker.on("n", timeout="20ms", max_attempts=2, retry=Again)
@@ -115,7 +115,7 @@ async def _until_dead(worker: tarry.Worker, client: tarry.Client) -> None:
 def test_an_overrunning_run_is_shown_and_occupies_its_slot(
     valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker, enough = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR), threading.Event()
+    worker, enough = tarry.Worker(url=valkey_url, namespace=namespace, ttr=TTR), threading.Event()
     seen: list[Any] = []
 
     @worker.on("n", timeout="20ms", concurrency=1)
@@ -159,7 +159,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
 def test_an_overrunning_run_does_not_delay_shutdown_and_keeps_its_reservation(
     valkey_url: str, namespace: str, client: tarry.Client
 ) -> None:
-    worker, enough = tarry.Worker(valkey_url, namespace=namespace, ttr="1h", grace="10ms"), threading.Event()
+    worker, enough = tarry.Worker(url=valkey_url, namespace=namespace, ttr="1h", grace="10ms"), threading.Event()
 
     @worker.on("n", timeout="20ms")
     def close(job: tarry.Job[Any]) -> None:
@@ -176,7 +176,7 @@ def test_an_overrunning_run_does_not_delay_shutdown_and_keeps_its_reservation(
 
 
 def test_an_overrunning_handler_may_still_settle_its_job(valkey_url: str, namespace: str, client: tarry.Client) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
 
     @worker.on("n", timeout="20ms")
     def close(job: tarry.Job[Any]) -> None:
@@ -196,7 +196,7 @@ def test_an_overrunning_handler_may_still_settle_its_job(valkey_url: str, namesp
 def test_a_job_deleted_during_an_overrun_is_lost_and_not_settled(
     valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, ttr=TTR)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, ttr=TTR)
 
     @worker.on("n", timeout="20ms")
     def close(job: tarry.Job[Any]) -> None:

@@ -21,7 +21,7 @@ from until import LONGEST_S
 
 @pytest.fixture
 def worker(valkey_url: str) -> Worker:
-    return Worker(valkey_url, grace=0)
+    return Worker(url=valkey_url, grace=0)
 
 
 def as_kind(kind: str, work: Callable[[Any], None]) -> Any:
@@ -140,7 +140,7 @@ def test_a_stopped_worker_puts_its_running_element_back_first(
 APP = """
 import asyncio, os, sys, threading
 import tarry
-worker = tarry.Worker(sys.argv[1])
+worker = tarry.Worker(url=sys.argv[1])
 
 @worker.on_queue(sys.argv[2], codec="string", concurrency=2)
 def handle(value):
@@ -194,7 +194,7 @@ def test_in_imaginary_time_a_worker_takes_due_elements(valkey_url: str, name: st
     seen: list[str] = []
     clock = Clock()
     with TestClient(valkey_url, clock) as client:
-        worker = Worker(client)
+        worker = Worker(client=client)
         worker.on_queue(name, codec="string")(as_kind("async", seen.append))
         client.delayed_queue(name, codec="string").offer("tea", "1h")
         asyncio.run(worker.run_until_idle())

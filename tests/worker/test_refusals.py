@@ -67,7 +67,7 @@ class Work:
         self.done: set[str] = set()
         self.hold = asyncio.Event()
         self.hold.set()
-        self.worker = worker = tarry.Worker(tarry.AsyncClient(url, patience=patience), ttr="20s")
+        self.worker = worker = tarry.Worker("shop", client=tarry.AsyncClient(url, patience=patience), ttr="20s")
 
         @worker.on("awaited", concurrency=4)
         async def awaited(job: tarry.AsyncJob[Any]) -> None:
@@ -214,7 +214,7 @@ def test_a_worker_waits_while_its_password_is_wrong(
 def test_a_worker_that_never_worked_ends_with_the_error(own_server: Callable[..., ServerProcess], loop: str) -> None:
     server = own_server(port=True, requirepass="secret")  # of a test's server
     assert not isinstance(server.address, str)
-    work = tarry.Worker("redis://:wrong@{}:{}".format(*server.address))
+    work = tarry.Worker("shop", url="redis://:wrong@{}:{}".format(*server.address))
     for topic in "abc":
         work.on(topic)(void)
     with pytest.raises(tarry.ServerUnfit, match="user or password"):

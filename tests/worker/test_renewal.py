@@ -19,7 +19,7 @@ TTR = "1s"
 
 def work(url: str, namespace: str, prepare: Callable[[tarry.Worker], None], body: Any, **options: Any) -> tarry.Stats:
     """Works until nothing is due; answers what the topic is then."""
-    worker = tarry.Worker(url, namespace=namespace, **options)
+    worker = tarry.Worker(url=url, namespace=namespace, **options)
     prepare(worker)
     with tarry.Client(url, namespace=namespace) as client:
         client.topic("n").add(body, id="7")
@@ -100,7 +100,7 @@ def test_a_sync_handler_keeps_its_job_beyond_the_ttr(valkey_url: str, namespace:
 def test_jobs_with_a_short_ttr_of_their_own_are_renewed_too(
     valkey_url: str, namespace: str, client: tarry.Client
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="10h")
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, ttr="10h")
     client.topic("n").add("x", ttr=TTR)
 
     @worker.on("n")
@@ -118,7 +118,7 @@ def test_jobs_far_from_their_ttr_are_not_renewed(
     """Though the thread looks, for the TTR of one of them is short."""
     touched: list[list[str]] = []
     enough = asyncio.Event()
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
     touch = Renewal._touch
 
     def noted_touch(self: Renewal, consumer: Any, jobs: Any) -> bool:
@@ -185,7 +185,7 @@ def test_cancel_when_lost_cancels_the_handler(valkey_url: str, namespace: str, c
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_timeout_ends_a_handler(valkey_url: str, namespace: str, client: tarry.Client, plain: bool) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
     told: list[bool] = []
 
     def long(job: tarry.Job[Any]) -> None:

@@ -18,7 +18,7 @@ class Receipt(msgspec.Struct):
 
 
 def made(url: str, namespace: str, *registries: tarry.Registry) -> tarry.Worker:
-    worker = tarry.Worker(url, namespace=namespace)
+    worker = tarry.Worker("shop", url=url, namespace=namespace)
     worker.include(*registries)
     return worker
 
@@ -56,7 +56,7 @@ def test_a_task_returns_a_result(client: tarry.Client, valkey_url: str, namespac
     check.add()
     asyncio.run(worker.run_until_idle())
     assert seen == [Receipt(7), 6, {"order": 7, "paid": True}, None], "as the functions are annotated"
-    topic = client.topic("tasks")
+    topic = client.topic("shop")
     assert (topic.stats().finished, topic.stats().finished_kept) == (4, 3)
     with pytest.raises(tarry.NoResult) as refused:
         topic.result(forgotten.id)
@@ -67,7 +67,7 @@ def test_the_topic_decides_for_handlers_without_an_own_keep(
     client: tarry.Client, valkey_url: str, namespace: str
 ) -> None:
     client.topic("orders").configure(keep_finished="1h")
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
     @worker.on("orders")
     async def handle(body: dict[str, Any]) -> Any:
@@ -92,7 +92,7 @@ def test_a_worker_encodes_no_result_that_is_not_kept(
 ) -> None:
     encoded: list[Any] = []
     monkeypatch.setattr(settler_module, "encode_result", lambda result, keep: encoded.append(result) or b"")
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
     @worker.on("orders")
     async def handle(body: Any) -> int:
@@ -107,7 +107,7 @@ def test_a_worker_encodes_no_result_that_is_not_kept(
 def test_a_job_that_failed_first_has_the_result_of_its_last_attempt(
     client: tarry.Client, valkey_url: str, namespace: str
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
     @worker.on("orders", keep_finished="1h", retry="1ms")
     def handle(job: tarry.Job[Any]) -> int:

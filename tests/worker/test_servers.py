@@ -14,7 +14,7 @@ pytestmark = pytest.mark.otherserver
 
 
 def works(url: str, namespace: str) -> None:
-    worker = tarry.Worker(url, namespace=namespace, concurrency=9)
+    worker = tarry.Worker("shop", url=url, namespace=namespace, concurrency=9)
     seen: list[Any] = []
 
     async def story() -> None:
@@ -44,7 +44,7 @@ def works(url: str, namespace: str) -> None:
                 await over.wait()
             await asyncio.to_thread(until, blocking.workers, "it is known")
             [known] = await client.workers()
-            assert [topic.name for topic in known.topics] == ["a", "b", "c", "tasks"]
+            assert [topic.name for topic in known.topics] == ["a", "b", "c", "shop"]
 
     with tarry.Client(url, namespace=namespace) as blocking:
         asyncio.run(story())

@@ -20,7 +20,7 @@ class User(msgspec.Struct):
 
 
 def made(url: str, namespace: str, *registries: tarry.Registry) -> tarry.Worker:
-    worker = tarry.Worker(url, namespace=namespace)
+    worker = tarry.Worker("shop", url=url, namespace=namespace)
     worker.include(*registries)
     return worker
 
@@ -136,7 +136,7 @@ def test_an_async_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: s
 
     async def main() -> None:
         job = await remind.options(delay="1h", id="u7").add_async(7)
-        assert (job.id, job.topic, job.state) == ("u7", "tasks", "delayed")
+        assert (job.id, job.topic, job.state) == ("u7", "shop", "delayed")
         assert await job.reschedule(delay="2h") == "delayed"
         found = await job.get()
         assert found is not None
@@ -161,15 +161,15 @@ def test_plain_tasks_run_twenty_at_a_time_as_plain_handlers_do(valkey_url: str, 
         with lock:
             running.append(n)
             if len(running) == 20:
-                reserved.append(client.topic("tasks").stats().reserved)
+                reserved.append(client.topic("shop").stats().reserved)
                 full.set()
         assert full.wait(LONGEST_S)
 
     worker = made(valkey_url, namespace, tasks)
     with tarry.Client(valkey_url, namespace=namespace) as client:
-        client.topic("tasks").add_many([work.job(n) for n in range(60)])
+        client.topic("shop").add_many([work.job(n) for n in range(60)])
         asyncio.run(worker.run_until_idle())
-        assert (reserved, client.topic("tasks").stats().finished) == ([20], 60)
+        assert (reserved, client.topic("shop").stats().finished) == ([20], 60)
 
 
 def test_a_task_handle_is_also_the_result_of_add(valkey_url: str, namespace: str) -> None:
@@ -213,9 +213,9 @@ def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: st
 
     worker = made(valkey_url, namespace, tasks)
     with tarry.Client(valkey_url, namespace=namespace) as client:
-        client.topic("tasks").add(body, id="7")
+        client.topic("shop").add(body, id="7")
         asyncio.run(worker.run_until_idle())
-        job = client.topic("tasks").get("7")
+        job = client.topic("shop").get("7")
         assert job is not None
         attempts, pause_s = (0, 0.1) if "nobody here knows" in reason else (1, 0.5)
         assert (job.state in ("delayed", "ready"), job.attempts) == (True, attempts), "the pause may be over by now"
@@ -226,7 +226,7 @@ def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: st
 
 @pytest.mark.parametrize("users", [{1, 2}, frozenset({1}), set()])
 def test_a_set_is_refused_as_an_argument_without_annotation(valkey_url: str, users: object) -> None:
-    worker = tarry.Worker(valkey_url)
+    worker = tarry.Worker("shop", url=valkey_url)
 
     @worker.task
     def remind(users, others: Any = None, third: set[int] = set()):  # type: ignore[no-untyped-def]  # noqa: B006
@@ -240,7 +240,7 @@ def test_a_set_is_refused_as_an_argument_without_annotation(valkey_url: str, use
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str) -> None:
-    worker = tarry.Worker(valkey_url)
+    worker = tarry.Worker("shop", url=valkey_url)
 
     @worker.task
     async def remind(user: int) -> None: ...
@@ -260,7 +260,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str)
 
 
 def test_an_impossible_task_is_refused(valkey_url: str) -> None:
-    worker = tarry.Worker(valkey_url)
+    worker = tarry.Worker("shop", url=valkey_url)
 
     class Foreign: ...
 
@@ -286,7 +286,7 @@ def test_adding_a_task_without_a_worker_raises() -> None:
     @tasks.task
     async def remind() -> None: ...
 
-    with pytest.raises(tarry.BadInput, match="belongs to no worker yet"):
+    with pytest.raises(tarry.BadInput, match="belongs to no worker; import the module"):
         remind.add()
     with pytest.raises(tarry.BadInput, match="call it inside a task"):
         tarry.current_job()
@@ -327,7 +327,7 @@ def test_each_task_has_its_own_retry_and_timeout(valkey_url: str, namespace: str
     patient.options(id="patient").add()
     asyncio.run(worker.run_until_idle())
     with tarry.Client(valkey_url, namespace=namespace) as client:
-        first, second = client.topic("tasks").get_many(["once", "patient"])
+        first, second = client.topic("shop").get_many(["once", "patient"])
         assert first is not None
         assert second is not None
         assert (first.state, second.state) == ("dead", "delayed")

@@ -34,7 +34,7 @@ class World:
 
     def worker(self) -> tarry.Worker:
         url, namespace = self._place
-        return tarry.Worker(TestAsyncClient(url, self.clock, namespace=namespace))
+        return tarry.Worker("shop", client=TestAsyncClient(url, self.clock, namespace=namespace))
 
     def run(self, worker: tarry.Worker) -> None:
         assert asyncio.run(worker.run_until_idle()) == 0

@@ -30,7 +30,7 @@ def world(valkey_url: str, namespace: str) -> Iterator[World]:
 
 def other(world: World, **options: Any) -> tarry.Worker:
     """An application that has no task ``charge``."""
-    worker = tarry.Worker(world.worker().client, **options)
+    worker = tarry.Worker("shop", client=world.worker().client, **options)
 
     @worker.task
     async def remind(user: int) -> None:
@@ -41,7 +41,7 @@ def other(world: World, **options: Any) -> tarry.Worker:
 
 def report(world: World, *tasks: str) -> None:
     """The report of a live worker that has these tasks."""
-    topics = [WorkerTopic("tasks", tasks, 5, 0)]
+    topics = [WorkerTopic("shop", tasks, 5, 0)]
     world.client.engine.run(
         report_worker(world.client.namespace, b"ada", None, WorkerReport("ada", 4711, "1", 5, 0, False, topics, []))
     )
@@ -50,12 +50,12 @@ def report(world: World, *tasks: str) -> None:
 def test_an_unknown_task_is_released_uncounted_with_growing_delays(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = world.client.topic("tasks")
+    topic = world.client.topic("shop")
     topic.add({"task": "charge", "args": {"n": 7}}, id="7")
     worker, waits = other(world), list[float]()
     for _ in range(30):
         world.run(worker)
-        job, now = world.only_job("tasks"), topic.stats().now
+        job, now = world.only_job("shop"), topic.stats().now
         assert (job.state, job.attempts) == ("delayed", 0)
         assert job.due is not None
         waits.append((job.due - now).total_seconds())
@@ -70,16 +70,16 @@ def test_an_unknown_task_is_released_uncounted_with_growing_delays(
 
 
 def test_a_task_unknown_for_a_day_is_dead_with_a_reason(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    topic = world.client.topic("tasks")
+    topic = world.client.topic("shop")
     topic.add({"task": "charge"}, id="7", max_attempts=1)
     world.run(other(world))
     for hours in (12, 11):
         world.clock.advance(timedelta(hours=hours))
         world.run(other(world))
-        assert world.only_job("tasks").state == "delayed", "another process, and it still knows since when"
+        assert world.only_job("shop").state == "delayed", "another process, and it still knows since when"
     world.clock.advance("1h")
     world.run(other(world))
-    job = world.only_job("tasks")
+    job = world.only_job("shop")
     assert (job.state, job.reason) == (
         "dead",
         "nobody has known task 'charge' for 1d; no worker that knows it was seen",
@@ -102,38 +102,38 @@ def charge(world: World) -> None:
 
 @pytest.mark.parametrize(("option", "state"), [("1m", "dead"), (None, "delayed")])
 def test_bury_unknown_sets_the_period(world: World, option: str | None, state: str) -> None:
-    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.client.topic("shop").add({"task": "charge"}, id="7")
     for _ in range(2):
         world.run(other(world, bury_unknown=option))
         world.clock.advance("48h" if option is None else "1m")
     world.run(other(world, bury_unknown=option))
-    assert world.only_job("tasks").state == state
+    assert world.only_job("shop").state == state
 
 
 def test_a_worker_that_knows_the_task_is_named_and_restarts_the_period(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.client.topic("shop").add({"task": "charge"}, id="7")
     world.run(other(world))
     world.clock.advance("23h")
     report(world, "charge")
     world.run(other(world))
-    job = world.only_job("tasks")
+    job = world.only_job("shop")
     assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}"
-    assert f"✗ tasks: nobody here knows task 'charge'; {ADA}. Its jobs are put back" in caplog.text
+    assert f"✗ shop: nobody here knows task 'charge'; {ADA}. Its jobs are put back" in caplog.text
     world.clock.advance("2h")
     world.run(other(world))
-    job = world.only_job("tasks")
+    job = world.only_job("shop")
     assert job.state == "delayed", "25 hours after it came, and two after it was known"
     assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}", "it is gone, and remembered"
     world.clock.advance("22h")
     world.run(other(world))
-    assert world.only_job("tasks").reason == f"nobody has known task 'charge' for 1d; {ADA}"
+    assert world.only_job("shop").reason == f"nobody has known task 'charge' for 1d; {ADA}"
 
 
 def test_an_unknown_task_uses_up_nothing_of_the_rate(world: World) -> None:
     """``remind`` runs within the second in which a foreign job was handed out and put back."""
-    topic = world.client.topic("tasks")
+    topic = world.client.topic("shop")
     topic.configure(rate="1/s", burst=1)
     world.clock.advance(1)
     topic.add({"task": "charge", "args": {}}, id="foreign")
@@ -159,22 +159,22 @@ def test_a_policy_that_buries_unreadable_bodies_buries_unknown_tasks_too(world: 
     @worker.task(retry={tarry.BodyError: None})
     async def careful() -> None: ...
 
-    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.client.topic("shop").add({"task": "charge"}, id="7")
     world.run(worker)
-    job = world.only_job("tasks")
-    assert (job.state, job.reason) == ("dead", "BodyError: unknown task 'charge'; tasks has remind, careful")
+    job = world.only_job("shop")
+    assert (job.state, job.reason) == ("dead", "BodyError: unknown task 'charge'; shop has remind, careful")
 
 
 def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
     line = f"nobody here knows task 'charge'; {ADA}"
-    topics = [WorkerTopic("tasks", ("remind",), 5, 0, 0, (line,))]
+    topics = [WorkerTopic("shop", ("remind",), 5, 0, 0, (line,))]
     made = WorkerReport("bob", 7, "1", 5, 0, False, topics, [])
     world.client.engine.run(report_worker(world.client.namespace, b"bob", None, made))
-    world.client.topic("tasks").add({"task": "charge"})
+    world.client.topic("shop").add({"task": "charge"})
 
     async def page() -> str:
         async with world.worker().client as client:
-            visit = Visit(Dashboard(client), "", {"topic": "tasks"}, "viewer")
+            visit = Visit(Dashboard(client), "", {"topic": "shop"}, "viewer")
             return visit.dashboard.view(visit, "topic.html", await topic_part.view(visit))
 
     shown = asyncio.run(page())
@@ -186,9 +186,9 @@ def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
 
 
 def test_the_list_of_an_unknown_tasks_job_names_the_fault_once(world: World) -> None:
-    world.client.topic("tasks").add({"task": "charge"}, id="7")
+    world.client.topic("shop").add({"task": "charge"}, id="7")
     world.run(other(world))
-    job = world.only_job("tasks")
+    job = world.only_job("shop")
     assert str(job.error).startswith("unknown since ")
     assert (
         error_line(job) == job.reason == "BodyError: nobody here knows task 'charge'; no worker that knows it was seen"
@@ -201,7 +201,7 @@ def test_two_applications_share_a_topic_and_run_their_own_tasks(
     seen: list[str] = []
 
     def application(name: str) -> tuple[tarry.Worker, Any]:
-        worker = tarry.Worker(valkey_url, namespace=namespace)
+        worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
 
         @worker.task(name=name)
         async def task(n: int) -> None:
@@ -221,7 +221,7 @@ def test_two_applications_share_a_topic_and_run_their_own_tasks(
         charge.options(max_attempts=1).add(n)
         remind.options(max_attempts=1).add(n)
     asyncio.run(work())
-    stats = client.topic("tasks").stats()
+    stats = client.topic("shop").stats()
     assert (seen.count("charge"), seen.count("remind"), stats.dead) == (20, 20, 0)
     one.blocking.close()
     two.blocking.close()

@@ -33,7 +33,7 @@ class Play:
 
     def run(self, raises: Raise, *, plain: bool = False, **options: Any) -> None:
         """Works until nothing is due."""
-        worker = tarry.Worker(TestAsyncClient(self.url, self.clock, namespace=self.namespace))
+        worker = tarry.Worker("shop", client=TestAsyncClient(self.url, self.clock, namespace=self.namespace))
 
         def handle(job: Any) -> None:
             self.attempts.append(job.attempt)
@@ -110,7 +110,7 @@ def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play,
 def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attempt_runs(
     valkey_url: str, namespace: str
 ) -> None:
-    worker = tarry.Worker(valkey_url, namespace=namespace)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
     begun, end = asyncio.Event(), asyncio.Event()
 
     @worker.task(max_attempts=2)
@@ -139,8 +139,8 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
         async with worker:
             await begun.wait()
             await asyncio.to_thread(until, worker.blocking.workers, "the worker's first report")
-            assert await limit_of("tasks", charged.id) == " of 2"
-            assert await limit_of("tasks", thanked.id) == " of 20"
+            assert await limit_of("shop", charged.id) == " of 2"
+            assert await limit_of("shop", thanked.id) == " of 20"
             assert await limit_of("teas", tea.id) == " of 3"
             end.set()
 
@@ -284,7 +284,7 @@ def test_any_exception_of_a_handler_fails_its_job(play: Play, raised: BaseExcept
     "retry", [{int: 1}, {ValueError: "soon"}, "soon", -1, True, b"2s", {ValueError: -1}, tarry.BackOff], ids=str
 )
 def test_an_invalid_retry_policy_is_refused(play: Play, retry: Any) -> None:
-    worker = tarry.Worker(play.url)
+    worker = tarry.Worker("shop", url=play.url)
     if retry is tarry.BackOff:
         with pytest.raises(tarry.BadInput, match="factor"):
             tarry.BackOff(factor=0.5)

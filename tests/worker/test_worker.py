@@ -22,7 +22,7 @@ def run_beside(
     """Runs a worker until its story, told beside it, is over."""
 
     async def both() -> None:
-        worker = Worker(tarry.AsyncClient(valkey_url, namespace=namespace), **options)
+        worker = Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), **options)
         async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
             await story(worker, client)
 
@@ -263,7 +263,7 @@ def test_each_job_is_logged_on_its_own_line_at_debug(
 
 
 def test_a_worker_without_handlers_or_slots_is_refused(valkey_url: str) -> None:
-    worker = Worker(tarry.AsyncClient(valkey_url))
+    worker = Worker(client=tarry.AsyncClient(valkey_url))
     with pytest.raises(tarry.BadInput, match="no handler"):
         asyncio.run(worker.run())
     with pytest.raises(tarry.BadInput, match="concurrency"):

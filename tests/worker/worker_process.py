@@ -25,7 +25,7 @@ def main(url: str, namespace: str, journal: str, ttr: str, grace: str, mode: str
         os.write(file, f"{line}\n".encode())
 
     async def work() -> None:
-        worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr, grace=grace)
+        worker = Worker(client=AsyncClient(url, namespace=namespace), ttr=ttr, grace=grace)
 
         @worker.on("orders", concurrency=8)
         async def close(job: AsyncJob[Any]) -> None:

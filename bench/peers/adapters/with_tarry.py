@@ -36,7 +36,7 @@ def work(url: str, slots: int) -> None:
 
 
 async def run_worker(url: str, slots: int) -> None:
-    worker = tarry.Worker(url)
+    worker = tarry.Worker(url=url)
 
     @worker.on(TOPIC, concurrency=slots or None)
     async def handle(job: tarry.AsyncJob[str]) -> None:

@@ -19,6 +19,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 TARRY = {
+    "NAME": "shop",  # the topic of its tasks
     # without "URL" and "NAMESPACE" it uses TARRY_URL and TARRY_NAMESPACE
     "TTR": "10s",
     "GRACE": os.environ.get("SHOP_GRACE", "10s"),

@@ -24,7 +24,7 @@ def place(request: HttpRequest) -> JsonResponse:
 @require_POST
 def pay(request: HttpRequest, pk: int) -> JsonResponse:
     Order.objects.filter(pk=pk).update(state="paid")
-    client().topic("tasks").delete(f"close-{pk}")
+    client().topic("shop").delete(f"close-{pk}")
     return show(request, pk)
 
 

@@ -1,7 +1,7 @@
 """tarry in a Django project: settings, a worker by ``manage.py``, jobs in the admin.
 
     INSTALLED_APPS = [..., "tarry.django"]
-    TARRY = {"URL": "redis://jobs.example:6379/0", "NAMESPACE": "shop"}
+    TARRY = {"NAME": "shop", "URL": "redis://jobs.example:6379/0"}
 
     # jobs.py of any app: imported when Django starts
     from tarry.django import worker
@@ -14,9 +14,9 @@
 
 $ python manage.py tarry_worker --processes 2
 
-``TARRY`` has the arguments of ``tarry.Worker``: ``URL`` (default: the environment's ``TARRY_URL``), ``NAMESPACE``,
-``CONCURRENCY``, ``TTR``, ``GRACE``, ``BLOCKED``. A handler gets database connections as a request does: old ones are closed
-before and after it.
+``TARRY`` has the arguments of ``tarry.Worker``: ``NAME``, without which there are no tasks, ``URL`` and ``NAMESPACE`` (default:
+the environment's ``TARRY_URL`` and ``TARRY_NAMESPACE``), ``CONCURRENCY``, ``TTR``, ``GRACE``, ``BLOCKED``. A handler gets database
+connections as a request does: old ones are closed before and after it.
 """
 
 from __future__ import annotations

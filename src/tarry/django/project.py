@@ -15,7 +15,7 @@ from tarry.verbs.jobs.models import BaseJob
 from tarry.worker.worker import Worker
 
 Job = BaseJob[Any]
-SETTINGS = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
+SETTINGS = ("NAME", "URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
 _close_old_connections = sync_to_async(close_old_connections)
 
 
@@ -29,8 +29,9 @@ def make_worker() -> Worker:
         raise ImproperlyConfigured(f"TARRY: {unknown[0]!r} is unknown; there are {', '.join(SETTINGS)}.")
     options: dict[str, Any] = {name.lower(): value for name, value in given.items()}
     try:
-        worker = Worker(url := options.pop("url", None), **options)
-        if url:
+        worker = Worker(**options)
+        worker.naming = 'TARRY = {"NAME": "shop"}'
+        if options.get("url"):
             _ = worker.blocking  # does not connect yet, but checks the URL
     except BadInput as fault:
         raise ImproperlyConfigured(f"TARRY: {fault}") from fault

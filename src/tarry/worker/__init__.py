@@ -1,6 +1,6 @@
 """The worker: it calls your functions when jobs are due.
 
-worker = tarry.Worker()
+worker = tarry.Worker("shop")
 
 @worker.on("orders", concurrency=50)
 async def close(order: Order): ...        # returns: finished.  raises: tried again later

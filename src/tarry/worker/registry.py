@@ -13,6 +13,7 @@ worker.include(mail)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -28,7 +29,7 @@ from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
 from tarry.worker.task_schedules import ScheduleDecorators, TaskSchedule
-from tarry.worker.tasks import TASKS, RunOptions, Task
+from tarry.worker.tasks import RunOptions, Task
 from tarry.worker.verdicts import PolicyLike
 
 if TYPE_CHECKING:
@@ -67,13 +68,10 @@ class TopicRoute:
 class Registry(ScheduleDecorators):
     """Handlers and tasks, until a worker includes them."""
 
-    tasks_topic: str = TASKS
-    """The topic of tasks that are given none; a worker with a name has one of its own."""
-
     def __init__(self) -> None:
         super().__init__()
         self._routes: dict[str, TopicRoute] = {}
-        self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
+        self._tasks: list[Task[..., Any]] = []
         self._middleware: list[Middleware] = []
         self.own_stamps: list[Stamp] = []
         self._queues: dict[str, QueueRoute] = {}
@@ -193,24 +191,28 @@ class Registry(ScheduleDecorators):
     ) -> Any:
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
-        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``: that of the worker's
-        name, or ``tasks`` for a worker without a name. Arguments are validated against the annotations when the job comes.
+        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``, without it the topic of the
+        worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when the job comes.
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
         largest holds for all. ``timeout`` and the rest are those of ``on``.
         """
+        home = self.root.tasks_topic
         if topic is not None:
             names.check_name(topic, "topic")
+        topic_name = topic or home
         slots = None if concurrency is None else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             usual = _usual_slots(handlers.is_async(function), run)
             made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
-            if (made.registered_topic, made.name) in self.root.all_tasks():
-                raise BadInput(f"task: {made.topic_name} has one named {made.name!r} already; give name=.")
-            if any(route.topic in made.topics and route.handler for route in self.root.routes()):
-                raise BadInput(f"task: the topic {made.topic_name!r} has a handler; tasks need a topic of their own.")
-            self._tasks[made.registered_topic, made.name] = made
+            if any(task.name == made.name and task.known_topic == topic_name for task in self.root.all_tasks()):
+                raise BadInput(
+                    f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
+                )
+            if any(route.topic == topic_name and route.handler for route in self.root.routes()):
+                raise BadInput(f"task: the topic {topic_name!r} has a handler; tasks need a topic of their own.")
+            self._tasks.append(made)
             return made
 
         return register if function is None else register(function)
@@ -268,18 +270,29 @@ class Registry(ScheduleDecorators):
         for part in registries:
             if part is self or part is self.root:
                 raise BadInput("include: a registry cannot include itself.")
-            topics = {route.topic for route in self.root.routes() if route.handler}
-            duplicates = topics & {route.topic for route in part.routes()}
-            queues = {route.queue for route in self.root.queue_routes()}
-            duplicates |= queues & {route.queue for route in part.queue_routes()}
-            duplicate_tasks = self.root.all_tasks().keys() & part.all_tasks().keys()
-            duplicate_tasks |= self.root.all_schedules().keys() & part.all_schedules().keys()
-            if duplicates or duplicate_tasks:
-                raise BadInput(
-                    f"include: there already is a handler for {sorted(duplicates) or sorted(duplicate_tasks)}."
-                )
-            part.parent = self
+            before, part.parent = part.parent, self
+            try:
+                self._check_included(part)
+            except BadInput:
+                part.parent = before
+                raise
             self._parts.append(part)
+
+    def _check_included(self, part: Registry) -> None:
+        """Raises ``BadInput`` if the root has a handler or a task of the part already, or is a worker without a name for tasks."""
+        if part.all_tasks():
+            _ = self.root.tasks_topic
+        topics = {route.topic: bool(route.handler) for route in self.root.routes()}
+        routes = {route.topic: bool(route.handler) for route in part.routes()}
+        twice: list[Any] = [topic for topic in topics.keys() & routes.keys() if topics[topic] or routes[topic]]
+        twice += [route.topic for route in part.routes() if route.handler and route.tasks]
+        twice += {route.queue for route in self.root.queue_routes()} & {route.queue for route in part.queue_routes()}
+        if not twice:
+            tasks = Counter((task.known_topic, task.name) for task in (*self.root.all_tasks(), *part.all_tasks()))
+            schedules = Counter(one.key for one in (*self.root.all_schedules(), *part.all_schedules()))
+            twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
+        if twice:
+            raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -287,14 +300,14 @@ class Registry(ScheduleDecorators):
         """All topics, those of included registries too. The tasks of one topic make one route."""
         layers = (*outer, *chain(self._middleware))
         found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
-        for task in self._tasks.values():
-            for topic in task.topics:
-                route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
-                route.tasks[task.name] = _wrap(task.target(), layers)
-                route.slots = max(route.slots, task.slots)
-                route.takes_ahead = route.takes_ahead and task.takes_ahead
-                if route.tasks[task.name].process is not None:
-                    route.processes = max(route.processes, task.slots)
+        for task in self._tasks:
+            topic = task.known_topic
+            route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
+            route.tasks[task.name] = _wrap(task.target(), layers)
+            route.slots = max(route.slots, task.slots)
+            route.takes_ahead = route.takes_ahead and task.takes_ahead
+            if route.tasks[task.name].process is not None:
+                route.processes = max(route.processes, task.slots)
         for part in self._parts:
             for route in part.routes(layers):
                 known = found.setdefault(route.topic, route)
@@ -325,17 +338,11 @@ class Registry(ScheduleDecorators):
         """Whether it, or a registry that it includes, has stamps."""
         return bool(self.own_stamps) or any(part.has_stamps for part in self._parts)
 
-    def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
-        found = dict(self._tasks)
-        for part in self._parts:
-            found.update(part.all_tasks())
-        return found
+    def all_tasks(self) -> list[Task[..., Any]]:
+        return [*self._tasks, *[task for part in self._parts for task in part.all_tasks()]]
 
-    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
-        found = dict(self._schedules)
-        for part in self._parts:
-            found.update(part.all_schedules())
-        return found
+    def all_schedules(self) -> list[TaskSchedule]:
+        return [*self._schedules, *[one for part in self._parts for one in part.all_schedules()]]
 
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         return self.task(topic=topic)(function)
@@ -344,8 +351,15 @@ class Registry(ScheduleDecorators):
         """The worker that includes this registry. Raises ``BadInput`` when none does."""
         root = self.root
         if root is self:
-            raise BadInput("task: its registry belongs to no worker yet; call worker.include(registry) first.")
+            raise BadInput(
+                "task: its registry belongs to no worker; import the module whose worker includes it, or call worker.include(registry)."
+            )
         return root.worker()
+
+    @property
+    def tasks_topic(self) -> str:
+        """The topic of tasks that are given none: none yet; the worker that includes a registry has one."""
+        return ""
 
     @property
     def root(self) -> Registry:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,7 +64,7 @@ class RunnableWorker(Protocol):
     def has_stamps(self) -> bool: ...
     def routes(self) -> list[TopicRoute]: ...
     def queue_routes(self) -> list[QueueRoute]: ...
-    def all_schedules(self) -> Mapping[tuple[str, str], TaskSchedule]: ...
+    def all_schedules(self) -> list[TaskSchedule]: ...
     def stop(self) -> None: ...
 
 
@@ -93,10 +93,7 @@ class WorkerRun:
         self._renewal = self._make_renewal(routes)
         self._liveness = self._make_liveness(routes)
         self._declarer = ScheduleDeclarer(
-            self._awaited,
-            [consumer.topic for consumer in self._consumers],
-            list(worker.all_schedules().values()),
-            self._outage,
+            [consumer.topic for consumer in self._consumers], worker.all_schedules(), self._outage
         )
 
     def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None, idle_s: float | None) -> TopicConsumer:

@@ -103,7 +103,7 @@ class JobRunner:
             root = entry.registry.root
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
-                worker = Worker(self.setup.url, name=self.setup.name)
+                worker = Worker(self.setup.name, url=self.setup.url)
                 assert isinstance(root, Registry)
                 worker.include(root)
                 root = worker

@@ -11,18 +11,23 @@ if TYPE_CHECKING:
 
 
 class TaskWorker(Protocol):
-    """A worker, as far as tasks use it: its two clients."""
+    """A worker, as far as tasks use it: its two clients, and its topic."""
 
     @property
     def client(self) -> AsyncClient: ...
     @property
     def blocking(self) -> Client: ...
+    @property
+    def tasks_topic(self) -> str: ...
 
 
 class TaskHost(Protocol):
     """A registry, as far as tasks use it."""
 
-    tasks_topic: str
+    @property
+    def tasks_topic(self) -> str:
+        """The topic of tasks that are given none: a worker's; empty for a registry. Raises ``BadInput`` for a worker without a name."""
+        ...
 
     @property
     def root(self) -> TaskHost:

@@ -20,7 +20,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
@@ -33,7 +32,7 @@ from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 from tarry.worker import handlers
 from tarry.worker.outage import Outage, ServerHealth
-from tarry.worker.tasks import TASKS, Task
+from tarry.worker.tasks import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +52,11 @@ class TaskSchedule:
     body: Any
     options: JobOptions
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its topic and its id."""
+        return self.task.known_topic, self.id
+
     def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
         return schedule_definition(topic.verbs.context, self.id, self.body, self.timing, self.options)
 
@@ -61,7 +65,7 @@ class ScheduleDecorators:
     """The schedules of a registry, until a worker declares them."""
 
     def __init__(self) -> None:
-        self._schedules: dict[tuple[str, str], TaskSchedule] = {}
+        self._schedules: list[TaskSchedule] = []
 
     @answers_other_words(OF_HANDLERS)
     def every(
@@ -126,14 +130,16 @@ class ScheduleDecorators:
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
-            if topic is not None and topic != task.topic_name:
-                raise BadInput(f"topic: the task {task.name} is in {task.topic_name!r}; give topic= to @task.")
+            if topic is not None and topic != task.known_topic:
+                place = f"in {task.known_topic!r}" if task.known_topic else "in the topic of its worker"
+                raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
             schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
             new_id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
-            if (task.registered_topic, schedule.id) in self.all_schedules():
-                raise BadInput(f"schedule: {task.topic_name} has one named {schedule.id!r} already; give id=.")
-            self._schedules[task.registered_topic, schedule.id] = schedule
+            if any(one.key == schedule.key for one in self.all_schedules()):
+                place = task.known_topic or "this registry"
+                raise BadInput(f"schedule: {place} has one named {schedule.id!r} already; give id=.")
+            self._schedules.append(schedule)
             return task
 
         return register
@@ -141,19 +147,15 @@ class ScheduleDecorators:
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         raise NotImplementedError
 
-    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
-        """The schedules of this registry and of included ones, by topic and id."""
+    def all_schedules(self) -> list[TaskSchedule]:
+        """The schedules of this registry and of included ones."""
         raise NotImplementedError
 
 
 class ScheduleDeclarer:
     """Declares the code's schedules to the server, again and again."""
 
-    def __init__(
-        self, client: AsyncClient, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage
-    ) -> None:
-        self._client = client
-        self._renamed = [one for one in schedules if len(one.task.topics) > 1]
+    def __init__(self, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage) -> None:
         self._topics = {topic.name: topic for topic in topics}
         self._definitions = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
         for one in schedules:
@@ -202,23 +204,7 @@ class ScheduleDeclarer:
                     )
                 if not found.any_from_code:
                     del self._topics[name]
-        await self._warn_of_duplicates()
         return True
-
-    async def _warn_of_duplicates(self) -> None:
-        """An application that got a name declares its schedules in its own topic; the old ones go on until they are deleted."""
-        renamed, self._renamed = self._renamed, []
-        for one in renamed:
-            try:
-                old = await self._client.schedules.get(TASKS, one.id)
-            except TarryError:
-                return  # the next declaration would fail too, and say why
-            if old is not None:
-                self._log_once(
-                    "schedule %s is also in the topic %s, from before this application had a name, and goes on there: when no "
-                    "worker without the name runs any more, delete it: tarry schedule delete " + f"{TASKS} {one.id}",
-                    one.id, TASKS,
-                )  # fmt: skip
 
     def _log_once(self, message: str, *args: str) -> None:
         if message % args not in self._logged:

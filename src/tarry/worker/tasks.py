@@ -17,7 +17,7 @@ languages may add tasks, and an argument with a default may be added or removed 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
@@ -45,11 +45,8 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
     from tarry.worker.task_host import TaskHost
 
-TASKS = "tasks"
-"""The topic of tasks that are given none, in an application without a name."""
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 class Envelope(msgspec.Struct):
@@ -153,7 +150,7 @@ class Task(Generic[P, R]):
                 function=function,
                 name=self.name,
                 is_async=awaited,
-                topic=self.registered_topic,
+                topic=topic or "",
                 task=self.name,
                 registry=registry,
                 call=self._run,
@@ -161,20 +158,14 @@ class Task(Generic[P, R]):
         update_wrapper(self, function)
 
     @property
-    def registered_topic(self) -> str:
-        """The topic that it was given, or ``tasks``."""
-        return self._given_topic or TASKS
-
-    @property
     def topic_name(self) -> str:
-        """The topic that its jobs are added to."""
-        return self._given_topic or self.registry.root.tasks_topic
+        """The topic that its jobs are added to: the one that it was given, or that of the worker's name."""
+        return self._given_topic or self.registry.worker().tasks_topic
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics whose jobs its worker takes: also ``tasks``, where the application's jobs were before it had a name."""
-        name = self.topic_name
-        return (name,) if name == self.registered_topic else (name, TASKS)
+    def known_topic(self) -> str:
+        # the same; empty as long as no worker includes its registry
+        return self._given_topic or self.registry.root.tasks_topic
 
     if not TYPE_CHECKING:
         delay = OtherWord(ADD)
@@ -203,29 +194,29 @@ class Task(Generic[P, R]):
         worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
         function in a thread finds ``tarry.current_job().lost`` true.
         """
-        return self._in_any_topic(id, lambda topic: topic.delete(id, running=running))
+        return self.open_topic().delete(id, running=running)
 
     async def cancel_async(self, id: str, *, running: bool = False) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self._async_in_any_topic(id, lambda topic: topic.delete(id, running=running))
+        return await self.open_async_topic().delete(id, running=running)
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
-        return self._in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
+        return self.open_topic().reschedule(id, delay=delay, at=at)
 
     async def reschedule_async(
         self, id: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> State | None:
         """The same as ``reschedule``, awaited."""
-        return await self._async_in_any_topic(id, lambda topic: topic.reschedule(id, delay=delay, at=at))
+        return await self.open_async_topic().reschedule(id, delay=delay, at=at)
 
     def get(self, id: str) -> JobInfo[Any] | None:
         """The job with this id as it is now, or ``None`` if it is gone."""
-        return self._in_any_topic(id, lambda topic: topic.get(id))
+        return self.open_topic().get(id)
 
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
-        return await self._async_in_any_topic(id, lambda topic: topic.get(id))
+        return await self.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> Any:
         """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
@@ -256,34 +247,6 @@ class Task(Generic[P, R]):
     def open_async_topic(self) -> AsyncTopic[Any]:
         # the topic of its jobs, by the worker's awaited client
         return self.registry.worker().client.topic(self.topic_name)
-
-    def _in_any_topic(self, id: str, ask: Callable[[Topic[Any]], T | None]) -> T | None:
-        """The first answer. A job that was added before the application had a name is in ``tasks``, with those of others."""
-        client = self.registry.worker().blocking
-        for name in self.topics:
-            topic = client.topic(name)
-            if name == self.topic_name or self._is_own(topic.get(id)):
-                found = ask(topic)
-                if found is not None:
-                    return found
-        return None
-
-    async def _async_in_any_topic(self, id: str, ask: Callable[[AsyncTopic[Any]], Awaitable[T | None]]) -> T | None:
-        client = self.registry.worker().client
-        for name in self.topics:
-            topic = client.topic(name)
-            if name == self.topic_name or self._is_own(await topic.get(id)):
-                found = await ask(topic)
-                if found is not None:
-                    return found
-        return None
-
-    def _is_own(self, job: JobInfo[Any] | None) -> bool:
-        """Whether the job is one of this task."""
-        try:
-            return job is not None and parse_envelope(job).task == self.name
-        except BodyError:
-            return False
 
     @answers_other_words(OF_JOBS)
     def options(

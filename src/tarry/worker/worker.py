@@ -38,8 +38,9 @@ BURY_UNKNOWN: Duration = "1d"
 class Worker(Registry):
     """Calls your functions when jobs are due: pops, runs, finishes. A job whose handler raises is released with back-off.
 
-    ``server``       a URL, a ``Client`` or an ``AsyncClient``; without it the same server as ``Client()``
-    ``name``         the application's: its tasks use a topic of this name instead of ``tasks``, which other applications use
+    ``name``         the application's, and the topic of its tasks; a worker without a name has handlers (``on``) and no tasks
+    ``url``, ``namespace``  those of ``Client``
+    ``client``       instead of both: a ``Client`` or an ``AsyncClient`` whose server, namespace and settings it uses
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
     ``release_on_disconnect``  other workers give back what a killed one held within two seconds; ``False``: after its TTR
@@ -51,9 +52,10 @@ class Worker(Registry):
 
     def __init__(
         self,
-        server: str | Client | AsyncClient | None = None,
-        *,
         name: str | None = None,
+        *,
+        url: str | None = None,
+        client: Client | AsyncClient | None = None,
         namespace: str | None = None,
         concurrency: int | None = None,
         ttr: Duration = TTR,
@@ -64,18 +66,10 @@ class Worker(Registry):
         release_on_disconnect: bool = True,
     ) -> None:
         super().__init__()
-        if isinstance(server, str) and "://" not in server:
-            raise BadInput(
-                f"server: {server!r} is not a URL, such as redis://localhost; "
-                f"if it is the application's name, write Worker(name={server!r})."
-            )
-        self.name = name
-        if name is not None:
-            names.check_name(name, "name")
-            self.tasks_topic = name
+        self.name = None if name is None else _check_name(name)
         self.module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
-        self._clients = clients.WorkerClients(server, namespace)
+        self._clients = clients.WorkerClients(_check_server(url, client, namespace), namespace)
         self.slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
         self.ttr = ttr
@@ -90,6 +84,8 @@ class Worker(Registry):
         self._stop_now = asyncio.Event()
         self._task: asyncio.Task[int] | None = None
         self._idle = False
+        self.naming = 'tarry.Worker("shop")'
+        """How it is given a name, for an error."""
         self.holder = b""
         """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
         self.is_child = False
@@ -105,6 +101,13 @@ class Worker(Registry):
     def worker(self) -> Worker:
         """This worker; a registry asks the worker that includes it."""
         return self
+
+    @property
+    def tasks_topic(self) -> str:
+        """The topic of tasks that are given none: that of its name. Raises ``BadInput`` when it has no name."""
+        if self.name is None:
+            raise BadInput(f"task: give the worker the application's name: {self.naming}.")
+        return self.name
 
     @property
     def client(self) -> AsyncClient:
@@ -249,6 +252,29 @@ class Worker(Registry):
                 self.stop()  # the second call: running jobs are given back now
                 await run
             raise
+
+
+def _check_name(name: str) -> str:
+    if isinstance(name, (Client, AsyncClient)):
+        raise BadInput('name: that is a client; write tarry.Worker("shop", client=…), with the application\'s name.')
+    if isinstance(name, str) and "://" in name:
+        raise BadInput('name: that is a URL; write tarry.Worker("shop", url=…), with the application\'s name.')
+    names.check_name(name, "name")
+    return name
+
+
+def _check_server(
+    url: str | None, client: Client | AsyncClient | None, namespace: str | None
+) -> str | Client | AsyncClient | None:
+    if url is not None and not isinstance(url, str):
+        raise BadInput(f"url: {url!r} is not text; a client is given as client=.")
+    if client is None:
+        return url
+    if not isinstance(client, (Client, AsyncClient)):
+        raise BadInput(f"client: a {type(client).__name__}; it is a tarry.Client or tarry.AsyncClient.")
+    if url is not None or namespace is not None:
+        raise BadInput("client: it has a server and a namespace of its own; give it alone, or url= and namespace=.")
+    return client
 
 
 def _check_jobs(jobs: int) -> int:

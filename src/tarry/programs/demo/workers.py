@@ -103,7 +103,7 @@ class DemoWorker:
 async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
     """Runs until SIGTERM, or until the demo's end of stdin is closed."""
     work_log = WorkLog(log)
-    worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
+    worker = Worker(client=AsyncClient(url, namespace=namespace), ttr=ttr)
 
     @worker.on(TOPIC, concurrency=SLOTS)
     async def close(job: AsyncJob[Any]) -> None:
