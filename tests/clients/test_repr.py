@@ -26,6 +26,7 @@ def handles(client: Any) -> list[Any]:
         client.guarded_queue("g"),
         client.map_cache("m", policy=None),
         client.lock("stock"),
+        client.lock("stock", shared=True),
     ]
 
 
@@ -42,6 +43,7 @@ def test_a_repr_names_the_handle_and_its_server(made: Callable[..., Any], before
         f"<{before}BlockingQueue 'q' at {SHOWN}>",
         f"<{before}GuardedQueue 'g' of shop at {SHOWN}>",
         f"<{before}MapCache 'm' at {SHOWN}>",
+        f"<{before}Lock 'stock' of shop at {SHOWN}>",
         f"<{before}Lock 'stock' at {SHOWN}>",
     ]
 
@@ -61,7 +63,8 @@ def test_reprs_name_the_embedded_server_and_zookeeper() -> None:
     assert repr(tarry.Client("embedded://")) == "<Client of default at the embedded server>"
     locks = zookeeper.Client("zk1:2181,zk2:2181", namespace="shop")
     assert repr(locks) == "<Client of shop at zk1:2181,zk2:2181>"
-    assert repr(locks.lock("stock")) == "<Lock 'stock' at zk1:2181,zk2:2181>"
+    assert repr(locks.lock("stock")) == "<Lock 'stock' of shop at zk1:2181,zk2:2181>"
+    assert repr(locks.lock("/stock", shared=True)) == "<Lock '/stock' at zk1:2181,zk2:2181>"
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ OURS: dict[str, Callable[[Environment, str], Any]] = {
     "schedules": lambda world, name: world.client.schedules.put(name, "often", every="1h"),
     "guarded queues": lambda world, name: world.client.guarded_queue(name).push({"a": 0}),
     "the article's queues": lambda world, name: world.client.guarded_queue(name, layout="article").push({"a": 0}),
+    "locks": lambda world, name: world.client.lock(name).acquire(wait=0),
 }
 SHARED: dict[str, Callable[[Environment, str], Any]] = {
     "delayed queues": lambda world, name: world.client.delayed_queue(name, codec="string").offer("tea", "1h"),
@@ -34,7 +35,7 @@ SHARED: dict[str, Callable[[Environment, str], Any]] = {
     "map caches": lambda world, name: world.client.map_cache(name, codec="string").put(
         "tea", "green", ttl=9, max_idle=9
     ),
-    "locks": lambda world, name: world.client.lock(name).acquire(wait=0),
+    "locks": lambda world, name: world.client.lock(name, shared=True).acquire(wait=0),
 }
 
 

@@ -30,11 +30,11 @@ def titles(page: str) -> list[str]:
 
 @pytest.fixture
 def empty(
-    own_server: Callable[..., ServerProcess], site_of: Callable[..., Site]
+    own_server: Callable[..., ServerProcess], site_of: Callable[..., Site], namespace: str
 ) -> Iterator[tuple[tarry.Client, Site]]:
     """A dashboard of a server that has nothing yet."""
     url = own_server().url
-    with tarry.Client(url, namespace="shop") as client:
+    with tarry.Client(url, namespace=namespace) as client:
         yield client, site_of(url, allow="admin")
 
 
@@ -53,7 +53,9 @@ def test_pages_of_shared_objects_appear_once_there_is_one(empty: tuple[tarry.Cli
         client.delayed_queue("java", codec="string").clear()
         with client.map_cache("prices", codec="string") as prices, client.lock("till"):
             prices.put("tea", "4", ttl="1h")
-            until(lambda: "till" in http.get("/locks").text, "they are found")
+            until(lambda: ">till<" in http.get("/locks").text, "they are found")
+            with client.lock("javas", shared=True):
+                until(lambda: ">javas</bdi> (shared with Java)" in http.get("/locks").text, "it is found, too")
             until(lambda: "java" not in http.get("/queues").text, "it is forgotten")
             used = ["Topics", "Schedules", "Workers", "Delayed queues", "Map caches", "Locks", "Server"]
             assert titles(http.get("/").text) == used, "what was used stays"

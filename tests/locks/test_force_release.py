@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from locks.lock_nodes import lock_channel, lock_key
 from locks.lock_users import LockUsers
 from tarry.errors import LockLost
 from until import LONGEST_S, until
@@ -21,7 +22,7 @@ def never_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def listens(server: Any, name: str) -> int:
     """How many listen for the lock's release, its holder among them."""
-    [(_, count)] = server.pubsub_numsub(f"redisson_lock__channel:{{{name}}}")
+    [(_, count)] = server.pubsub_numsub(lock_channel(name))
     return int(count)
 
 
@@ -42,7 +43,7 @@ def test_the_holder_learns_of_a_force_release_at_once(lock_users: LockUsers, nam
 def test_a_release_tells_that_the_lock_was_taken_away_meanwhile(lock_users: LockUsers, server: Any, name: str) -> None:
     user = lock_users.user()
     grant = user.call(lock_users.client().lock(name).acquire)
-    server.delete(name)  # and nobody hears of it
+    server.delete(lock_key(name))  # and nobody hears of it
     with pytest.raises(LockLost, match="it was taken away"):
         user.call(grant.release)
     assert grant.lost.is_set()
@@ -53,10 +54,11 @@ def test_the_holder_learns_of_a_force_unlock_by_java(
     lock_users: LockUsers, server: Any, name: str, lease: str | None
 ) -> None:
     user = lock_users.user()
-    grant = user.call(lock_users.client().lock(name).acquire, lease=lease)
-    until(lambda: listens(server, name))
+    channel = f"redisson_lock__channel:{{{name}}}"
+    grant = user.call(lock_users.client().lock(name, shared=True).acquire, lease=lease)
+    until(lambda: server.pubsub_numsub(channel)[0][1])
     server.delete(name)  # as RLock.forceUnlock does
-    server.publish(f"redisson_lock__channel:{{{name}}}", "0")
+    server.publish(channel, "0")
     assert user.call(grant.lost.wait, LONGEST_S)
 
 
@@ -64,10 +66,10 @@ def test_an_unlock_message_without_an_unlock_loses_nothing(lock_users: LockUsers
     user = lock_users.user()
     grant = user.call(lock_users.client().lock(name).acquire)
     until(lambda: listens(server, name))
-    server.pexpire(name, 10_000)
+    server.pexpire(lock_key(name), 10_000)
     for _ in range(3):
-        server.publish(f"redisson_lock__channel:{{{name}}}", "0")
-    until(lambda: server.pttl(name) > 20_000)  # it was asked after, which renews it
+        server.publish(lock_channel(name), "0")
+    until(lambda: server.pttl(lock_key(name)) > 20_000)  # it was asked after, which renews it
     assert not grant.lost.is_set()
     user.call(grant.release)
 

@@ -10,6 +10,7 @@ import pytest
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 from tarry.verbs.locks.lock_steps import Acquired, Sleep, Steps, acquire, clean_up
 from tarry.verbs.locks.lock_table import Acquisition, LockTable
+from tarry.verbs.locks.models import LockId
 from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
 from tarry.verbs.locks.zookeeper_requests import NodeStat, SessionState
 
@@ -23,7 +24,7 @@ def table() -> LockTable:
 
 @pytest.fixture
 def acquisition() -> Acquisition:
-    return Acquisition("a", "me", b"1", None, lambda: None)
+    return Acquisition(LockId("a"), "me", b"1", None, lambda: None)
 
 
 class TooLate:
@@ -78,5 +79,5 @@ def test_a_node_is_watched_once_its_lock_has_been_held_for_a_while(table: LockTa
     next(steps)
     node = "me-lock-0000000000"
     with pytest.raises(StopIteration) as end:
-        steps.send([(f"/tests/a/{node}", NodeStat(7, 42, 0)), [node]])
+        steps.send([(f"/tarry/tests/a/{node}", NodeStat(7, 42, 0)), [node]])
     assert end.value.value == Acquired(7, float("inf"), check_at=NOW + 0.25)

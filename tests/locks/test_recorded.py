@@ -48,7 +48,7 @@ def published_on(channel: Any) -> list[tuple[bytes, bytes]]:
 
 def perform(user: Any, client: Any, row: dict[str, Any]) -> Any:
     verb, name, *numbers = row["do"].split()
-    lock = client.lock(name)
+    lock = client.lock(name, shared=True)
     if verb == "lock.lock":
         return user.call(lock.acquire, **({"lease": int(numbers[0]) / 1000} if numbers else {}))
     if verb == "lock.tryLock":
@@ -98,7 +98,7 @@ def test_a_lock_held_by_java_is_respected(lock_users: LockUsers, server: Any, ro
     server.hset(name, mapping=fields)
     server.pexpire(name, kept["pttl"])
     user, client = lock_users.user(), lock_users.client()
-    lock = client.lock(name)
+    lock = client.lock(name, shared=True)
     assert user.call(lock.acquire, wait=0) is None
     state = user.call(lock.state)
     assert state.holder.encode() in fields
@@ -116,14 +116,14 @@ def test_a_java_lock_may_expire_without_a_message(lock_users: LockUsers, server:
     server.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
     server.pexpire(name, 200)
     user, client = lock_users.user(), lock_users.client()
-    assert user.call(client.lock(name).acquire, wait=20) is not None
+    assert user.call(client.lock(name, shared=True).acquire, wait=20) is not None
 
 
 def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers, server: Any, channel: Any) -> None:
     row = next(row for row in rows("locks") if row["note"] and row["note"].startswith("thread t2"))
     heard = next(words[1] for words in row["other"] if words[0] == "UNSUBSCRIBE")
     user, client = lock_users.user(), lock_users.client()
-    grant = user.call(client.lock(row["do"].split()[1]).acquire)
+    grant = user.call(client.lock(row["do"].split()[1], shared=True).acquire)
     channel.subscribe(heard)
     published_on(channel)
     user.call(grant.release)
@@ -133,17 +133,17 @@ def test_a_release_publishes_the_message_that_java_expects(lock_users: LockUsers
 def test_tokens_continue_those_of_javas_fenced_lock(lock_users: LockUsers, server: Any) -> None:
     user, client = lock_users.user(), lock_users.client()
     server.set("redisson_lock_token:{vec:fencedlock}", 3)
-    first = user.call(client.lock("vec:fencedlock").acquire)
+    first = user.call(client.lock("vec:fencedlock", shared=True).acquire)
     assert first.token > 3
     assert server.ttl("redisson_lock_token:{vec:fencedlock}") == -1
     user.call(first.release)
     assert server.incr("redisson_lock_token:{vec:fencedlock}") == first.token + 1  # Java's next
-    assert user.call(client.lock("vec:fencedlock").acquire).token > first.token + 1
+    assert user.call(client.lock("vec:fencedlock", shared=True).acquire).token > first.token + 1
 
 
 def test_a_token_is_kept_for_a_week(lock_users: LockUsers, server: Any, name: str) -> None:
     user, client = lock_users.user(), lock_users.client()
-    grant = user.call(client.lock(name).acquire)
+    grant = user.call(client.lock(name, shared=True).acquire)
     key = f"redisson_lock_token:{{{name}}}"
     assert int(server.get(key)) == grant.token
     assert 6.9 * 86400 < server.ttl(key) <= 7 * 86400
@@ -152,14 +152,15 @@ def test_a_token_is_kept_for_a_week(lock_users: LockUsers, server: Any, name: st
 def test_a_name_that_cannot_work_in_a_cluster_is_refused_there() -> None:
     from tarry.errors import BadInput
     from tarry.verbs.locks.lock_scripts import keys_of
+    from tarry.verbs.locks.models import LockId
 
-    keys_of("a{b")
+    keys_of(LockId("a{b", shared=True), "default")
     with pytest.raises(BadInput, match="rename it"):
-        keys_of("a{b", cluster=True)
+        keys_of(LockId("a{b", shared=True), "default", cluster=True)
 
 
 def test_a_name_mapper_names_locks_as_in_java(lock_users: LockUsers, server: Any, name: str) -> None:
     user, client = lock_users.user(), lock_users.client(name_mapper="shop:")
-    user.call(client.lock(name).acquire)
+    user.call(client.lock(name, shared=True).acquire)
     assert server.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
-    assert user.call(client.lock(name).state).name == name
+    assert user.call(client.lock(name, shared=True).state).name == name

@@ -16,6 +16,7 @@ import servers
 from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
 from locks.holder_process import HolderProcess
+from locks.lock_nodes import lock_channel, lock_key
 from locks.lock_users import LockUsers
 from tarry.connections import clock, sentinels
 from tarry.connections.embedded.process import ServerProcess
@@ -67,10 +68,10 @@ def test_an_acquire_is_repeated_after_a_cut_connection(
     proxy.arm(cut, at=b"30000")
     grant = user.call(client.lock(name).acquire)
     assert proxy.struck == 1
-    assert list(server.hgetall(name).values()) == [b"1"]
+    assert list(server.hgetall(lock_key(name)).values()) == [b"1"]
     user.call(grant.check)
     user.call(grant.release)
-    assert not server.exists(name)
+    assert not server.exists(lock_key(name))
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -85,7 +86,7 @@ def test_a_release_is_repeated_after_a_cut_connection(
     user.call(grant.check)
     user.call(grant.release)
     assert proxy.struck == 2
-    assert not server.exists(name)
+    assert not server.exists(lock_key(name))
 
 
 @pytest.mark.parametrize("cut", DONE)
@@ -109,7 +110,7 @@ def test_a_failed_release_is_completed_later(lock_users: LockUsers, server: Any,
     proxy.cut_all()
     with pytest.raises(Unavailable):
         user.call(grant.release)
-    assert server.exists(name)
+    assert server.exists(lock_key(name))
     proxy.refusing = False
     assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
 
@@ -150,9 +151,9 @@ def test_the_watchdog_renews_all_locks_in_one_pipeline(
     user, client = lock_users.user(), lock_users.client()
     grants = [user.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):
-        server.pexpire(f"{name} {i}", 5000)
-    until(lambda: min(server.pttl(f"{name} {i}") for i in range(20)) > 20_000)
-    server.delete(f"{name} 7")
+        server.pexpire(lock_key(f"{name} {i}"), 5000)
+    until(lambda: min(server.pttl(lock_key(f"{name} {i}")) for i in range(20)) > 20_000)
+    server.delete(lock_key(f"{name} 7"))
     assert user.call(grants[7].lost.wait, 10)
     assert [grant.lost.is_set() for grant in grants].count(True) == 1
 
@@ -219,7 +220,7 @@ def test_two_hundred_waiters_each_get_the_lock_once(
 
     chosen = work if lock_users.client_kind == "sync" else work_async
     waiting = [user.begin(chosen, clients[i % 4].lock(name)) for i, user in enumerate(hands)]
-    channel = f"redisson_lock__channel:{{{name}}}"
+    channel = lock_channel(name)
     until(
         lambda: server.pubsub_numsub(channel)[0][1] == 4
     )  # three wait; the holder's own are behind him, who listens too

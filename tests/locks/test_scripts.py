@@ -70,10 +70,10 @@ def test_a_key_of_another_type_is_left_alone(valkey_url: str, server: Any, name:
     server.set(name, "precious")
     with tarry.Client(valkey_url, patience=0.1) as client:
         with pytest.raises(ServerUnfit, match="WRONGTYPE"):
-            client.lock(name).acquire()
+            client.lock(name, shared=True).acquire()
         for verb in ("state", "force_release"):
             with pytest.raises(tarry.BadInput, match="something else has this name"):
-                getattr(client.lock(name), verb)()
+                getattr(client.lock(name, shared=True), verb)()
     assert server.get(name) == b"precious"
 
 

@@ -55,7 +55,11 @@ def test_a_frozen_holder_has_lost_the_lock_when_it_resumes(
 def test_an_expired_lock_is_freed_by_the_first_waiter(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
     """Its owner is stuck, but its heartbeats go on: nobody else would ever get it."""
     stuck = kazoo.create(
-        f"/tests/{name}/_c_stuck-lock-", b'{"who":"stuck","lease_ms":200}', ephemeral=True, sequence=True, makepath=True
+        f"/tarry/tests/{name}/_c_stuck-lock-",
+        b'{"who":"stuck","lease_ms":200}',
+        ephemeral=True,
+        sequence=True,
+        makepath=True,
     )
     first, second = zookeeper_users.user(), zookeeper_users.user()
     waiting = first.begin(zookeeper_users.client().lock(name).acquire, wait=20)
@@ -82,7 +86,7 @@ def test_an_expired_lock_is_freed_by_its_holders_timer(zookeeper_users: LockUser
 
 def test_a_lock_without_a_lease_never_expires(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
     """Another library's nodes stand in the same line, and have none."""
-    kazoo.create(f"/tests/{name}/_c_curator-lock-", b"10.0.0.1", ephemeral=True, sequence=True, makepath=True)
+    kazoo.create(f"/tarry/tests/{name}/_c_curator-lock-", b"10.0.0.1", ephemeral=True, sequence=True, makepath=True)
     user, client = zookeeper_users.user(), zookeeper_users.client()
     assert user.call(client.lock(name).acquire, wait=1.5) is None
     assert len(nodes(kazoo, name)) == 1
@@ -114,7 +118,7 @@ def test_an_expired_session_loses_the_lock(zookeeper_users: LockUsers, zookeeper
 def test_deleting_the_node_loses_the_lock(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
     user, client = zookeeper_users.user(), zookeeper_users.client()
     grant = user.call(client.lock(name).acquire)
-    kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[0]}")
+    kazoo.delete(f"/tarry/tests/{name}/{nodes(kazoo, name)[0]}")
     assert user.call(grant.lost.wait, 10)
     with pytest.raises(LockLost, match="its node was deleted"):
         user.call(grant.release)
@@ -126,7 +130,7 @@ def test_a_waiter_whose_node_is_deleted_queues_again(zookeeper_users: LockUsers,
     grant = first.call(zookeeper_users.client().lock(name).acquire)
     waiting = second.begin(zookeeper_users.client().lock(name).acquire, wait=20)
     until(lambda: len(nodes(kazoo, name)) == 2)
-    kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[1]}")
+    kazoo.delete(f"/tarry/tests/{name}/{nodes(kazoo, name)[1]}")
     first.call(grant.release)
     assert waiting.result(LONGEST_S).token > grant.token
 

@@ -27,7 +27,7 @@ def test_waiters_are_served_in_order_and_watch_only_their_predecessor(
         hands.append(zookeeper_users.user())
         waiting.append(hands[i].begin(zookeeper_users.client().lock(name).acquire, wait=30))
         until(lambda want=i + 2: len(nodes(kazoo, name)) == want)
-    paths = [f"/tests/{name}/{node}" for node in nodes(kazoo, name)]
+    paths = [f"/tarry/tests/{name}/{node}" for node in nodes(kazoo, name)]
 
     def watchers() -> list[int]:
         told = zookeeper.ask("wchp").decode().splitlines()

@@ -45,15 +45,33 @@ def test_a_key_of_another_type_is_not_listed_as_a_lock_and_stays(
     cli: Cli, client: tarry.Client, namespace: str
 ) -> None:
     name = f"stock of {namespace}"
-    client.lock(name, lease=60).acquire().release()  # type: ignore[union-attr]  # it is free
+    client.lock(name, lease=60, shared=True).acquire().release()  # type: ignore[union-attr]  # it is free
     cache = client.map_cache(name, codec="string", policy=None)
     cache.put("tea", "green")
-    assert name not in cli("lock", "list", "--all").stdout
-    refused = cli("lock", "force-release", name)
+    assert name not in cli("lock", "list", "--all", "--shared").stdout
+    refused = cli("lock", "force-release", name, "--shared")
     assert refused.returncode != 0
     assert "something else has this name" in refused.stderr
     assert cache.get("tea") == "green"
     cache.clear()
+
+
+def test_a_lock_shared_with_java_is_another_one(cli: Cli, client: tarry.Client, namespace: str) -> None:
+    name = f"stock of {namespace}"
+    with client.lock(name, shared=True) as grant:
+        assert cli("lock", "show", name).stdout == f"{name}  free\n"
+        assert name not in cli("lock", "list", "--all").stdout
+        (shown,) = answers(cli, "lock", "show", name, "--shared")
+        assert shown["token"] == grant.token
+        assert name in cli("lock", "list", "--shared").stdout
+        assert cli("lock", "force-release", name).stdout == f"{name}  nobody had it\n"
+        grant.check()
+
+
+def test_shared_locks_of_zookeeper_are_not_listed(cli: Cli) -> None:
+    refused = cli("lock", "list", "--shared", "--zookeeper", "127.0.0.1:1")
+    assert refused.returncode != 0
+    assert "tarry lock show --shared" in refused.stderr
 
 
 def test_zookeeper_locks_are_listed_and_force_released(cli: Cli, zookeeper: Any, namespace: str) -> None:

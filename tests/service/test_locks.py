@@ -58,8 +58,8 @@ def test_a_lock_is_shown_listed_and_force_released(default: Api, client: tarry.C
 
 def test_a_name_may_have_a_slash_and_braces(default: Api, client: tarry.Client, namespace: str) -> None:
     name = f"{{shop}}/{namespace}"
-    with client.lock(name, wait=0):
-        assert default.get(f"/v1/locks/%7Bshop%7D%2F{namespace}")["held"]
+    with client.lock(name, wait=0, shared=True):
+        assert default.get(f"/v1/locks/%7Bshop%7D%2F{namespace}", shared="true")["held"]
 
 
 def test_keys_of_other_types_are_neither_shown_nor_deleted(default: Api, client: tarry.Client, namespace: str) -> None:
@@ -67,11 +67,12 @@ def test_keys_of_other_types_are_neither_shown_nor_deleted(default: Api, client:
     queue = client.blocking_queue(f"names-{namespace}", codec="string")
     cache.put("tea", "green")
     queue.put("ann")
+    shared = {"shared": "true"}
     for name in (cache.name, queue.name):
-        assert default.refused("GET", f"/v1/locks/{name}") == (400, "bad_input")
-        assert default.refused("POST", f"/v1/locks/{name}/force-release") == (400, "bad_input")
+        assert default.refused("GET", f"/v1/locks/{name}", params=shared) == (400, "bad_input")
+        assert default.refused("POST", f"/v1/locks/{name}/force-release", params=shared) == (400, "bad_input")
         with pytest.raises(tarry.BadInput, match="is no lock"):
-            client.lock(name).force_release()
+            client.lock(name, shared=True).force_release()
     assert (cache.get("tea"), queue.poll()) == ("green", "ann")
 
 
@@ -79,13 +80,31 @@ def test_keys_of_a_topic_are_refused_as_locks(default: Api, client: tarry.Client
     topic = client.topic(f"t-{namespace}")
     topic.add(1)
     inside = f"tarry:%7Bdefault%2Ft-{namespace}%7D:jobs"
-    assert default.refused("POST", f"/v1/locks/{inside}/force-release") == (400, "bad_input")
+    assert default.refused("POST", f"/v1/locks/{inside}/force-release", params={"shared": "true"}) == (400, "bad_input")
     assert topic.stats().ready == 1
 
 
-def test_locks_have_no_namespace(api: Api) -> None:
+def test_shared_locks_have_no_namespace(api: Api) -> None:
     for method, path in (("GET", "/v1/locks"), ("GET", "/v1/locks/x"), ("POST", "/v1/locks/x/force-release")):
-        assert api.refused(method, path)[0] == 403
+        assert api.refused(method, path, params={"namespace": api.namespace, "shared": "true"})[0] == 403
+
+
+def test_a_lock_is_seen_in_its_namespace_only(
+    api: Api, default: Api, client: tarry.Client, valkey_url: str, namespace: str
+) -> None:
+    name = f"lock-{namespace}"
+    with tarry.Client(valkey_url, namespace=namespace) as mine, mine.lock(name, wait=0):
+        assert api.get(f"/v1/locks/{name}")["held"]
+        assert list(everything(api)) == [name]
+        assert not default.get(f"/v1/locks/{name}")["held"]
+        assert not default.get(f"/v1/locks/{name}", shared="true")["held"]
+        assert name not in everything(default)
+        assert not default.post(f"/v1/locks/{name}/force-release")["released"]
+    with client.lock(name, wait=0, shared=True) as grant:
+        assert everything(default, shared="true")[name]["token"] == grant.token
+        assert name not in everything(default, all="true")
+        assert not default.post(f"/v1/locks/{name}/force-release")["released"]
+        grant.check()
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1", "0-99999999999999999999", "-1-0", "0-0-0"])
@@ -116,12 +135,13 @@ def test_locks_are_listed_across_all_cluster_nodes(cluster_nodes: list[tuple[str
 def test_metrics_cover_the_configured_locks(valkey_url: str, client: tarry.Client, namespace: str) -> None:
     name, other = f"lock-{namespace}", f"map-{namespace}"
     client.map_cache(other, codec="string", policy=None).put("tea", "green")
-    settings = ServiceSettings(locks=(name, other))
+    settings = ServiceSettings(locks=(name,), shared_locks=(name, other))
     with serve(lambda running_service: AsyncClient(valkey_url, namespace=running_service), settings) as running:
         with client.lock(name, wait=0):
             held = httpx.get(f"{running.url}/metrics").text
         free = httpx.get(f"{running.url}/metrics").text
-    assert f'tarry_lock_held{{lock="{name}"}} 1.0' in held
-    assert f'tarry_lock_held{{lock="{name}"}} 0.0' in free
-    assert f'tarry_lock_waiting{{lock="{name}"}} 0.0' in held
+    assert f'tarry_lock_held{{lock="{name}",shared="false"}} 1.0' in held
+    assert f'tarry_lock_held{{lock="{name}",shared="true"}} 0.0' in held
+    assert f'tarry_lock_held{{lock="{name}",shared="false"}} 0.0' in free
+    assert f'tarry_lock_waiting{{lock="{name}",shared="false"}} 0.0' in held
     assert f'lock="{other}"' not in held, "it is none"

@@ -16,6 +16,7 @@ def blocking(client: tarry.Client) -> None:
     assert_type(lock.acquire(wait=None, lease=None), tarry.Grant | None)
     assert_type(lock.state(), tarry.LockState)
     assert_type(lock.force_release(), bool)
+    assert_type(client.lock("stock", shared=True), tarry.Lock)
     with lock as grant:
         assert_type(grant, tarry.Grant)
         assert_type(grant.token, int)
@@ -43,6 +44,7 @@ def on_zookeeper() -> None:
     with zookeeper.Client("127.0.0.1:2181", namespace="shop", session_timeout="8s") as client:
         lock = client.lock("stock", wait=5)
         assert_type(lock, tarry.Lock)
+        assert_type(client.lock("/locks/stock", shared=True), tarry.Lock)
         assert_type(client.locks(), list[str])
 
 

@@ -193,8 +193,9 @@ def test_both_versions_share_queues_maps_and_locks(pair: Pair, namespace: str) -
     assert both(pair, "cache.get('a')") == 1
     advance(pair, "2m")
     assert both(pair, "cache.get('a')") is None
-    giver(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m'); grant = lock.acquire()")
-    taker(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m')")
+    shared = "{'shared': True} if 'shared' in type(real).lock.__code__.co_varnames else {}"  # the older one has no other lock
+    giver(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m', **({shared})); grant = lock.acquire()")
+    taker(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m', **({shared}))")
     assert taker("lock.acquire()") is None
     token = giver("grant.token")
     giver("grant.release()")

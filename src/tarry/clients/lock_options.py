@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import UNSET, UnsetType
 
@@ -18,6 +18,7 @@ from tarry.clients.config import wait_seconds
 from tarry.errors import LockLost, NotAcquired
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.locks.lock_table import Acquisition, Wake
+from tarry.verbs.locks.models import LockId
 
 logger = logging.getLogger("tarry")
 
@@ -56,8 +57,23 @@ class LockOptions:
             other.lease_us = self.lease_us
         return other
 
-    def acquisition(self, name: str, holder: Any, ids: AcquisitionIds, wake: Callable[[], None]) -> Acquisition:
-        return Acquisition(name, holder, ids.new(), self.lease_us, wake)
+    def acquisition(self, lock: LockId, holder: Any, ids: AcquisitionIds, wake: Callable[[], None]) -> Acquisition:
+        return Acquisition(lock, holder, ids.new(), self.lease_us, wake)
+
+
+class LockPlace(TypedDict):
+    """Which lock a handle is of, and where that is kept."""
+
+    lock: LockId
+    kept_in: str
+    place: str
+
+
+def server_lock(config: Any, name: str, *, shared: bool) -> LockPlace:
+    """A lock on Redis: of the client's namespace, or shared with Java. Tokens of locks with one ``kept_in`` and name are compared."""
+    if shared:
+        return LockPlace(lock=LockId(name, shared=True), kept_in="redis", place=f"at {config.address.redacted}")
+    return LockPlace(lock=LockId(name), kept_in=f"redis/{config.namespace}", place=f"of {config.redacted}")
 
 
 class ReleaseChannels:

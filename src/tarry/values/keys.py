@@ -53,10 +53,12 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
     tarry:{QUEUE}:departed                 string       the last departure of `leaving`, for a month  ours
 
-A lock that is shared with Java applications has Redisson's keys too:
+A lock; one that is shared with Java applications (``shared=True``) has Redisson's keys:
 
-    LOCK                                   hash         holder → how many times it holds the lock     Redisson's
-    redisson_lock_token:{LOCK}             string       the last fencing token                        Redisson's
+    tarry:{NAMESPACE/LOCK}:lock            hash         holder → how many times it holds the lock     while it is held
+    tarry:{NAMESPACE/LOCK}:token           string       the last fencing token                        for a week
+    LOCK                                   hash         as :lock                                      Redisson's
+    redisson_lock_token:{LOCK}             string       as :token                                     Redisson's
 
 A guarded queue, in a layout of its own, or in that of the Java design that it comes from:
 
@@ -314,8 +316,14 @@ def departed_key(keys: QueueKeys) -> bytes:
     return keys.movers.removesuffix(b"movers") + b"departed"
 
 
-def lock_keys(lock: str, token: str, channel: str) -> LockKeys:
-    """The keys and the channel of a lock; the names are Redisson's."""
+def lock_keys(namespace: str, name: str) -> LockKeys:
+    """The keys and the channel of a lock of tarry's own."""
+    tag = b"tarry:{" + names.check_namespace(namespace) + b"/" + names.check_name(name, "lock") + b"}:"
+    return LockKeys(tag + b"lock", tag + b"token", tag + b"released")
+
+
+def shared_lock_keys(lock: str, token: str, channel: str) -> LockKeys:
+    """The keys and the channel of a lock that is shared with Java; the names are Redisson's."""
     return LockKeys(lock.encode(), token.encode(), channel.encode())
 
 

@@ -127,8 +127,10 @@ def _channels(role: Role, namespace: str, objects: str) -> list[str]:
     holders = keys.holder_channel(namespace, _ANY.encode()).decode()
     if role == "consumer":
         return [holders]
-    guarded = keys.guarded_keys(namespace, "t").channel.decode().replace("/t}", f"/{_ANY}}}")
-    return [holders, guarded, *_shared_channels(objects)]
+    lock = keys.lock_keys(namespace, "t")
+    of_names = (keys.guarded_keys(namespace, "t").channel, lock.channel, keys.holders_channel(lock))
+    own = [channel.decode().replace("/t}", f"/{_ANY}}}") for channel in of_names]
+    return [holders, *own, *_shared_channels(objects)]
 
 
 def _shared_channels(objects: str) -> list[str]:
@@ -136,7 +138,7 @@ def _shared_channels(objects: str) -> list[str]:
     for name in _names(objects):
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
         found += [queue.channel, map.created, map.updated, map.removed, map.expired]
-        found += [lock.channel, keys.holders_channel(keys.lock_keys("", "", lock.channel)).decode()]
+        found += [lock.channel, keys.holders_channel(keys.shared_lock_keys("", "", lock.channel)).decode()]
         found.append(names.prefix_name("tarry", name) + ":hints")
         found.append(names.prefix_name("tarry", keys.ARTICLE_PREFIX + name) + ":pushed")
     return found

@@ -16,6 +16,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.models import LockId
 from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
 from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
 
@@ -70,7 +71,7 @@ class AsyncClient:
     """Locks on ZooKeeper, awaited. A context manager; connects at the first verb, and is made once.
 
     ``hosts``            ``"host:port,host:port"``
-    ``namespace``        the node below which the locks are
+    ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
     ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
                          and twenty ticks of the server (4 s to 40 s by default)
     ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
@@ -79,7 +80,7 @@ class AsyncClient:
     # blocking: Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
     #
     # ``hosts``            ``"host:port,host:port"``
-    # ``namespace``        the node below which the locks are
+    # ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
     # ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
     #                      and twenty ticks of the server (4 s to 40 s by default)
     # ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
@@ -88,7 +89,7 @@ class AsyncClient:
         self,
         hosts: str = "127.0.0.1:2181",
         *,
-        namespace: str = "tarry",
+        namespace: str = "default",
         session_timeout: Duration = 10,
         patience: Duration = 10,
     ) -> None:
@@ -111,16 +112,25 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
-        """The lock on a name. Waiters are served in the order in which they came.
+    def lock(
+        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+    ) -> AsyncLock:
+        """The lock of this name in the namespace. Waiters are served in the order in which they came.
 
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by itself, and is taken
-        from a process that does not notice; ``None`` lasts as long as this process and its connection.
+        from a process that does not notice; ``None`` lasts as long as this process and its connection. ``shared=True`` is
+        Curator's ``InterProcessMutex`` of a Java program, by its path, such as ``/locks/stock``: the same in every namespace.
         """
-        return AsyncLock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", address=self._settings[0])
+        return AsyncLock(
+            self._part,
+            LockId(name, shared),
+            LockOptions(wait, lease),
+            kept_in="zookeeper" if shared else f"zookeeper/{self.namespace}",
+            place=f"at {self._settings[0]}" if shared else f"of {self.namespace} at {self._settings[0]}",
+        )
 
     async def locks(self) -> list[str]:
-        """The names that were locked below the namespace, held or not."""
+        """The names of the locks of the namespace that were ever acquired, held or not."""
         locks = self._part()
         return await locks.run(locks.zookeeper_backend.list_names())
 

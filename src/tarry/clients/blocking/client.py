@@ -58,22 +58,23 @@ class Client(BaseClient[Engine]):
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
-        """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
+    def lock(
+        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+    ) -> Lock:
+        """The lock of this name in the namespace, with a fencing token beside it.
 
         ``wait``: how long to wait for it; without it for ever, because a block must not begin without its lock (``pop``
         returns ``None`` at once instead). ``lease``: the time after which it ends by
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
+        ``shared=True`` is the lock that Redisson calls ``getLock(name)``, the same in every namespace.
         """
         from tarry.clients.blocking.locks import Lock, RedisLocks
-        from tarry.clients.lock_options import LockOptions
+        from tarry.clients.lock_options import LockOptions, server_lock
 
         return Lock(
             lambda: self.engine.shared_part(RedisLocks),
-            name,
-            LockOptions(wait, lease),
-            kept_in="redis",
-            address=self.engine.config.address.redacted,
+            options=LockOptions(wait, lease),
+            **server_lock(self.engine.config, name, shared=shared),
         )
 
     def guarded_queue(

@@ -26,7 +26,7 @@ from tarry.values.durations import SECOND, Duration, as_timedelta
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.locks import lock_steps
 from tarry.verbs.locks.lock_table import Hold, LockTable
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.models import LockId, LockState
 from tarry.verbs.locks.redis_backend import RedisBackend, Subscribe
 
 logger = logging.getLogger("tarry")
@@ -39,10 +39,10 @@ class RedisLocks(LockWatchdog):
         self._engine = engine
         self._channels = ReleaseChannels()
         cluster = engine.config.cluster
-        mapped = engine.config.redisson_name
+        mapped, namespace = engine.config.redisson_name, engine.config.namespace
 
         def make_backend(table: LockTable) -> RedisBackend:
-            return RedisBackend(table, self._channels.leave, mapped, cluster=cluster)
+            return RedisBackend(table, self._channels.leave, namespace, mapped, cluster=cluster)
 
         super().__init__(make_backend, self._perform)
 
@@ -189,22 +189,23 @@ class Grant:
 class Lock:
     """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
 
-    Made by ``client.lock(name)``. A handle: all locks of that name and client are the same lock. The thread or task that
+    Made by ``client.lock(name)``. A handle: all locks of that name and namespace are the same lock. The thread or task that
     holds it may acquire it again, and gives it back as often.
     """
 
     def __init__(
-        self, locks: Callable[[], LockWatchdog], name: str, options: LockOptions, *, kept_in: str, address: str
+        self, locks: Callable[[], LockWatchdog], lock: LockId, options: LockOptions, *, kept_in: str, place: str
     ) -> None:
         self._locks = locks
+        self._id = lock
         self._options = options
         self.kept_in = kept_in
-        self._shown_at = address
+        self._place = place
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
-        self.name = name
+        self.name = lock.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self._shown_at}>"
+        return f"<{type(self).__name__} {self.name!r} {self._place}>"
 
     def __enter__(self) -> Grant:
         grant = self.acquire()
@@ -231,7 +232,7 @@ class Lock:
         """
         terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
-        acquisition = terms.acquisition(self.name, current_holder(), locks.acquisition_ids, wake_event.set)
+        acquisition = terms.acquisition(self._id, current_holder(), locks.acquisition_ids, wake_event.set)
         hold = locks.run(lock_steps.acquire(locks.table, locks.backend, acquisition, terms.wait_s), wake_event)
         return None if hold is None else Grant(locks, hold)
 
@@ -241,22 +242,22 @@ class Lock:
         Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
         """
         locks = self._locks()
-        hold = locks.table.hold_of(self.name, current_holder())
+        hold = locks.table.hold_of(self._id, current_holder())
         if hold is None:
             raise not_held(self.name)
         locks.run(lock_steps.release(locks.table, locks.backend, hold))
 
     def held(self) -> bool:
         """Whether this thread or task holds it, as far as this process knows."""
-        return self._locks().table.hold_of(self.name, current_holder()) is not None
+        return self._locks().table.hold_of(self._id, current_holder()) is not None
 
     def state(self) -> LockState:
         """Its holder, the remaining time, and the number of waiters. Changes nothing."""
         locks = self._locks()
-        return locks.run(locks.backend.state(self.name))
+        return locks.run(locks.backend.state(self._id))
 
     def force_release(self) -> bool:
         """Takes the lock from its holder. Returns whether there was one. The holder is notified at once, and may still be
         working."""
         locks = self._locks()
-        return locks.run(locks.backend.force_release(self.name))
+        return locks.run(locks.backend.force_release(self._id))

@@ -17,6 +17,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.models import LockId
 from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
 from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
 
@@ -71,7 +72,7 @@ class Client:
     """Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
 
     ``hosts``            ``"host:port,host:port"``
-    ``namespace``        the node below which the locks are
+    ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
     ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
                          and twenty ticks of the server (4 s to 40 s by default)
     ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
@@ -81,7 +82,7 @@ class Client:
         self,
         hosts: str = "127.0.0.1:2181",
         *,
-        namespace: str = "tarry",
+        namespace: str = "default",
         session_timeout: Duration = 10,
         patience: Duration = 10,
     ) -> None:
@@ -104,16 +105,25 @@ class Client:
     ) -> None:
         self.close()
 
-    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
-        """The lock on a name. Waiters are served in the order in which they came.
+    def lock(
+        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+    ) -> Lock:
+        """The lock of this name in the namespace. Waiters are served in the order in which they came.
 
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by itself, and is taken
-        from a process that does not notice; ``None`` lasts as long as this process and its connection.
+        from a process that does not notice; ``None`` lasts as long as this process and its connection. ``shared=True`` is
+        Curator's ``InterProcessMutex`` of a Java program, by its path, such as ``/locks/stock``: the same in every namespace.
         """
-        return Lock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", address=self._settings[0])
+        return Lock(
+            self._part,
+            LockId(name, shared),
+            LockOptions(wait, lease),
+            kept_in="zookeeper" if shared else f"zookeeper/{self.namespace}",
+            place=f"at {self._settings[0]}" if shared else f"of {self.namespace} at {self._settings[0]}",
+        )
 
     def locks(self) -> list[str]:
-        """The names that were locked below the namespace, held or not."""
+        """The names of the locks of the namespace that were ever acquired, held or not."""
         locks = self._part()
         return locks.run(locks.zookeeper_backend.list_names())
 

@@ -17,7 +17,7 @@ from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
 from tarry.clients.http.verbs.unsupported import not_supported
-from tarry.clients.lock_options import LockOptions
+from tarry.clients.lock_options import LockOptions, server_lock
 from tarry.clients.migration import MovedOver
 from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 from tarry.clients.redisson.blocking.mapcache import MapCache
@@ -59,14 +59,17 @@ class HTTPClient(BaseClient[HTTPEngine]):
         )
         self.namespace = namespace
 
-    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
-        """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
+    def lock(
+        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+    ) -> Lock:
+        """The lock of this name in the namespace: its ``state()``, and ``force_release()``. ``shared=True`` is the lock that
+        Redisson calls ``getLock(name)``, the same in every namespace.
 
         Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
         """
         locks: Any = HTTPLocks(self.engine)
         return Lock(
-            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", address=self.engine.config.address.redacted
+            lambda: locks, options=LockOptions(wait, lease), **server_lock(self.engine.config, name, shared=shared)
         )
 
     def guarded_queue(

@@ -25,8 +25,17 @@ Hosts = Annotated[
     typer.Option(
         "--zookeeper",
         metavar="HOSTS",
-        help="Use locks in this ZooKeeper, host:port,…; the default of --namespace is tarry then.",
+        help="Use locks in this ZooKeeper, host:port,….",
         show_default=False,
+    ),
+]
+
+
+Shared = Annotated[
+    bool,
+    typer.Option(
+        "--shared",
+        help="Shared with Java, in every namespace: Redisson's getLock(LOCK); with --zookeeper Curator's path.",
     ),
 ]
 
@@ -39,7 +48,7 @@ def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
         return
     from tarry.clients.blocking.zookeeper import Client
 
-    with Client(hosts, namespace=session.given_namespace or "tarry", patience=session.usual_patience) as client:
+    with Client(hosts, namespace=session.namespace, patience=session.usual_patience) as client:
         yield client
 
 
@@ -47,31 +56,38 @@ def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
 def _list(
     session: CommandSession,
     zookeeper: Hosts = None,
+    shared: Shared = False,
     all: Annotated[bool, typer.Option("--all", help="Also those that are free.")] = False,
 ) -> None:
     """Lists the locks that are held. On Redis: of those that tarry has used in the last week."""
+    if shared and zookeeper is not None:
+        raise BadInput("shared: Curator's locks may be at any path of a ZooKeeper; name one: tarry lock show --shared.")
     with _lock_client(session, zookeeper) as handle:
-        for name in handle.locks() if zookeeper is not None else _known_names(session):
+        for name in handle.locks() if zookeeper is not None else _known_names(session, shared=shared):
             try:
-                state = handle.lock(name).state()
+                state = handle.lock(name, shared=shared).state()
             except BadInput:  # another type of key has the name now
                 continue
             if state.held or all:
                 _show(session, state)
 
 
-def _known_names(session: CommandSession) -> list[str]:
+def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
     from tarry.connections.faults import NotPermitted
     from tarry.connections.resp import raise_faults
     from tarry.errors import ServerUnfit
     from tarry.verbs.locks import lock_scripts
 
+    namespace = session.client.namespace
+
     def names(server: Server) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:
-            ((cursor, keys),) = raise_faults(server.exchange([lock_scripts.scan_locks(cursor)]))
-            found.update(map(lock_scripts.name_of, keys))
+            ((cursor, keys),) = raise_faults(
+                server.exchange([lock_scripts.scan_locks(cursor, namespace, shared=shared)])
+            )
+            found.update(lock_scripts.lock_of(key, namespace).name for key in keys)
             if cursor == b"0":
                 return found
 
@@ -82,19 +98,20 @@ def _known_names(session: CommandSession) -> list[str]:
 
 
 @verb(within=LOCKS)
-def show(session: CommandSession, locks: LockNames, zookeeper: Hosts = None) -> None:
+def show(session: CommandSession, locks: LockNames, zookeeper: Hosts = None, shared: Shared = False) -> None:
     """Shows who holds a lock, for how long, its fencing token, and how many wait."""
     with _lock_client(session, zookeeper) as handle:
         for name in locks:
-            _show(session, handle.lock(name).state())
+            _show(session, handle.lock(name, shared=shared).state())
 
 
 @verb(name="force-release", within=LOCKS)
-def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = None) -> None:
+def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = None, shared: Shared = False) -> None:
     """Releases a lock by force. Its holder is notified at once, but may still be working."""
-    with _lock_client(session, zookeeper) as handle:
-        before = handle.lock(lock).state()
-        released = handle.lock(lock).force_release()
+    with _lock_client(session, zookeeper) as client:
+        handle = client.lock(lock, shared=shared)
+        before = handle.state()
+        released = handle.force_release()
     data = {"lock": lock, "released": released, "holder": before.holder if released else None}
     session.print_answer(data, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
 

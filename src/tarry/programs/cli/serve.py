@@ -57,7 +57,13 @@ def serve(
     ] = None,
     lock: Annotated[
         list[str] | None,
-        typer.Option("--lock", help="A lock shared with Java for the metrics; may be repeated.", show_default=False),
+        typer.Option("--lock", help="A lock of the namespace for the metrics; may be repeated.", show_default=False),
+    ] = None,
+    shared_lock: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shared-lock", help="A lock shared with Java for the metrics; may be repeated.", show_default=False
+        ),
     ] = None,
     queue: Annotated[
         list[str] | None,
@@ -138,6 +144,7 @@ def serve(
         max_request=max_request,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
+        shared_locks=tuple(dict.fromkeys(shared_lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
         redisson=redisson,
         drain_s=duration_us(drain, "drain") / SECOND,

@@ -249,7 +249,11 @@ class Dashboard:
     def _navigation(self, here: Section | None) -> list[Section]:
         """The sections with a title, without those of objects that were never found."""
         used = self.key_scanner.used
-        return [part for part in self.sections if part.title and (not part.kind or part.kind in used or part is here)]
+        return [
+            part
+            for part in self.sections
+            if part.title and (not part.kinds or used.intersection(part.kinds) or part is here)
+        ]
 
     def _forget_views(self) -> None:
         """After an action: nothing is shown as it was before."""

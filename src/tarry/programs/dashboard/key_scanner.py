@@ -1,7 +1,7 @@
-"""Finds the objects that are shared with Java, which no key lists, by SCAN: a few steps now and then. Names that were found are
-remembered until a complete scan no longer finds them.
+"""Finds the objects that no key lists, those shared with Java and locks, by SCAN: a few steps now and then. Names that were found
+are remembered until a complete scan no longer finds them.
 
-One scan finds all kinds. A kind of which none was ever found has no link in the navigation.
+One scan, of one pattern after the other, finds all kinds. A kind of which none was ever found has no link in the navigation.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from tarry.connections.faults import NotPermitted
 from tarry.core.requests import Command
+from tarry.verbs.locks import lock_scripts
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
 
-QUEUES, MAPS, LOCKS = b"redisson_delay_queue_timeout:", b"redisson__timeout__set:", b"redisson_lock_token:"
-"""The beginnings of keys that queues with waiting elements, maps with an entry that expires, and locks that gave a token have."""
+QUEUES, MAPS, SHARED_LOCKS = b"redisson_delay_queue_timeout:", b"redisson__timeout__set:", b"redisson_lock_token:"
+"""The beginnings of keys that queues with waiting elements, maps with an entry that expires, and shared locks that gave a token have."""
+LOCKS = b"lock"
+"""The kind of the namespace's locks that gave a token."""
 PATTERN = b"redisson_*"
 STEP, STEPS = 1000, 10
 REPEAT_S = 10.0
@@ -30,6 +33,9 @@ class KeyScanner:
 
     def __init__(self, client: AsyncClient) -> None:
         self._engine = client.engine
+        self._namespace = client.namespace
+        self._patterns = (PATTERN, lock_scripts.token_pattern(client.namespace))
+        self._at = 0
         self._cursor = b"0"
         self._scanning = False
         self._completed_at = 0.0
@@ -73,14 +79,19 @@ class KeyScanner:
 
     async def _scan(self) -> None:
         for _ in range(STEPS):
-            scan = (b"SCAN", self._cursor, b"MATCH", PATTERN, b"COUNT", b"%d" % STEP)
+            scan = (b"SCAN", self._cursor, b"MATCH", self._patterns[self._at], b"COUNT", b"%d" % STEP)
             self._cursor, keys = await self._engine.run(Command(scan, tuple))
-            self._found.update(
-                (kind, _name_of(key, kind)) for key in keys for kind in (QUEUES, MAPS, LOCKS) if key.startswith(kind)
-            )
+            if self._at:
+                self._found.update((LOCKS, lock_scripts.lock_of(key, self._namespace).name) for key in keys)
+            else:
+                kinds = (QUEUES, MAPS, SHARED_LOCKS)
+                self._found.update(
+                    (kind, _name_of(key, kind)) for key in keys for kind in kinds if key.startswith(kind)
+                )
             self._known |= self._found
             self.used |= {kind for kind, _ in self._found}
-            if self._cursor == b"0":
+            self._at = (self._at + (self._cursor == b"0")) % len(self._patterns)
+            if self._cursor == b"0" and not self._at:
                 self._known, self._found = self._found, set()
                 self._completed_at = asyncio.get_running_loop().time()
                 return

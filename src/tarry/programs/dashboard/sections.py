@@ -41,7 +41,7 @@ PAGES = (
 class Section:
     """A page: its ``path`` below the dashboard, its update interval ``every_s``, and its ``title`` in the navigation.
 
-    With ``every_s=0`` it is not live. With ``admin`` it is for those who may act. With a ``kind`` of objects shared with Java it is
+    With ``every_s=0`` it is not live. With ``admin`` it is for those who may act. With ``kinds`` of objects that are found by a scan it is
     in the navigation once there is such an object (key_scanner.py).
     """
 
@@ -51,7 +51,7 @@ class Section:
     title: str = ""
     every_s: float = 2.0
     admin: bool = False
-    kind: bytes = b""
+    kinds: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class ServiceSettings:
     map_caches: tuple[str, ...] = ()
     """Maps shared with Java that the metrics include."""
     locks: tuple[str, ...] = ()
+    """Locks of the first namespace that the metrics include."""
+    shared_locks: tuple[str, ...] = ()
     """Locks shared with Java that the metrics include."""
     queues: tuple[str, ...] = ()
     """Queues shared with Java that this service moves, and that the metrics include."""

@@ -1,4 +1,4 @@
-"""Metrics of maps, queues and locks that are shared with Java; only of those named in the settings, for no key lists them."""
+"""Metrics of locks, and of maps and queues that are shared with Java; only of those named in the settings, for no key lists them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,27 @@ T = TypeVar("T")
 
 
 async def exposition(
-    client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str], skipped: SkippedTopics
+    client: AsyncClient,
+    maps: Iterable[str],
+    queues: Iterable[str],
+    locks: Iterable[tuple[str, bool]],
+    skipped: SkippedTopics,
 ) -> bytes:
     """The metrics of maps, queues and locks as text, without those that cannot be read. Raises ``Unavailable``."""
     map_caches = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
     delayed_queues = [client.delayed_queue(name, codec="bytes") for name in queues]
     seen = await _all([skipped.or_none(f"map {one.name}", one.stats()) for one in map_caches])
     found = await _all([skipped.or_none(f"queue {one.name}", one.stats()) for one in delayed_queues])
-    states = await _all([skipped.or_none(f"lock {name}", client.lock(name).state()) for name in locks])
+    states = await _all([skipped.or_none(f"lock {name}", _state(client, name, shared)) for name, shared in locks])
     return (
         generate_latest(_MapCollector(seen))
         + generate_latest(_QueueCollector(found))
         + generate_latest(_LockCollector(states))
     )
+
+
+async def _state(client: AsyncClient, name: str, shared: bool) -> tuple[LockState, bool]:
+    return await client.lock(name, shared=shared).state(), shared
 
 
 async def _all(requests: list[Coroutine[Any, Any, T | None]]) -> list[T]:
@@ -44,16 +52,17 @@ async def _all(requests: list[Coroutine[Any, Any, T | None]]) -> list[T]:
 class _LockCollector(CollectorRegistry):
     """The locks at one moment, as a registry that is collected once."""
 
-    def __init__(self, states: list[LockState]) -> None:
+    def __init__(self, states: list[tuple[LockState, bool]]) -> None:
         super().__init__(auto_describe=False)
         self._states = states
 
     def collect(self) -> Iterator[Metric]:
-        held = GaugeMetricFamily("tarry_lock_held", "1 while somebody has the lock.", labels=("lock",))
-        waiting = GaugeMetricFamily("tarry_lock_waiting", "Clients that wait for the lock.", labels=("lock",))
-        for now in self._states:
-            held.add_metric((now.name,), now.held)
-            waiting.add_metric((now.name,), now.waiting or 0)
+        held = GaugeMetricFamily("tarry_lock_held", "1 while somebody has the lock.", labels=("lock", "shared"))
+        waiting = GaugeMetricFamily("tarry_lock_waiting", "Clients that wait for the lock.", labels=("lock", "shared"))
+        for now, shared in self._states:
+            labels = (now.name, "true" if shared else "false")
+            held.add_metric(labels, now.held)
+            waiting.add_metric(labels, now.waiting or 0)
         yield from (held, waiting)
 
 

@@ -1,6 +1,6 @@
 """The requests for a lock in Redis, each one script.
 
-    LOCK      uuid:1 → 2          the holder, and how many times it holds the lock
+    lock      uuid:1 → 2          the holder, and how many times it holds the lock
               ── PEXPIRE ──▶      the lease; when it ends the lock is free
 
 Every script is safe to repeat: the number of holds is set, not incremented.
@@ -8,6 +8,7 @@ Every script is safe to repeat: the number of holds is set, not incremented.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,8 +16,8 @@ from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, as
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, as_timedelta
-from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
-from tarry.verbs.locks.models import LockState
+from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys, shared_lock_keys
+from tarry.verbs.locks.models import LockId, LockState
 from tarry.verbs.redisson import names
 
 ACQUIRE = Script("locks/acquire", args=("holder", "depth", "lease", "is_replay"), keys=LOCK_PARTS)
@@ -37,8 +38,11 @@ class AcquireReply:
     wait_ms: int = UNKNOWN_MS
 
 
-def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
-    """The keys of a lock. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
+def keys_of(lock: LockId, namespace: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
+    """The keys of a lock: of the namespace, or Redisson's. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
+    name = lock.name
+    if not lock.shared:
+        return lock_keys(namespace, name)
     if not isinstance(name, str) or not name:
         raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
     name = mapped(name)
@@ -46,7 +50,7 @@ def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = Fa
         raise BadInput(f"lock: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.lock(name)
     try:
-        return lock_keys(theirs.lock, theirs.token, theirs.channel)
+        return shared_lock_keys(theirs.lock, theirs.token, theirs.channel)
     except UnicodeEncodeError:
         raise BadInput(f"lock: {name!r} is not valid Unicode (a lone surrogate).") from None
 
@@ -111,9 +115,16 @@ def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
     )
 
 
-def scan_locks(cursor: bytes) -> tuple[bytes, ...]:
-    """A SCAN step over the keys that locks of the last week have left."""
-    return (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", SCAN_COUNT)
+def scan_locks(cursor: bytes, namespace: str, *, shared: bool) -> tuple[bytes, ...]:
+    """A SCAN step over the keys that locks of the last week have left: those of the namespace, or those shared with Java."""
+    pattern = b"redisson_lock_token:*" if shared else token_pattern(namespace)
+    return (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT)
+
+
+def token_pattern(namespace: str) -> bytes:
+    """The pattern of the tokens' keys of a namespace's locks."""
+    before, after = _around_name(namespace)
+    return re.sub(rb"([\\*?\[\]])", rb"\\\1", before) + b"*" + after
 
 
 NO_SCAN = (
@@ -122,10 +133,19 @@ NO_SCAN = (
 )
 
 
-def name_of(token: bytes) -> str:
-    """The name of the lock that a token's key belongs to."""
+def lock_of(token: bytes, namespace: str) -> LockId:
+    """The lock that a token's key belongs to."""
+    before, after = _around_name(namespace)
+    if token.startswith(before):
+        return LockId(token.removeprefix(before).removesuffix(after).decode("utf-8", "replace"))
     name = token.decode("utf-8", "replace").partition(":")[2]
-    return name[1:-1] if name.startswith("{") and name.endswith("}") else name
+    return LockId(name[1:-1] if name.startswith("{") and name.endswith("}") else name, shared=True)
+
+
+def _around_name(namespace: str) -> tuple[bytes, bytes]:
+    """The parts of the key of a lock's token before and behind the lock's name."""
+    before, _, after = lock_keys(namespace, "_").token.rpartition(b"_")
+    return before, after
 
 
 def _not_a_lock(name: str) -> BadInput:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from tarry.errors import LockLost, NotAcquired, TarryError, Unavailable
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.models import LockId, LockState
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
@@ -89,16 +89,16 @@ class LockBackend(Protocol):
         """Renews and checks holds: all of them when it is ``due``, else those that are new or suspected to be lost."""
         ...
 
-    def state(self, name: str) -> Steps[LockState]: ...
+    def state(self, lock: LockId) -> Steps[LockState]: ...
 
-    def force_release(self, name: str) -> Steps[bool]: ...
+    def force_release(self, lock: LockId) -> Steps[bool]: ...
 
 
 def acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, wait_s: float) -> Steps[Hold | None]:
     """The hold, or ``None`` if the lock was not acquired in time."""
     backend.prepare(acquisition)
     deadline = table.now() + wait_s
-    hold = table.hold_of(acquisition.name, acquisition.holder)
+    hold = table.hold_of(acquisition.lock, acquisition.holder)
     if hold is not None:
         if (yield from backend.reenter(hold, acquisition.lease_us)):
             hold.depth += 1

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.errors import Unavailable
+from tarry.verbs.locks.models import LockId
 
 Wake = Callable[[], None]
 
@@ -41,7 +42,7 @@ class AcquiredLock(Protocol):
 class Acquisition:
     """One acquisition in progress: who wants which lock, for how long."""
 
-    name: str
+    lock: LockId
     holder: Any
     """The thread or task itself."""
     id: bytes
@@ -52,6 +53,10 @@ class Acquisition:
     """The backend's own state: keys, or a node."""
     lost_reason: str = ""
     """Why its lock is lost already."""
+
+    @property
+    def name(self) -> str:
+        return self.lock.name
 
 
 @dataclass(eq=False, slots=True)
@@ -76,7 +81,7 @@ class Hold:
 
     @property
     def name(self) -> str:
-        return self.acquisition.name
+        return self.acquisition.lock.name
 
 
 class LockTable:
@@ -93,8 +98,8 @@ class LockTable:
         self.alive = alive
         self._mutex = mutex
         self._wake_watchdog = wake_watchdog
-        self._queues: dict[str, deque[Acquisition]] = {}
-        self._holds: dict[tuple[str, Any], Hold] = {}
+        self._queues: dict[LockId, deque[Acquisition]] = {}
+        self._holds: dict[tuple[LockId, Any], Hold] = {}
         self._to_notify: list[Callable[[], object]] = []
         self._to_clean_up: list[tuple[float, Acquisition]] = []
         self._check_at = float("inf")
@@ -107,12 +112,12 @@ class LockTable:
     def enter(self, acquisition: Acquisition) -> bool:
         """Adds an acquisition to its queue; returns whether it is the first."""
         with self._mutex:
-            queue = self._queues.setdefault(acquisition.name, deque())
+            queue = self._queues.setdefault(acquisition.lock, deque())
             queue.append(acquisition)
             return queue[0] is acquisition
 
     def is_first(self, acquisition: Acquisition) -> bool:
-        queue = self._queues.get(acquisition.name)
+        queue = self._queues.get(acquisition.lock)
         return bool(queue) and queue[0] is acquisition  # type: ignore[index]
 
     def leave(self, acquisition: Acquisition) -> None:
@@ -121,13 +126,13 @@ class LockTable:
             self._leave(acquisition)
 
     def _leave(self, acquisition: Acquisition) -> None:
-        queue = self._queues.get(acquisition.name)
+        queue = self._queues.get(acquisition.lock)
         if queue is None or acquisition not in queue:
             return
         was_first = queue[0] is acquisition
         queue.remove(acquisition)
         if not queue:
-            del self._queues[acquisition.name]
+            del self._queues[acquisition.lock]
         elif was_first:
             queue[0].wake()
 
@@ -145,9 +150,9 @@ class LockTable:
 
     # ── holds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hold_of(self, name: str, holder: Any) -> Hold | None:
+    def hold_of(self, lock: LockId, holder: Any) -> Hold | None:
         """The hold of a thread or task, if it still has one."""
-        hold = self._holds.get((name, holder))
+        hold = self._holds.get((lock, holder))
         if hold is not None and self.expired(hold):
             return None
         return hold
@@ -156,7 +161,7 @@ class LockTable:
         """Turns an acquisition into a hold."""
         hold = Hold(acquisition, reply.token, reply.until, auto_renewed)
         with self._mutex:
-            self._holds[acquisition.name, acquisition.holder] = hold
+            self._holds[acquisition.lock, acquisition.holder] = hold
             self._check_at = min(self._check_at, reply.check_at)
         if acquisition.lost_reason:
             self.lose_hold(hold, acquisition.lost_reason)
@@ -167,7 +172,7 @@ class LockTable:
     def mark_lost(self, acquisition: Acquisition, reason: str) -> None:
         """Marks the lock of an acquisition, now or soon acquired, as lost."""
         acquisition.lost_reason = reason
-        hold = self._holds.get((acquisition.name, acquisition.holder))
+        hold = self._holds.get((acquisition.lock, acquisition.holder))
         if hold is not None and hold.acquisition is acquisition:
             self.lose_hold(hold, reason)
 
@@ -208,7 +213,7 @@ class LockTable:
         self._wake_watchdog()
 
     def _forget(self, hold: Hold) -> None:
-        place = (hold.name, hold.acquisition.holder)
+        place = (hold.acquisition.lock, hold.acquisition.holder)
         if self._holds.get(place) is hold:
             del self._holds[place]
         self._leave(hold.acquisition)

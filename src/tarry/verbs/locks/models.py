@@ -1,9 +1,17 @@
-"""The state of a lock, as users see it."""
+"""The identity and the state of a lock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
+
+
+class LockId(NamedTuple):
+    """A lock of a client: one of its namespace, or one that is shared with Java, by its name there."""
+
+    name: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

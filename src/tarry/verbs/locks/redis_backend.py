@@ -1,7 +1,7 @@
-"""Locks in Redis, in the format of Redisson's RLock: Java and Python exclude each other.
+"""Locks in Redis, in the format of Redisson's RLock: of those that are shared, Java and Python exclude each other.
 
 A lock without a lease is renewed every ten seconds for thirty, as Redisson's watchdog does, all locks of a client at once. Waiters
-subscribe to Redisson's channel; a lost message costs at most RECHECK_S, or the rest of a lease.
+subscribe to the lock's channel; a lost message costs at most RECHECK_S, or the rest of a lease.
 
 The holder of a lock subscribes to that channel too, after SUBSCRIBE_AFTER_S: a message means that a client, tarry's or Java's, has
 released the lock by force, and the holder checks at once. Short holds do without.
@@ -20,7 +20,7 @@ from tarry.values.keys import LockKeys, holders_channel
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.lock_steps import Acquired, Busy, Steps
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable, Wake
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.models import LockId, LockState
 
 WATCHDOG_MS, RENEWED_EVERY_S = 30_000, 10.0
 RECHECK_S = 10.0
@@ -44,11 +44,13 @@ class RedisBackend:
         self,
         table: LockTable,
         unsubscribe: Callable[[bytes, Wake], None],
+        namespace: str,
         map_name: Callable[[str], str],
         *,
         cluster: bool,
     ) -> None:
-        """``unsubscribe`` ends a ``Subscribe``; ``map_name`` maps names as Java's ``NameMapper`` does."""
+        """``unsubscribe`` ends a ``Subscribe``; ``map_name`` maps names of shared locks as Java's ``NameMapper`` does."""
+        self._namespace = namespace
         self._map_name = map_name
         self._table = table
         self._unsubscribe_from = unsubscribe
@@ -58,11 +60,11 @@ class RedisBackend:
         self._holder_channels: dict[Acquisition, Wake] = {}
         self._suspects: set[Acquisition] = set()
 
-    def keys_of(self, name: str) -> LockKeys:
-        return lock_scripts.keys_of(name, self._map_name, cluster=self._cluster)
+    def keys_of(self, lock: LockId) -> LockKeys:
+        return lock_scripts.keys_of(lock, self._namespace, self._map_name, cluster=self._cluster)
 
     def prepare(self, acquisition: Acquisition) -> None:
-        acquisition.backend_state = self.keys_of(acquisition.name)
+        acquisition.backend_state = self.keys_of(acquisition.lock)
 
     def try_acquire(self, acquisition: Acquisition) -> Steps[Acquired | Busy]:
         asked = self._now()
@@ -176,11 +178,11 @@ class RedisBackend:
         self._suspects.discard(acquisition)  # a later message is another one
         return found
 
-    def state(self, name: str) -> Steps[LockState]:
-        return (yield from lock_scripts.lock_state(name, self.keys_of(name)))
+    def state(self, lock: LockId) -> Steps[LockState]:
+        return (yield from lock_scripts.lock_state(lock.name, self.keys_of(lock)))
 
-    def force_release(self, name: str) -> Steps[bool]:
-        return (yield from ask(lock_scripts.force_release(name, self.keys_of(name), sharded=self._cluster)))
+    def force_release(self, lock: LockId) -> Steps[bool]:
+        return (yield from ask(lock_scripts.force_release(lock.name, self.keys_of(lock), sharded=self._cluster)))
 
 
 def _check_hold(hold: Hold) -> ScriptCall[bool]:

@@ -1,11 +1,12 @@
 """Locks in ZooKeeper: one sequential node for each acquisition; the lowest has the lock.
 
-    /namespace/name/_c_MARK-lock-0000000007      holds it: its czxid is the fencing token
-                    _c_MARK-lock-0000000008      watches ..07, and nothing else
-                    _c_MARK-lock-0000000009      watches ..08
+    /tarry/NAMESPACE/LOCK/_c_MARK-lock-0000000007      holds it: its czxid is the fencing token
+                          _c_MARK-lock-0000000008      watches ..07, and nothing else
+                          _c_MARK-lock-0000000009      watches ..08
 
 Rules
-- The node is ephemeral: it ends with its session. Its name and place are those of Curator's InterProcessMutex.
+- The node is ephemeral: it ends with its session. It is named like those of Curator's InterProcessMutex.
+- A lock that is shared with Java is below its path there, and not below ``/tarry``.
 - A lease is written in the node. When it is over, the owner's timer deletes the node; if it does not (a frozen process whose
   heartbeats go on), the first waiter does, after it has seen the same node hold the lock for the lease and GRACE_S more, by its
   own clock: no two clocks are compared.
@@ -25,7 +26,7 @@ from tarry.values import names
 from tarry.values.durations import SECOND
 from tarry.verbs.locks.lock_steps import Acquired, Busy, Sleep, Steps
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.models import LockId, LockState
 from tarry.verbs.locks.zookeeper_requests import (
     SEQUENCE,
     ConnectionInterrupted,
@@ -57,20 +58,25 @@ class ZooKeeperBackend:
     def __init__(self, table: LockTable, session: SessionState, namespace: str, owner: str, patience_s: float) -> None:
         self._table = table
         self._session = session
-        self._namespace = namespace
+        self._root = f"/tarry/{namespace}"
         self._owner = owner
         self._patience_s = patience_s
 
-    def base_of(self, name: str) -> str:
-        names.check_name(name, "lock")
-        if any(part in ("", ".", "..") or SEQUENCE.fullmatch(part) for part in name.split("/")):
+    def base_of(self, lock: LockId) -> str:
+        names.check_name(lock.name, "lock")
+        path = lock.name if lock.shared else f"/{lock.name}"
+        if not path.startswith("/"):
             raise BadInput(
-                f"lock: {name!r} is not a path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."
+                f"lock: {path!r} is no path of ZooKeeper; a shared lock has Curator's, such as '/locks/stock'."
             )
-        return f"/{self._namespace}/{name}"
+        if any(part in ("", ".", "..") or SEQUENCE.fullmatch(part) for part in path[1:].split("/")):
+            raise BadInput(
+                f"lock: {lock.name!r} is not a path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."
+            )
+        return path if lock.shared else self._root + path
 
     def prepare(self, acquisition: Acquisition) -> None:
-        acquisition.backend_state = QueuedNode(self.base_of(acquisition.name))
+        acquisition.backend_state = QueuedNode(self.base_of(acquisition.lock))
 
     # ── acquiring ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -265,8 +271,8 @@ class ZooKeeperBackend:
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def state(self, name: str) -> Steps[LockState]:
-        base = self.base_of(name)
+    def state(self, lock: LockId) -> Steps[LockState]:
+        name, base = lock.name, self.base_of(lock)
         (children,) = yield from self._perform(ListChildren(base))
         for index, first in enumerate(line := sort_nodes(children)):
             (found,) = yield from self._perform(ReadNode(f"{base}/{first}"))
@@ -284,8 +290,8 @@ class ZooKeeperBackend:
                 )
         return LockState(name=name, held=False, holder=None, depth=0, token=None, remaining=None, waiting=0)
 
-    def force_release(self, name: str) -> Steps[bool]:
-        base = self.base_of(name)
+    def force_release(self, lock: LockId) -> Steps[bool]:
+        base = self.base_of(lock)
         (children,) = yield from self._perform(ListChildren(base))
         for first in sort_nodes(children)[:1]:
             (there,) = yield from self._perform(DeleteNode(f"{base}/{first}"))
@@ -293,8 +299,8 @@ class ZooKeeperBackend:
         return False
 
     def list_names(self) -> Steps[list[str]]:
-        """The names of locks below the namespace; those of several parts are not listed."""
-        (found,) = yield from self._perform(ListChildren(f"/{self._namespace}"))
+        """The names of the namespace's locks; those of several parts are not listed."""
+        (found,) = yield from self._perform(ListChildren(self._root))
         return sorted(found)
 
     def _perform(self, *ops: Any) -> Steps[Any]:

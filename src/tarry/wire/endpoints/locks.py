@@ -1,4 +1,4 @@
-"""Endpoints of locks that are shared with Java applications on Redisson: who holds them, and releasing one by force."""
+"""Endpoints of locks, of the namespace or shared with Java applications on Redisson: who holds them, and releasing one by force."""
 
 from __future__ import annotations
 
@@ -16,10 +16,20 @@ from tarry.wire.types import Strict, with_pattern
 LockName = Annotated[str, Meta(description="as the applications call it"), with_pattern("^.", minLength=1)]
 
 
+Shared = Annotated[bool, Meta(description="Redisson's getLock(name), the same in every namespace")]
+
+
+class LockQuery(Strict):
+    """Which lock. ``shared``: Redisson's, not the namespace's."""
+
+    shared: Shared = False
+
+
 class LocksQuery(Strict):
     """Which locks, and where the page begins. ``all``: those that are free, too."""
 
     all: bool = False
+    shared: Shared = False
     cursor: Annotated[str, with_pattern(r"^[0-9]{1,4}-[0-9]{1,19}$")] | None = None
 
 
@@ -84,6 +94,7 @@ LOOK = Endpoint(
     "GET",
     "/v1/locks/{lock}",
     scopes=ANY_SCOPE,
+    query_model=LockQuery,
     returns=LOCK,
     example=Example(answer=_SHOWN, path=_PATH),
 )
@@ -91,6 +102,7 @@ FORCE_RELEASE = Endpoint(
     "POST",
     "/v1/locks/{lock}/force-release",
     scopes=ADMIN,
+    query_model=LockQuery,
     returns=LOCK_RELEASED,
     example=Example(answer=LockReleased("stock", True, _HOLDER), path=_PATH),
 )

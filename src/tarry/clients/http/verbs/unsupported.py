@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.errors import ServerUnfit
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.models import LockId, LockState
 from tarry.verbs.redisson.mapcache.context import MapContext
 from tarry.verbs.redisson.mapcache.models import Backend, MapStats
 from tarry.verbs.redisson.mapcache.verbs import MapVerbs
@@ -104,8 +104,12 @@ for _name in vars(MapVerbs).keys() - vars(HTTPMapVerbs).keys():
 class HTTPLockBackend:
     """The requests about locks."""
 
-    def state(self, name: str) -> HTTPRequest[LockState]:
-        return request_to(locks.LOOK, name)
+    def state(self, lock: LockId) -> HTTPRequest[LockState]:
+        return request_to(locks.LOOK, lock.name, query=_lock_query(lock))
 
-    def force_release(self, name: str) -> HTTPRequest[bool]:
-        return request_to(locks.FORCE_RELEASE, name).then(lambda found: found.released)
+    def force_release(self, lock: LockId) -> HTTPRequest[bool]:
+        return request_to(locks.FORCE_RELEASE, lock.name, query=_lock_query(lock)).then(lambda found: found.released)
+
+
+def _lock_query(lock: LockId) -> dict[str, str]:
+    return {"shared": "true"} if lock.shared else {}

@@ -1,4 +1,4 @@
-"""The pages of map caches and of locks that are shared with Java: entries, next expiry, maximum size; who holds a lock, for how
+"""The pages of map caches, and of locks, the namespace's and those shared with Java: entries, next expiry, maximum size; who holds a lock, for how
 long, how many wait, and releasing one by force.
 """
 
@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tarry import AsyncLock
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.key_scanner import LOCKS, MAPS
+from tarry.programs.dashboard.key_scanner import LOCKS, MAPS, SHARED_LOCKS
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.locks.models import LockState
@@ -17,31 +18,40 @@ from tarry.verbs.redisson.mapcache.models import MapStats
 
 
 async def maps(visit: Visit) -> dict[str, Any]:
-    names, known = await _names(visit, MAPS)
+    scanner = visit.dashboard.key_scanner
+    await scanner.scan_some()
+    names = sorted({*scanner.shown(MAPS), visit.parameter("name")} - {""})
     handles = [visit.client.map_cache(name, codec="bytes", policy=None) for name in names]
     found = await asyncio.gather(*[one.stats() for one in handles], return_exceptions=True)
-    return {"maps": [stats for stats in found if isinstance(stats, MapStats)], **known}
+    return {
+        "maps": [stats for stats in found if isinstance(stats, MapStats)],
+        "known": len(scanner.known(MAPS)),
+        "scanner": scanner,
+    }
 
 
 async def locks(visit: Visit) -> dict[str, Any]:
-    names, known = await _names(visit, LOCKS)
-    found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
-    states = [lock for lock in found if isinstance(lock, LockState)]
-    entered = visit.parameter("name")
-    ordered = sorted(states, key=lambda lock: (lock.name != entered, not lock.held, lock.name))
-    return {"locks": ordered, "entered": entered, **known}
-
-
-async def _names(visit: Visit, kind: bytes) -> tuple[list[str], dict[str, Any]]:
-    """The objects of a kind that were found, with the one that was entered by name; and what the page says about the scan."""
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
-    names = sorted({*scanner.shown(kind), visit.parameter("name")} - {""})
-    return names, {"known": len(scanner.known(kind)), "scanner": scanner}
+    entered = (visit.parameter("name"), visit.parameter("shared") != "")
+    shown = {(name, kind == SHARED_LOCKS) for kind in (LOCKS, SHARED_LOCKS) for name in scanner.shown(kind)}
+    ids = sorted({*shown, entered} if entered[0] else shown)
+    found = await asyncio.gather(
+        *[visit.client.lock(name, shared=shared).state() for name, shared in ids], return_exceptions=True
+    )
+    states = [(lock, state) for lock, state in zip(ids, found, strict=True) if isinstance(state, LockState)]
+    ordered = sorted(states, key=lambda pair: (pair[0] != entered, not pair[1].held, pair[0]))
+    known = len(scanner.known(LOCKS)) + len(scanner.known(SHARED_LOCKS))
+    held = sum(state.held for _, state in states)
+    return {"locks": ordered, "entered": entered, "known": known, "held": held, "scanner": scanner}
+
+
+def _lock_of(visit: Visit, form: Form) -> AsyncLock:
+    return visit.client.lock(form.value("name"), shared=form.value("shared") != "")
 
 
 async def _plan(visit: Visit, form: Form) -> ActionPlan:
-    lock = await visit.client.lock(form.value("name")).state()
+    lock = await _lock_of(visit, form).state()
     if not lock.held:
         return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
     question = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
@@ -51,13 +61,11 @@ async def _plan(visit: Visit, form: Form) -> ActionPlan:
 
 async def _release(visit: Visit, form: Form) -> str:
     name = form.value("name")
-    return (
-        f"{filters.plain(name)} {'is free' if await visit.client.lock(name).force_release() else 'was free by then'}."
-    )
+    return f"{filters.plain(name)} {'is free' if await _lock_of(visit, form).force_release() else 'was free by then'}."
 
 
 SECTIONS = (
-    Section("/maps", "maps.html", maps, title="Map caches", every_s=3.0, kind=MAPS),
-    Section("/locks", "locks.html", locks, title="Locks", kind=LOCKS),
+    Section("/maps", "maps.html", maps, title="Map caches", every_s=3.0, kinds=(MAPS,)),
+    Section("/locks", "locks.html", locks, title="Locks", kinds=(LOCKS, SHARED_LOCKS)),
 )
 ACTIONS = (Action("force-release", "Release", _plan, _release, destroys=True),)

@@ -181,7 +181,7 @@ async def _clear(visit: Visit, form: Form) -> str:
 
 
 SECTIONS = (
-    Section("/queues", "queues.html", view, title="Delayed queues", every_s=3.0, kind=QUEUES),
+    Section("/queues", "queues.html", view, title="Delayed queues", every_s=3.0, kinds=(QUEUES,)),
     Section("/queue", "queue.html", one),
 )
 ACTIONS = (Action("clear-queue", "Clear", _plan_clear, _clear, destroys=True),)

@@ -88,7 +88,8 @@ async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await request.app.metrics.exposition(request.app.clients, request.credential)
     settings, queues = request.app.settings, request.app.moved_queues
-    first, maps, locks = settings.namespaces[0], settings.map_caches, settings.locks
+    first, maps = settings.namespaces[0], settings.map_caches
+    locks = [*((name, False) for name in settings.locks), *((name, True) for name in settings.shared_locks)]
     if (maps or queues or locks) and (request.credential is None or request.credential.namespace == first):
         from tarry.programs.service import shared_metrics
 

@@ -1,6 +1,6 @@
-"""Routes of locks that are shared with Java applications on Redisson: who holds them, and releasing one by force.
+"""Routes of locks: who holds them, and releasing one by force.
 
-A lock has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
+A lock that is shared with Java has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
 """
 
 from __future__ import annotations
@@ -31,41 +31,44 @@ _CURSOR = re.compile(r"([0-9]{1,4})-([0-9]{1,19})")
 
 
 def _check_namespace(request: ServiceRequest) -> None:
-    if request.namespace != request.app.settings.namespaces[0]:
-        raise Forbidden("Locks have no namespace; use the service's first one, and a token of it.")
+    if request.query_model.shared and request.namespace != request.app.settings.namespaces[0]:
+        raise Forbidden("A shared lock has no namespace; use the service's first one, and a token of it.")
 
 
 def _lock_of(request: ServiceRequest) -> AsyncLock:
     """The lock of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
     _check_namespace(request)
-    name = request.path["lock"]
-    if name.startswith(INTERNAL_PREFIXES):
+    name, shared = request.path["lock"], request.query_model.shared
+    if shared and name.startswith(INTERNAL_PREFIXES):
         raise BadInput(f"lock: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
-    return request.client.lock(name)
+    return request.client.lock(name, shared=shared)
 
 
 @table.handles(endpoints.LIST_HELD)
 async def list_held(request: ServiceRequest) -> locks.Locks:
     """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
+    They are those of the namespace; with `shared` those that are shared with Java.
 
     It scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
     a page may be empty, and a lock may appear twice. 403 if the service's own user may not SCAN.
     """
     _check_namespace(request)
     place, at = _parse_cursor(request.query_model.cursor)
-    names: set[str] = set()
+    namespace, shared = request.namespace, request.query_model.shared
+    known: set[str] = set()
     servers, step = place + 1, 0
-    while place < servers and step < MOST_SCANS and len(names) < PAGE_SIZE:
+    while place < servers and step < MOST_SCANS and len(known) < PAGE_SIZE:
         try:
-            servers, reply = await request.client.engine.runner.ask_server(place, lock_scripts.scan_locks(at))
+            scan = lock_scripts.scan_locks(at, namespace, shared=shared)
+            servers, reply = await request.client.engine.runner.ask_server(place, scan)
         except NotPermitted as fault:
             raise Forbidden(lock_scripts.NO_SCAN) from fault
         if reply is None:
             break
         at, keys = reply
-        names.update(map(lock_scripts.name_of, keys))
+        known.update(lock_scripts.lock_of(key, namespace).name for key in keys)
         place, step = place + (at == b"0"), step + 1
-    found = await asyncio.gather(*[_state(request, name) for name in sorted(names)])
+    found = await asyncio.gather(*[_state(request, name, shared) for name in sorted(known)])
     shown = [one for one in found if one is not None and (one.held or request.query_model.all)]
     return locks.Locks(shown, f"{place}-{at.decode()}" if place < servers else None)
 
@@ -80,10 +83,10 @@ def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
     return int(found[1]), found[2].encode()
 
 
-async def _state(request: ServiceRequest, name: str) -> LockState | None:
+async def _state(request: ServiceRequest, name: str, shared: bool) -> LockState | None:
     """The lock's state; ``None`` if another type of key has the name."""
     try:
-        return await request.client.lock(name).state()
+        return await request.client.lock(name, shared=shared).state()
     except BadInput:
         return None
 
