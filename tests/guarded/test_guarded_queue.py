@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import tarry
 from locks.lock_users import LockUsers
+from tarry.clients.guarded_queues import lock_domain
 from tarry.errors import BadInput, FallenBehind, LockLost
 from until import LONGEST_S
 
@@ -277,3 +279,19 @@ def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, server: 
 def test_invalid_options_are_refused(lock_users: LockUsers, name: str, options: Any) -> None:
     with pytest.raises(BadInput):
         lock_users.client().guarded_queue(name, **options)
+
+
+def test_a_queue_is_of_its_namespace_but_the_articles_is_everybodys(lock_users: LockUsers, name: str) -> None:
+    user = lock_users.user()
+    shop, bank = (lock_users.client(namespace=namespace) for namespace in ("shop", "bank"))
+    user.call(shop.guarded_queue(name).push, [("a", 0)])
+    assert user.call(bank.guarded_queue(name).size) == 0
+    user.call(shop.guarded_queue(name, layout="article").push, [("a", 0)])
+    assert user.call(bank.guarded_queue(name, layout="article").size) == 1
+
+
+def test_tokens_of_the_locks_of_two_namespaces_are_not_compared(valkey_url: str, name: str) -> None:
+    with tarry.Client(valkey_url, namespace="shop") as shop, tarry.Client(valkey_url, namespace="bank") as bank:
+        locks = [shop.lock(name), bank.lock(name), bank.lock(name, shared=True)]
+        assert len({lock_domain(lock) for lock in locks}) == 3
+        assert lock_domain(shop.lock(name, shared=True)) == lock_domain(locks[2])

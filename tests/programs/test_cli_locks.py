@@ -98,13 +98,21 @@ def test_guarded_queue_commands_work(cli: Cli, namespace: str, layout: str) -> N
     (now,) = answers(cli, "guarded-queue", "stats", *where)
     assert (now["size"], now["overdue"]) == (3, 2)
     assert now["lateness_ms"] > 0
-    (first,) = answers(cli, "guarded-queue", "poll", *where, "--guard", f"guard of {queue}")
+    (first,) = answers(cli, "guarded-queue", "poll", *where, "--guard", f"guard of {queue}", "--shared")
     rest = answers(cli, "guarded-queue", "poll", *where, "--count", "5", "--wait", "10ms")
     assert sorted(map(str, [first["value"], *(item["value"] for item in rest)])) == ["b", "{'order': 7}"]
     assert first["lateness_ms"] > 0
     assert cli("guarded-queue", "poll", *where).stdout == ""
     assert cli("guarded-queue", "clear", *where).stdout == f"{queue}  cleared\n"
     assert cli("guarded-queue", "clear", *where).stdout == f"{queue}  was empty\n"
+
+
+def test_the_guard_of_a_queue_is_of_the_namespace_or_javas(cli: Cli, client: tarry.Client, namespace: str) -> None:
+    queue, guard = f"orders of {namespace}", f"guard of {namespace}"
+    answers(cli, "guarded-queue", "push", queue, "1")
+    with client.lock(guard, shared=True):
+        assert cli("guarded-queue", "poll", queue, "--guard", guard, "--shared").stdout == "", "Java has it"
+        assert cli("guarded-queue", "poll", queue, "--guard", guard).stdout.startswith("1  ")
 
 
 def test_an_invalid_layout_is_refused(cli: Cli) -> None:

@@ -90,11 +90,12 @@ class AsyncClient(AsyncBaseClient[Engine]):
         max_lateness: Duration | None = None,
         on_late: Callable[[timedelta], object] | None = None,
     ) -> AsyncGuardedQueue[Any]:
-        """A guarded queue: a sorted set of values by their due times.
+        """The guarded queue of this name in the namespace: a sorted set of values by their due times.
 
         ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
         ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
-        token is presented, and one that comes late is refused. ``layout="article"`` is ``d_q_p:NAME``, shared with Java.
+        token is presented, and one that comes late is refused. ``layout="article"`` is ``d_q_p:NAME``, shared with Java:
+        the same in every namespace.
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.
         """

@@ -18,7 +18,7 @@ LayoutName = Annotated[
     str,
     typer.Option(
         "--layout",
-        help="tarry, or article: d_q_p:QUEUE, as the Java design that guarded queues come from has it.",
+        help="tarry, in the namespace; or article: d_q_p:QUEUE in every namespace, as the Java design that guarded queues come from has it.",
         autocompletion=complete_words(*LAYOUTS),
     ),
 ]
@@ -33,8 +33,13 @@ GuardName = Annotated[
 ]
 
 
-def _queue(session: CommandSession, name: str, layout: str, guard: str | None) -> Any:
-    lock = session.client.lock(guard) if guard is not None else None
+Shared = Annotated[
+    bool, typer.Option("--shared", help="The lock of --guard is shared with Java: Redisson's getLock(LOCK).")
+]
+
+
+def _queue(session: CommandSession, name: str, layout: str, guard: str | None, shared: bool = False) -> Any:
+    lock = session.client.lock(guard, shared=shared) if guard is not None else None
     return session.client.guarded_queue(name, guard=lock, layout=layout)
 
 
@@ -48,11 +53,12 @@ def push(
     delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
+    shared: Shared = False,
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, not JSON.")] = False,
 ) -> None:
     """Pushes values, to be polled after a delay."""
     given = [(arguments.parse_body(text, raw=raw, what="value"), delay) for text in values]
-    for text, due in zip(values, _queue(session, queue, layout, guard).push(given), strict=True):
+    for text, due in zip(values, _queue(session, queue, layout, guard, shared).push(given), strict=True):
         moment = output.rfc3339(due)
         session.print_answer({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
 
@@ -65,9 +71,10 @@ def poll(
     wait: Annotated[str, typer.Option(help="How long to wait for the first.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
+    shared: Shared = False,
 ) -> None:
     """Takes out what is due, and prints it. It is out of the queue then."""
-    for item in _queue(session, queue, layout, guard).poll(wait=wait, count=count):
+    for item in _queue(session, queue, layout, guard, shared).poll(wait=wait, count=count):
         late = output.exact_ms(item.lateness)
         value = item.value.decode("utf-8", "replace") if isinstance(item.value, bytes) else item.value
         data = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}
