@@ -102,7 +102,7 @@ class AsyncBaseClient(Generic[E]):
         codec: str | Codec[Any] | None = None,
         format: str | None = None,
     ) -> AsyncDelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``, the same in every namespace.
 
         ``redisson`` is the version of Redisson in the Java application, such as ``"3.15.1"``, which tells codec and format;
         ``None`` is the client's. ``codec`` is for an application that sets another one: ``"kryo5"``, ``"river"``, ``"json"``,
@@ -118,7 +118,7 @@ class AsyncBaseClient(Generic[E]):
     def blocking_queue(
         self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
     ) -> AsyncBlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers; the same in every namespace."""
         from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 
         return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))

@@ -38,7 +38,9 @@ class AsyncClient(AsyncBaseClient[Engine]):
     #
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user
-    # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``
+    # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. What is shared with Java has
+    #                Java's names in every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)`` and
+    #                ``layout="article"``
     # ``max_body``   bytes that a body may have
     # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
     #                at most its wait and this time, whatever the server does
@@ -191,7 +193,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> AsyncMapCache[Any, Any]:
-        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
+        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own. The name is
+        Redisson's, the same in every namespace.
 
         ``redisson`` and ``codec`` are those of the Java application, as for a queue; ``key_codec`` is another one for the keys.
         ``backend="native"`` is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis

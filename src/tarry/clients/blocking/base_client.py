@@ -100,7 +100,7 @@ class BaseClient(Generic[E]):
         codec: str | Codec[Any] | None = None,
         format: str | None = None,
     ) -> DelayedQueue[Any]:
-        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``, the same in every namespace.
 
         ``redisson`` is the version of Redisson in the Java application, such as ``"3.15.1"``, which tells codec and format;
         ``None`` is the client's. ``codec`` is for an application that sets another one: ``"kryo5"``, ``"river"``, ``"json"``,
@@ -116,7 +116,7 @@ class BaseClient(Generic[E]):
     def blocking_queue(
         self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
     ) -> BlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers; the same in every namespace."""
         from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue
 
         return BlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.verbs.redisson.mapcache.models import MapStats
 
-MAPS = group("map-cache", "Map caches that Java applications with Redisson share.")
+MAPS = group("map-cache", "Map caches that Java applications with Redisson share: the same in every namespace.")
 BACKENDS = ("redisson", "native")
 MapName = Annotated[str, typer.Argument(metavar="MAP", help="The map, as Java names it.", show_default=False)]
 MapNames = Annotated[

@@ -20,7 +20,9 @@ from tarry.programs.cli.session import CommandSession, dumps
 if TYPE_CHECKING:
     from tarry.verbs.redisson.delayed.stats import QueueStats
 
-QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
+QUEUES = group(
+    "delayed-queue", "Delayed queues that Java applications with Redisson share: the same in every namespace."
+)
 CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
 FORMATS = ("Bc0Lc0", "dLc0", "tarry")
 FORMATS_HELP = (
