@@ -13,7 +13,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-COMMIT = "e8e7dda46e865874d60cfb4c5a991b99214f81a6"
+COMMIT = "d0eb9fe7889f3fe6201ceace8f3d7102c169883c"
 ROOT = Path(__file__).parents[2]
 
 
