@@ -38,9 +38,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
     #
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user
-    # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. What is shared with Java has
-    #                Java's names in every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)`` and
-    #                ``layout="article"``
+    # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. Java's names are the same in
+    #                every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``, ``layout="article"``
     # ``max_body``   bytes that a body may have
     # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
     #                at most its wait and this time, whatever the server does
