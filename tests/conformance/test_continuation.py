@@ -102,20 +102,20 @@ async def everything_else_goes_on(
     await kept.put("stays", 1)
     events: list[tarry.MapEvent[Any, Any]] = []
     listener = await world.another().map_cache(heard, codec="json", policy=None).listen(events.append)
-    grant = await world.another().lock(held).acquire(wait=0)
-    mine = await world.another().lock(wanted).acquire(wait=0)
+    grant = await world.another().lock(held, shared=True).acquire(wait=0)
+    mine = await world.another().lock(wanted, shared=True).acquire(wait=0)
     soon = datetime.now(timezone.utc) + timedelta(seconds=5)
     await fresh.schedules.put(scheduled, "often", {"kind": "often"}, every="1h", first=soon)
     waiters = [world.another() for _ in range(4)]
     waiting = [
-        world.begin(lambda: acquired_and_released(waiters[0].lock(wanted))),
+        world.begin(lambda: acquired_and_released(waiters[0].lock(wanted, shared=True))),
         world.begin(waiters[1].blocking_queue(taken, codec="string").take),
         world.begin(lambda: waiters[2].guarded_queue(pushed).poll(wait=LONGEST_S)),
         world.begin(lambda: waiters[3].pop(scheduled, wait=LONGEST_S)),
     ]
 
     async def known() -> bool:
-        return bool((await fresh.lock(wanted).state()).waiting)
+        return bool((await fresh.lock(wanted, shared=True).state()).waiting)
 
     await world.until(known)
 
