@@ -121,7 +121,7 @@ async def test_schedules_are_declared_again_after_any_error(
 
     monkeypatch.setattr(ScheduleDeclarer, "_declare", declare)
     monkeypatch.setattr(task_schedules, "RETRY_S", 0)
-    task = asyncio.ensure_future(ScheduleDeclarer(Any, [], [], Outage()).run(declared=False))
+    task = asyncio.ensure_future(ScheduleDeclarer([], [], Outage()).run(declared=False))
     async with asyncio.timeout(30):
         await declared.wait()
     assert BUG in caplog.text

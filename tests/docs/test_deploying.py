@@ -81,7 +81,7 @@ def test_systemd_accepts_the_unit_and_its_security(tmp_path: Path) -> None:
 
 
 def test_the_unit_matches_the_settings_of_the_worker() -> None:
-    [grace] = re.findall(r'Worker\(grace="(\w+)"\)', SHOP)
+    [grace] = re.findall(r'Worker\("shop", grace="(\w+)"\)', SHOP)
     assert duration_us(setting("TimeoutStopSec")) > duration_us(grace) + 2 * KILL_MARGIN_S * SECOND
     assert f"grace period of {grace.removesuffix('s')} s" in UNIT
     assert setting("KillMode") == "mixed"

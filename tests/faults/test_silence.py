@@ -124,6 +124,6 @@ def test_a_confirmation_has_its_full_time_despite_short_patience(own_server: Cal
     """It is said within two seconds that no replica has it: not that nobody answered."""
     with tarry.Client(own_server().url, patience="1s") as client:
         client.topic("orders").add("rice", id="rice")
-        with pytest.raises(tarry.Unavailable, match="Added, but 0 of 1 replicas"):
+        with pytest.raises(tarry.Unconfirmed, match="Added, but 0 of 1 replicas"):
             client.topic("orders").add("tea", durability="replicated")
         assert client.topic("orders").stats().ready == 2

@@ -80,7 +80,8 @@ def test_a_lock_once_lasts_two_seconds_by_default(locks: list[Any], name: str) -
     before = time.monotonic()
     assert locks[0].lock_once(name)
     after = time.monotonic()
-    until = locks[0].client.lock(name)._locks().table.hold_of(name, threading.current_thread()).until
+    lock = locks[0].client.lock(name)
+    until = lock._locks().table.hold_of(lock._id, threading.current_thread()).until
     assert before + 1 < until <= after + 2
 
 

@@ -17,7 +17,9 @@ from service.running_service import Api, RunningService
 from tarry.core.requests import Command
 from warm import WarmTarry
 
-HEAD = 28
+HEAD = 8
+HAS_NONCE, HAS_HEADERS, HAS_TTR, HAS_ATTEMPTS, FURTHER, HAS_MAX_LATENESS = 8, 16, 32, 64, 128, 1
+"""Flags of a record; the last is a further one (verbs/jobs/records.py)."""
 
 
 def damage(client: Any, topic: str, id: str, made: Any) -> Any:
@@ -29,8 +31,13 @@ def damage(client: Any, topic: str, id: str, made: Any) -> Any:
 
 
 def no_headers(value: bytes) -> bytes:
-    size = value[HEAD - 2] + 256 * value[HEAD - 1]
-    return value[:HEAD] + b"\xfe" * size + value[HEAD + size :]
+    flags, at = value[HEAD - 1], HEAD
+    assert flags & HAS_HEADERS
+    at += 6 * bool(flags & HAS_NONCE)
+    has_lateness = bool(flags & FURTHER and value[at] & HAS_MAX_LATENESS)
+    at += 2 * bool(flags & FURTHER) + 4 * bool(flags & HAS_TTR) + 4 * bool(flags & HAS_ATTEMPTS) + 8 * has_lateness
+    size = value[at] + 256 * value[at + 1]
+    return value[: at + 2] + b"\xfe" * size + value[at + 2 + size :]
 
 
 def half(value: bytes) -> bytes:
