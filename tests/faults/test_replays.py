@@ -9,19 +9,34 @@ reads, and verbs by id       asked again
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
+import redis
 
 from faults.proxy import CUTS, DONE, SILENT, Proxy
 from faults.scenarios import PATIENT, QUIET_S, VERBS, Scenario
 from faults.scenarios_by_id import stats
 from faults.scenarios_of_jobs import add_with_an_id, finish, pop
-from tarry import Unavailable
+from tarry import Unavailable, verbs
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
+from tarry.core.scripts import Script
 from tarry.verbs import namespaces
 
 # ── on which lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts(running: ServerProcess) -> None:
+    """The server knows all scripts: else the answer that is lost may say that it does not know one, and nothing was done."""
+    with redis.Redis.from_url(running.url) as server:
+        for module in walk_packages(verbs.__path__, f"{verbs.__name__}."):
+            for script in vars(import_module(module.name)).values():
+                if isinstance(script, Script):
+                    server.script_load(script.source)
 
 
 def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, proxy: Proxy) -> None:
