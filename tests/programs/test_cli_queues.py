@@ -15,12 +15,6 @@ import pytest
 import redis
 
 import tarry
-from tarry.programs.cli.composition import Composition
-from tarry.programs.cli.serve import _make_app
-from tarry.programs.cli.session import CommandSession
-from tarry.programs.dialects.mounts import Dialects
-from tarry.programs.service.settings import ServiceSettings
-from tarry.verbs.redisson.codecs import CODECS
 from tarry.verbs.redisson.delayed.context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, pack, unpack
 from until import LONGEST_S
@@ -217,11 +211,3 @@ def test_a_worker_takes_the_word(
         java.blocking_queue(queue).put("tea")
     done = run("--redisson", "3.15.1")
     assert (done.returncode, "taken tea" in done.stdout) == (0, True), done.stderr
-
-
-def test_a_service_takes_the_word(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TARRY_REDISSON")
-    composition = Composition(Dialects(None, None, None), sqs=False, dashboard=False, beanstalk=None)
-    app = _make_app(CommandSession(valkey_url, None, False), ServiceSettings(redisson="3.15.1"), composition)
-    context = app.clients["default"].delayed_queue("q").verbs.context
-    assert (context.codec, context.format) == (CODECS["river"], Format.OLD)

@@ -72,7 +72,7 @@ def test_a_killed_process_is_replaced_and_the_others_answer_meanwhile(start: Sta
     for _ in range(20):
         assert one_request(running.url).status_code == 200
     until(lambda: len(serving(running)) == 2 and killed not in serving(running))
-    assert f"(pid {killed}) was killed by SIGKILL; another one starts" in running.output
+    until(lambda: f"(pid {killed}) was killed by SIGKILL; another one starts" in running.output)
     assert other in serving(running)
 
 

@@ -40,6 +40,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
         thread.join()
         worker.blocking.close()
         loop.close()
+    process_app.registry.parent = None
 
 
 def was_logged(caplog: pytest.LogCaptureFixture, words: str) -> bool:
@@ -110,7 +111,6 @@ def test_the_process_of_a_function_is_killed(
     caplog.set_level("INFO", "tarry.worker")
     diary = tmp_path / "diary"
     started(lambda worker: worker.include(process_app.registry), ttr="5s")  # a busy machine starts a child in seconds
-    process_app.registry.parent = None
     orders = client.topic("orders")
     for n in range(4):  # two run, two wait for a child
         orders.add({"diary": str(diary), "act": "stuck"}, id=str(n))

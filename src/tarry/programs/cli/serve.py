@@ -196,9 +196,8 @@ async def _serve(
     app = ServiceApp(settings, open_client, composition.mounts(settings.namespaces[0]))
     try:
         if (queue := composition.dialects.delayed_message) is not None:
-            app.clients[settings.namespaces[0]].delayed_queue(
-                queue
-            )  # raises if tarry does not speak the version's codec
+            # raises if tarry does not speak the codec of this version
+            app.clients[settings.namespaces[0]].delayed_queue(queue).verbs.context.require_codec()
         server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
         opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
         with opened as listener:
