@@ -33,7 +33,7 @@ PIP = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--qu
 EXTRAS = {
     "demo": "cli,embedded",
     "serve": "cli,embedded,http",
-    "docs": "http",
+    "docs": "cli,http,zookeeper,otel,celery",
     "dist": "",
     "dev": "cli,embedded,uvloop,http,zookeeper,otel,celery",
 }

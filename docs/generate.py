@@ -1,4 +1,4 @@
-"""Write the reference pages that are made from the code: `make docs`.
+"""Write the reference pages that are made from the code, and the interface (interface.py): `make docs`.
 
 Each page is a function that returns its text; a test fails when a page in the repository is not what its function
 says. A new page is a function and a line in PAGES.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+import interface
 import tarry
 import tree
 from life_cycle import life_cycle
@@ -156,6 +157,7 @@ def _prose(text: str) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "images/life-cycle.svg": life_cycle,
+    "interface.txt": interface.text,
     "reference/errors.md": errors_page,
     "reference/http.md": http_page,
     "reference/keys.md": keys_page,
@@ -171,7 +173,7 @@ def page(name: str) -> str:
     """The text of a page, as it must stand in the repository."""
     if name in PARTS:
         return PARTS[name]((DOCS / name).read_text(encoding="utf-8"))
-    return NOTE + PAGES[name]()
+    return ("" if name.endswith(".txt") else NOTE) + PAGES[name]()  # a text has a note of its own
 
 
 def main() -> None:

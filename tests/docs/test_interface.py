@@ -1,0 +1,84 @@
+"""docs/interface.txt has everything that users can name: compared with the objects, by other ways than the generator's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import generate
+import tarry
+from doc_pages import ROOT
+from tarry import errors
+from tarry.programs.dialects.mounts import ALL_DIALECTS
+from tarry.programs.service.routes import routes_of
+
+TEXT = (generate.DOCS / "interface.txt").read_text(encoding="utf-8")
+LINES = set(TEXT.splitlines())
+
+
+def section(title: str) -> list[str]:
+    return TEXT.partition(f"\n## {title}\n\n")[2].partition("\n\n## ")[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"class tarry\.BadInput\(tarry\.TarryError, ValueError\)",
+        r"tarry\.BadInput\.code = 'bad_input'",
+        r"tarry\.JobExists\.id: str",
+        r"tarry\.Client\(url: str \| None = None, \*, namespace: str \| None = None, .*\)",
+        r"tarry\.Topic\.add\(body: T, \*, delay: Duration = 0, .*\) -> Added",
+        r"async tarry\.AsyncTopic\.add\(body: T, \*, delay: Duration = 0, .*\) -> Added",
+        r"tarry\.Client\.topic\(name: str, \*, type: None = None, .*\) -> Topic\[Any\]",
+        r"tarry\.Client\.topic\(name: str, \*, type: type\[T\] .*\) -> Topic\[T\]",
+        r"tarry\.Client\.__enter__\(\) -> Self",
+        r"tarry\.BaseJob\.body: T, read-only",
+        r"tarry\.Rate\.per: timedelta",
+        r"tarry\.Duration = int \| float \| str \| timedelta",
+        r"tarry\.errors\.BadInput = tarry\.BadInput",
+        r"tarry\.zookeeper\.Client\(hosts: str = .*\)",
+        r"tarry\.django\.worker: Worker",
+        r"tarry\.otel\.instrument\(.*\) -> None",
+        r"tarry_url: Iterator\[str\], one for a session",
+        r"tarry add TOPIC \[BODY\]",
+        r"tarry add --if-exists: str = 'error'",
+        r'settings\.TARRY\["URL"\]: str \| None',
+        r"manage\.py tarry_worker --processes: int = 1",
+        r"POST /v1/topics/\{topic\}/jobs body, application/json: \w+",
+        r"POST /v1/topics/\{topic\}/jobs \?namespace: string",
+        r"Problem\.code: string, required",
+        r"stale_receipt 409",
+        r"tarry_jobs gauge \{namespace, topic, state\}",
+    ],
+)
+def test_a_line_tells_one_thing(line: str) -> None:
+    assert [one for one in LINES if re.fullmatch(line, one)]
+
+
+def test_every_public_name_has_a_line() -> None:
+    told = {one for line in section("Python") for one in re.findall(r"^(?:class |async )?(tarry\.\w+)", line)}
+    assert {f"tarry.{name}" for name in dir(tarry) if not name.startswith("_")} <= told
+    own = [one for one in errors.TarryError.__subclasses__() if "code" in vars(one)]
+    assert {f"tarry.{one.__name__}.code = {one.code!r}" for one in own} <= LINES
+
+
+def test_every_route_has_a_line() -> None:
+    routes = {f"{row.method} {row.path}" for row in routes_of(ALL_DIALECTS.mounts("default"))}
+    assert routes <= {" ".join(line.split()[:2]) for line in section("HTTP: routes")}
+
+
+def test_every_variable_of_the_settings_page_has_a_line() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert section("Environment") == sorted(set(re.findall(r"^\| `(TARRY_\w+)` \|", page, re.M)))
+
+
+def test_every_metric_that_an_alert_reads_has_a_line() -> None:
+    page = (ROOT / "docs" / "production" / "alerts.md").read_text(encoding="utf-8")
+    read = {re.sub(r"_(bucket|sum|count)$", "", one) for one in re.findall(r"\btarry_[a-z_]+\b", page)}
+    named = {line.split()[0] for line in section("Metrics")}
+    assert {one for one in read if re.search("_(total|seconds|jobs|ratio)$", one)} <= named
+
+
+def test_nothing_in_it_depends_on_the_machine_or_the_python() -> None:
+    assert re.findall(r" at 0x|<class|<function|<object|typing\.|Optional\[|Union\[", TEXT) == []
