@@ -1,4 +1,4 @@
-"""tools/commits.py finds planted subjects that are against the rule, and passes good ones."""
+"""tools/commits.py finds planted commits that are against the rules, and passes good ones."""
 
 from __future__ import annotations
 
@@ -104,6 +104,85 @@ def test_a_tree_without_git_says_so_in_one_line(tmp_path: Path, capsys: pytest.C
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     assert commits.main(tmp_path) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+ADDED = "tarry.Topic.added() -> int"
+
+
+def write(root: Path, *, interface: str = "", changes: str = "") -> None:
+    """One more line of each."""
+    for file, line in ((commits.INTERFACE, interface), (commits.CHANGES, changes)):
+        path = root / file
+        path.parent.mkdir(exist_ok=True)
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        path.write_text(before + f"{line}\n" * bool(line), encoding="utf-8")
+
+
+def commit(root: Path, message: str = "clients: count what was added") -> None:
+    git("add", "-A", root=root)
+    git("commit", "-q", "-m", message, root=root)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with an interface and a changelog, after the commit from which commits are read."""
+    history(tmp_path, "Before the rule.")
+    write(tmp_path, interface="tarry.Topic", changes="- Topics.")
+    commit(tmp_path)
+    return tmp_path
+
+
+def test_an_interface_that_changes_with_the_changelog_passes(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, interface=ADDED, changes="- `topic.added()`.")
+    assert (commits.main(repository), capsys.readouterr().out) == (0, "")
+    commit(repository)
+    assert (commits.main(repository), capsys.readouterr().out) == (0, "")
+
+
+def test_an_interface_that_changes_alone_is_refused_with_the_line(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, interface=ADDED)
+    assert commits.main(repository) == 1
+    assert f"working tree changes docs/interface.txt (`+{ADDED}`)" in capsys.readouterr().out
+    commit(repository)
+    assert commits.main(repository) == 1
+    assert f"changes docs/interface.txt (`+{ADDED}`)" in capsys.readouterr().out
+
+
+def test_a_later_or_an_earlier_line_of_the_changelog_does_not_count(repository: Path) -> None:
+    write(repository, changes="- Of something else.")
+    commit(repository)
+    write(repository, interface=ADDED)
+    commit(repository)
+    write(repository, changes="- Of something else, too.")
+    commit(repository)
+    assert commits.main(repository) == 1
+
+
+@pytest.mark.parametrize("lines", ["", "- Topics.\n\n\n"])
+def test_lines_that_are_taken_out_or_blank_do_not_count(repository: Path, lines: str) -> None:
+    write(repository, interface=ADDED)
+    (repository / commits.CHANGES).write_text(lines, encoding="utf-8")
+    assert commits.main(repository) == 1
+
+
+def test_a_line_that_is_taken_out_of_the_interface_counts(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / commits.INTERFACE).write_text("", encoding="utf-8")
+    commit(repository)
+    assert commits.main(repository) == 1
+    assert "(`-tarry.Topic`)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"), [("Interface: the generator sorts by name.", 0), ("Interface:", 1), ("", 1)]
+)
+def test_a_message_can_say_that_users_see_nothing(repository: Path, body: str, refused: int) -> None:
+    write(repository, interface=ADDED)
+    commit(repository, f"docs: sort the interface\n\n{body}")
+    assert commits.main(repository) == refused
 
 
 def test_ci_clones_the_whole_history() -> None:
