@@ -59,7 +59,7 @@ class Sbom(BuildHookInterface[Any]):
         core = self.metadata.core
         required = [_component(text, "required") for text in core.dependencies]
         optional = [_component(text, "optional") for extra in core.optional_dependencies.values() for text in extra]
-        names = {part["name"] for part in required}
+        names = {core.name, *(part["name"] for part in required)}  # itself: an extra that is made of others
         optional = list({part["name"]: part for part in optional if part["name"] not in names}.values())
         bundled = [self._bundled(part) for part in BUNDLED]
         purl = f"pkg:pypi/{core.name}@{self.metadata.version}"

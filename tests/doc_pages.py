@@ -14,6 +14,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ONE_EXTRA = "standard"
+OF_ONE_EXTRA = [
+    ROOT / "docs" / "how-to" / page
+    for page in (
+        "offer-to-a-redisson-queue.md",
+        "serve-youzans-delay-queue.md",
+        "poll-a-sorted-set-under-a-lock.md",
+        "evict-a-redisson-map.md",
+        "serve-a-redisson-controller.md",
+    )
+]
+"""Of the systems that tarry comes from: each needs no more than `pip install` with this extra."""
 
 _ESCAPE = re.compile(r"<!-- not run:(?P<reason>.*)-->")
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\S*)")

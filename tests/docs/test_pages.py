@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import PAGES, ROOT, blocks, name
+from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, blocks, name
 
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
@@ -44,7 +44,21 @@ def test_every_page_to_follow_says_what_it_starts_from(page: Path) -> None:
         start = re.search(r"^\*Starts from:\* .*", page.read_text(encoding="utf-8").partition("\n## ")[0], re.M)
         assert start is not None
         command = any(re.search(r"^(\$ )?tarry ", block.text, re.M) and block.not_run is None for block in run)
-        assert "cli" in start[0] or not command, "it uses the command line, which is an extra"
+        extras = "cli" in start[0] or "standard" in start[0]
+        assert extras or not command, "it uses the command line, which is an extra"
+
+
+@pytest.mark.parametrize("page", OF_ONE_EXTRA, ids=name)
+def test_a_page_of_a_system_that_tarry_comes_from_needs_one_extra_and_three_commands(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"pip install ([^`]*)`", text) == [f"'tarry[{ONE_EXTRA}]'"]
+    there = [block for block in blocks(page) if block.language in RUN]
+    assert {block.language for block in there} <= {"console", "sh"}, "commands only"
+    assert all(block.not_run is None for block in there)
+    shown = [line for block in there for line in block.text.splitlines() if block.language == "console"]
+    started = [line for block in there if block.language == "sh" for line in re.findall("^tarry .*", block.text, re.M)]
+    assert 2 <= len(started) + sum(line.startswith("$ ") for line in shown) <= 3
+    assert not shown[-1].startswith("$ "), "what is seen at the end"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -77,7 +77,7 @@ def test_every_third_party_file_has_a_licence_and_is_in_the_sbom(wheel: zipfile.
 def test_the_sbom_names_every_dependency(wheel: zipfile.ZipFile, metadata: Message) -> None:
     sbom = json.loads(wheel.read(f"{INFO}/sboms/tarry.cdx.json"))
     needed = {re.split(r"[^\w.-]", text)[0] for text in metadata.get_all("Requires-Dist", [])}
-    assert needed == {part["name"] for part in sbom["components"] if part["purl"].startswith("pkg:pypi/")}
+    assert needed - {"tarry"} == {part["name"] for part in sbom["components"] if part["purl"].startswith("pkg:pypi/")}
 
 
 def test_every_link_and_picture_of_the_readme_works_on_an_index(metadata: Message) -> None:

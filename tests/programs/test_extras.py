@@ -7,16 +7,13 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from functools import cache
-from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from doc_pages import ROOT
+from only_extras import all_but, installed_with
 from until import LONGEST_S
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -26,28 +23,7 @@ sys.modules.update(dict.fromkeys({missing!r}))
 """
 
 
-def installed_with(names: list[str]) -> Iterator[str]:
-    """The packages, and those that they bring."""
-    for one in names:
-        wanted = Requirement(one)
-        if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
-            yield canonicalize_name(wanted.name)
-            yield from installed_with(requires(wanted.name) or [])
-
-
 CORE = set(installed_with(PROJECT["dependencies"]))
-
-
-@cache
-def all_but(*extras: str) -> list[str]:
-    """The modules that are not there if only the core and these extras are; to find them takes most of a second."""
-    wanted = [one for extra in extras for one in PROJECT["optional-dependencies"][extra]]
-    installed = CORE | set(installed_with(wanted))
-    return [
-        module
-        for module, packages in packages_distributions().items()
-        if module != "tarry" and not {canonicalize_name(name) for name in packages} & installed
-    ]
 
 
 def bare(code: str, *extras: str, **environment: str) -> subprocess.CompletedProcess[str]:
