@@ -31,6 +31,8 @@ async def test_each_failed_attempt_is_kept_the_last_one_first(adapter: Adapter, 
     assert holder
     assert job.failed_attempts == (FailedAttempt(2, began + 2 * S, began + 7 * S, holder, "x" * 200), first)
     assert [one.failed_attempts for one in await topic.list()] == [job.failed_attempts]
+    size = await adapter.run(Command((b"HSTRLEN", part_key(topic.verbs.keys, "attempts"), b"7"), int))
+    assert size == sum(22 + len(holder) + len(one.error) for one in job.failed_attempts)
 
 
 async def test_only_the_last_ten_are_kept(adapter: Adapter, topic: Any, clock: Clock) -> None:

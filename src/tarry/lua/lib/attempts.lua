@@ -1,27 +1,22 @@
 -- The last failed attempts of a job, as long as it is there. Written only when an attempt fails.
 --
---   attempts   id → first failure of the run, then for each attempt, the last one first:
+--   attempts   id → for each attempt, the last one first:
 --              number, begun, ended, length of holder, length of error; then holder, error (the fault's first line)
---
--- A record whose first failure is not the run's belongs to a run that was lost.
 
 local MOST_ATTEMPTS, LONGEST_LINE = 10, 200
 local ATTEMPT, ATTEMPT_SIZE = '<IddBB', 22
 
 -- `receipt`: it is the moment at which the attempt began, unless the clock was set back.
-local function note_attempt(id, attempt, receipt, first, holder, fault)
-  local stamp = struct.pack('<d', first)
+local function note_attempt(id, attempt, receipt, holder, fault)
   local known = redis.call('HGET', attempts, id) or ''
-  local from, to = 9, 8
-  if string.sub(known, 1, 8) == stamp then
-    for _ = 2, MOST_ATTEMPTS do
-      if #known < to + ATTEMPT_SIZE then break end
-      local holder_size, line_size = string.byte(known, to + ATTEMPT_SIZE - 1, to + ATTEMPT_SIZE)
-      to = to + ATTEMPT_SIZE + holder_size + line_size
-    end
+  local to = 0
+  for _ = 2, MOST_ATTEMPTS do
+    if #known < to + ATTEMPT_SIZE then break end
+    local holder_size, line_size = string.byte(known, to + ATTEMPT_SIZE - 1, to + ATTEMPT_SIZE)
+    to = to + ATTEMPT_SIZE + holder_size + line_size
   end
   local line = string.sub(string.match(fault, '^[^\n]*'), 1, LONGEST_LINE)
   local noted_now = struct.pack(ATTEMPT, attempt, receipt, now, #holder, #line) .. holder .. line
-  redis.call('HSET', attempts, id, stamp .. noted_now .. string.sub(known, from, to))
+  redis.call('HSET', attempts, id, noted_now .. string.sub(known, 1, to))
   count('failed', 1)
 end

@@ -30,7 +30,7 @@ local function put_back(over)
       notes[#notes + 1] = id
       notes[#notes + 1] = pack_run(attempt - 1, 0, receipt, first, holder, fault)
     elseif limit > 0 and attempt >= limit then
-      note_attempt(id, attempt, receipt, first > 0 and first or now, holder, TIMED_OUT)
+      note_attempt(id, attempt, receipt, holder, TIMED_OUT)
       bury_run(id, attempt, limit, receipt, first > 0 and first or now, holder, EXHAUSTED .. TIMED_OUT)
       died = died + 1
     else
@@ -38,7 +38,7 @@ local function put_back(over)
       ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
       notes[#notes + 1] = id
       notes[#notes + 1] = pack_run(attempt, limit, receipt, first, holder, TIMED_OUT)
-      if run then note_attempt(id, attempt, receipt, first, holder, TIMED_OUT) end
+      if run then note_attempt(id, attempt, receipt, holder, TIMED_OUT) end
     end
   end
   if #ready > 0 then

@@ -12,6 +12,7 @@ local function bury_unreadable(id, value, further)
     count('died', 1)
   else
     redis.call('HDEL', runs, id)
+    redis.call('HDEL', attempts, id)
     count('lost', 1)
   end
   buried = buried + 1

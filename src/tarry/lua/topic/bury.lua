@@ -21,7 +21,7 @@ for i = FIRST, #ARGV, STRIDE do
     limit = capped(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if first == 0 then first = now end
-    note_attempt(id, attempt, last, first, holder, reason)
+    note_attempt(id, attempt, last, holder, reason)
     bury_run(id, attempt, limit, last, first, holder, reason)
     buried = buried + 1
   elseif fault ~= 'replay' then

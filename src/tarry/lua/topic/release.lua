@@ -51,7 +51,7 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('ZREM', reserved, id)
     if counted == '1' then
       if first == 0 then first = now end
-      note_attempt(id, attempt, last, first, holder, fault)
+      note_attempt(id, attempt, last, holder, fault)
     end
     if counted == '1' and limit > 0 and attempt >= limit then
       bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)

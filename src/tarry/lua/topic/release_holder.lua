@@ -28,7 +28,7 @@ for i, pair in ipairs(found) do
     local confirmed = limit_of ~= UNCONFIRMED
     if confirmed and counted == '1' then
       if first == 0 then first = now end
-      note_attempt(id, attempt, receipt, first, holder, DIED)
+      note_attempt(id, attempt, receipt, holder, DIED)
     end
     if confirmed and counted == '1' and limit_of > 0 and attempt >= limit_of then
       bury_run(id, attempt, limit_of, receipt, first, holder, EXHAUSTED .. DIED)

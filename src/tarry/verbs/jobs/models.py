@@ -262,7 +262,7 @@ class JobInfo(StoredJob[T]):
     def failed_attempts(self) -> tuple[FailedAttempt, ...]:
         """The last ten attempts that failed, the last one first. After a kick there are none."""
         if isinstance(self._failed, bytes):
-            self._failed = records.unpack_attempts(self._failed, self._run_record.first_failure)
+            self._failed = records.unpack_attempts(self._failed)
         return self._failed
 
     @property

@@ -2,7 +2,7 @@
 
     jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ max lateness d ┬ length H ┬ headers ┬ body ┐
     runs   id → ┌ attempt 3 ┬ flags 1 ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
-    attempts   id → ┌ first failure d ┬ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
+    attempts   id → ┌ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
     results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
 Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
@@ -44,7 +44,7 @@ _BYTES = [bytes((flags,)) for flags in range(256)]
 _HISTORY_FORMAT = 1
 _RUN = Struct("<IIddB")
 _MOST_ATTEMPTS = 2**24 - 1
-_STAMP, _ATTEMPT = Struct("<d"), Struct("<IddBB")
+_ATTEMPT = Struct("<IddBB")
 _HISTORY = Struct("<BdBHHII")
 _JSON_RESULT, _NOT_KEPT = 1, 2
 """Kinds of results; lua/lib/history.lua has the same."""
@@ -199,12 +199,10 @@ def unpack_run(run: bytes | None) -> JobRun:
     )
 
 
-def unpack_attempts(failed: bytes, first_failure: int) -> tuple[FailedAttempt, ...]:
-    """Parses the failed attempts of a run, the last one first. Those of an earlier job, and what is damaged, are left out."""
+def unpack_attempts(failed: bytes) -> tuple[FailedAttempt, ...]:
+    """Parses the failed attempts of a run, the last one first. Damaged ones are left out."""
     found: list[FailedAttempt] = []
-    if len(failed) < _STAMP.size or _whole(_STAMP.unpack_from(failed)[0]) != first_failure:
-        return ()
-    at = _STAMP.size
+    at = 0
     while len(failed) - at >= _ATTEMPT.size:
         number, began, ended, holder_size, error_size = _ATTEMPT.unpack_from(failed, at)
         holder = at + _ATTEMPT.size
