@@ -88,7 +88,7 @@ def test_every_verb_discovers_new_partitions(adapter: Any, url: str, clock: Cloc
             answers = [await answer_of(verb, one, adapter) for one in (stale, fresh)]
             assert answers[0] == answers[1]
             assert stale.verbs.single is None
-            assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS
+            assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d" % PARTS
             left = (*stale.verbs.keys[:3], *keys_of_parts(("schedules", "plans", "declared"))(stale.verbs.keys))
             assert not any(other.engine.run(Command((b"EXISTS", key), int)) for key in left), (
                 "nothing was written there"

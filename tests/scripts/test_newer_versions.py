@@ -109,7 +109,7 @@ def test_unreadable_limits_hand_out_nothing_and_raise(topic: Any, server: Any, c
     assert topic.pop().body == "tea"
 
 
-@pytest.mark.parametrize("stored", ["8 by range", "8"])
+@pytest.mark.parametrize("stored", ["8 by range", "8,2"])
 def test_partitions_in_another_format_are_refused_with_a_message(client: TestClient, server: Any, stored: str) -> None:
     keys = client.topic("told").verbs.keys
     server.mset({keys.meta: stored, keys.jobs: stored})

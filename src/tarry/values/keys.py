@@ -37,7 +37,7 @@
 The braces are the hash tag: all keys of a topic are in one slot of a Cluster. Partition 3 of a topic has its keys under
 ``tarry:{NAMESPACE/TOPIC{3.K}:``, in a slot of their own. K is the first number that puts this slot into the partition's share of all
 slots, so that the masters get equal numbers of partitions. The topic's ``meta`` and ``jobs`` are then strings: the number of
-partitions, and that they are spread in this way, ``8 spread``.
+partitions.
 On a Cluster, a process that waits in more than 16 slots subscribes to a sharded channel in each further one, named like its
 first ``wake``. Nobody publishes there: the server ends the subscription when the slot moves. The channel with the name of ``finished``
 carries the ids of finished jobs that are kept.

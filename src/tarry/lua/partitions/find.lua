@@ -5,10 +5,10 @@ local clock, wanted, stale = unpack(ARGV)
 -- the server refuses a caller that takes it for a plain topic, before anything is written. Consumers that wait for the plain
 -- topic would not get its jobs: a token calls one of them, and each that was called (`stale`) calls the next. A lost token
 -- costs one round; there may be no consumer, so it expires.
--- After the number stands how the partitions' keys are named: so that they spread over all slots.
+-- After the number a newer version may say what is otherwise.
 -- Answers the number; 1 for a plain topic; or 0: more are wanted, and it is a plain topic that has been used.
 
-local ROUND, SPREAD = 15, ' spread'
+local ROUND = 15
 
 local function call_next()
   redis.call('DEL', wake)
@@ -17,14 +17,14 @@ local function call_next()
 end
 
 if redis.call('TYPE', meta).ok == 'string' then
-  local number, named = string.match(redis.call('GET', meta), '^(%d+)(.*)$')
+  local number, more = string.match(redis.call('GET', meta), '^(%d+)(.*)$')
   if not number then return 1 end  -- another program's key
-  if named ~= SPREAD then return redis.error_reply('NEWER partitions of the topic') end
+  if more ~= '' then return redis.error_reply('NEWER partitions of the topic') end
   if stale == '1' then call_next() end
   return tonumber(number)
 end
 if tonumber(wanted) < 2 then return 1 end
 if redis.call('EXISTS', meta, jobs) > 0 then return 0 end
-redis.call('MSET', meta, wanted .. SPREAD, jobs, wanted .. SPREAD)
+redis.call('MSET', meta, wanted, jobs, wanted)
 call_next()
 return tonumber(wanted)
