@@ -23,7 +23,7 @@ def http(site: Site) -> Iterator[httpx.Client]:
 
 @pytest.mark.parametrize("page", ["topic", "jobs", "schedules"])
 def test_it_has_no_page(http: httpx.Client, client: tarry.Client, page: str) -> None:
-    client.engine.run(namespaces.register_existing_topic(client.namespace, "typo"))  # a hint, and no proof
+    client.engine.run(namespaces.register_topic(client.namespace, "typo"))  # a hint, and no proof
     answer = http.get(f"/{page}?topic=typo")
     assert answer.status_code == 404
     assert "Unknown topic typo: nothing was ever added to it, and nothing is configured for it." in answer.text

@@ -24,7 +24,7 @@ SHOWS_OR_EMPTIES = (
 
 @pytest.mark.parametrize("words", SHOWS_OR_EMPTIES, ids=" ".join)
 def test_a_topic_that_was_never_used_is_unknown(client: tarry.Client, cli: Cli, words: tuple[str, ...]) -> None:
-    client.engine.run(namespaces.register_existing_topic(client.namespace, "typo"))  # a hint, and no proof
+    client.engine.run(namespaces.register_topic(client.namespace, "typo"))  # a hint, and no proof
     done = cli(*words)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -41,7 +41,7 @@ def test_an_emptied_topic_stays_known(client: tarry.Client, cli: Cli) -> None:
     client.topic("deleted").delete("1")
     client.topic("purged").add(1)
     client.topic("purged").purge()
-    client.engine.run(namespaces.register_existing_topic(client.namespace, "other"))
+    client.engine.run(namespaces.register_topic(client.namespace, "other"))
     for topic in ("orders", "deleted", "purged"):
         for words in (("stats", topic), ("list", topic), ("purge", topic, "--yes")):
             assert cli(*words).returncode == 0

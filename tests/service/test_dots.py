@@ -1,10 +1,8 @@
-"""Nothing new is called ``.`` or ``..``, which URLs take for folders; what has such a name is reached as ever."""
+"""Nothing of tarry's is called ``.`` or ``..``, which URLs take for folders; Java's names are Java's."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,9 @@ import tarry
 from service.any_client import AnyClient
 from service.running_service import Api, RunningService
 from service.test_connections import asked
-from tarry.values import names
 from warm import WarmTarry
 
 DOTS = [".", ".."]
-OPTIONS = {"body": 1, "delay": "1h"}
-
-
-@contextmanager
-def an_older_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As 0.1.0, which took them."""
-    with monkeypatch.context() as patch:
-        patch.setattr(names, "DOTS", ())
-        yield
 
 
 @pytest.fixture
@@ -55,22 +43,23 @@ def raw(api: Api, method: str, path: str, body: bytes = b"") -> Any:
 
 
 @pytest.mark.parametrize("name", DOTS)
-def test_the_library_creates_no_names_of_dots(client: tarry.Client, valkey_url: str, name: str) -> None:
-    orders, there = client.topic("orders"), client.topic(name)
+def test_the_library_refuses_names_of_dots(client: tarry.Client, valkey_url: str, name: str) -> None:
+    orders = client.topic("orders")
     for refused in (
         lambda: orders.add(1, id=name),
         lambda: orders.add_many([tarry.NewJob(1, id=name)]),
-        lambda: there.add(1),
-        lambda: there.add_many([1]),
-        lambda: there.configure(ttr=5),
-        lambda: client.topic(name, partitions=4).add(1),
+        lambda: client.topic(name),
+        lambda: client.topic(name, partitions=4),
         lambda: client.schedules.put("orders", name, every="1d"),
         lambda: client.schedules.put(name, "daily", every="1d"),
-        lambda: client.guarded_queue(name).push({"a": 1}),
-        lambda: client.migrate("orders", there),
+        lambda: orders.get(name),
+        lambda: orders.delete(name),
+        lambda: orders.release_holder(name),
+        lambda: client.schedules.pause("orders", name),
+        lambda: client.guarded_queue(name),
+        lambda: client.lock(name),
         lambda: client.move_to_topic(client.delayed_queue("elsewhere"), name),
-        lambda: tarry.Client(valkey_url, namespace=name).topic("orders").add(1),
-        lambda: tarry.Client(valkey_url, namespace=name).guarded_queue("q").push({"a": 1}),
+        lambda: tarry.Client(valkey_url, namespace=name),
     ):
         with pytest.raises(tarry.BadInput, match="folder"):
             refused()
@@ -79,11 +68,14 @@ def test_the_library_creates_no_names_of_dots(client: tarry.Client, valkey_url: 
 
 
 @pytest.mark.parametrize("name", DOTS)
-def test_an_http_client_creates_no_names_of_dots(any_client: AnyClient, name: str) -> None:
+def test_an_http_client_refuses_names_of_dots(any_client: AnyClient, name: str) -> None:
     for refused in (
         lambda: any_client.call(any_client.far.topic("orders").add, 1, id=name),
         lambda: any_client.call(any_client.far.topic(name).add, 1),
         lambda: any_client.call(any_client.far.topic(name).add_many, [1]),
+        lambda: any_client.call(any_client.far.topic(name).pop),
+        lambda: any_client.call(any_client.far.topic("orders").get, name),
+        lambda: any_client.call(any_client.far.schedules.delete, "orders", name),
         lambda: any_client.call(any_client.far.schedules.put, "orders", name, every="1d"),
         lambda: any_client.call(any_client.far.guarded_queue(name).push, {"a": 1}),
     ):
@@ -122,80 +114,45 @@ def test_shared_structures_may_have_names_of_dots(client: tarry.Client) -> None:
     with client.map_cache("..", codec="string") as prices:
         prices.put("a", "b")
         assert prices.remove("a") == "b"
-    with client.lock(".."):
+    with client.lock("..", shared=True):
         pass
-
-
-@pytest.fixture
-def left(client: tarry.Client, valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> tarry.Client:
-    with an_older_version(monkeypatch), tarry.Client(valkey_url, namespace=namespace) as older:
-        for topic in ("orders", ".."):
-            for id in ("..", ".", "7"):
-                older.topic(topic).add(id, id=id)
-            older.schedules.put(topic, "..", every="1d")
-        older.guarded_queue("..").push({"tea": 0})
-    return client
-
-
-def test_the_library_reads_and_deletes_existing_names_of_dots(left: tarry.Client) -> None:
-    for topic in (left.topic("orders"), left.topic("..")):
-        assert sorted(job.id for job in topic.list()) == [".", "..", "7"]
-        first = topic.pop()
-        assert first is not None
-        assert first.id == ".."
-        first.bury("why")
-        assert topic.kick("..") == "dead"
-        assert [job.id for job in topic.pop_many(2)] == [".", "7"] or topic.stats().reserved == 2
-        assert topic.delete("..") is not None
-        assert topic.get(".").state == "reserved"  # type: ignore[union-attr]
-        topic.purge()
-        assert left.schedules.pause(topic, "..")
-        assert left.schedules.delete(topic, "..")
-    assert [item.value for item in left.guarded_queue("..").poll()] == ["tea"]
-    assert left.topic("..").configure().max_attempts
-    left.topic("..").pause()
-    left.topic("..").resume()
+    article = client.guarded_queue("..", layout="article")
+    article.push({"tea": 0})
+    assert [item.value for item in article.poll()] == ["tea"]
 
 
 @pytest.mark.parametrize("dots", ["..", "%2E%2E", "%2e."])
-def test_the_api_reads_and_deletes_existing_names_of_dots(real: Api, left: tarry.Client, dots: str) -> None:
-    for topic in ("orders", dots):
-        place = f"/v1/topics/{topic}"
-        assert raw(real, "GET", f"{place}/jobs").status == 200
-        assert raw(real, "GET", f"{place}/jobs/{dots}").status == 200
-        assert raw(real, "GET", f"{place}/jobs/{dots}/body").body == b'".."'
-        assert b'"id":".."' in raw(real, "POST", f"{place}/pop").body
-        assert raw(real, "DELETE", f"{place}/jobs/{dots}").status == 200
-        assert raw(real, "POST", f"{place}/schedules/{dots}/pause").status == 204
-        assert raw(real, "DELETE", f"{place}/schedules/{dots}").status == 204
-        stats = raw(real, "GET", f"{place}/stats")
-        assert b'"paused_until":null' in stats.body
-    assert b"tea" in raw(real, "POST", f"/v1/guarded/{dots}/poll").body
-
-
-def test_names_of_dots_can_be_given_in_a_request_body(real: Api, left: tarry.Client) -> None:
-    """As ``fetch`` cannot, which resolves it."""
-    found = real.post("/v1/topics/orders/many/get", {"ids": ["..", "."]})["jobs"]
-    assert [job["id"] for job in found] == ["..", "."]
-    assert real.post("/v1/topics/orders/many/delete", {"ids": ["..", "."]}) == {"was": ["ready", "ready"]}
-    popped = real.post("/v1/pop", {"topics": [".."], "n": 10})["jobs"]
-    assert [job["id"] for job in popped] == ["..", ".", "7"]
+def test_the_api_refuses_names_of_dots_in_every_path(real: Api, dots: str) -> None:
+    orders, there = "/v1/topics/orders", f"/v1/topics/{dots}"
+    for method, path in (
+        ("GET", f"{there}/jobs"),
+        ("GET", f"{there}/stats"),
+        ("POST", f"{there}/pop"),
+        ("POST", f"{there}/pause"),
+        ("GET", f"{orders}/jobs/{dots}"),
+        ("DELETE", f"{orders}/jobs/{dots}"),
+        ("POST", f"{orders}/schedules/{dots}/pause"),
+        ("DELETE", f"{orders}/schedules/{dots}"),
+        ("POST", f"/v1/guarded/{dots}/poll"),
+        ("GET", f"/v1/locks/{dots}"),
+    ):
+        answer = raw(real, method, path)
+        assert (answer.status, answer.code) == (400, "bad_input"), (method, path)
 
 
 @pytest.mark.slow
-def test_the_command_line_reads_and_deletes_existing_names_of_dots(
-    left: tarry.Client, valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
+def test_the_command_line_refuses_names_of_dots(
+    valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     environment = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return tarry_command.run(words, None, environment, tmp_path)
-
-    for topic in ("orders", ".."):
-        assert run("list", topic).stdout.count("ready") == 3
-        assert run("get", topic, "..").returncode == 0
-        assert run("delete", topic, "..").stdout == "..  deleted, was ready\n"
-        assert "folder" in run("add", topic, "1", "--id", "..").stderr
-    assert "folder" in run("add", "..", "1").stderr
-    assert "folder" in run("--namespace", "..", "token", "create", "--scope", "view").stderr
-    assert run("check", "..").returncode == 0
+    for line in (
+        "add orders 1 --id ..",
+        "add .. 1",
+        "list ..",
+        "get orders ..",
+        "delete orders ..",
+        "check ..",
+        "--namespace .. token create --scope view",
+    ):
+        done = tarry_command.run(line.split(), None, environment, tmp_path)
+        assert (done.returncode, "folder" in done.stderr) == (2, True), (line, done)

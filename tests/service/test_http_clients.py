@@ -17,7 +17,6 @@ from tarry import BadInput, ServerUnfit
 from tarry.clients.migration import MovedOver
 from tarry.clients.redisson import http_queues as queue_verbs
 from tarry.core.requests import Command
-from tarry.values import names
 from tarry.verbs.jobs import durability
 from until import LONGEST_S, until
 
@@ -210,23 +209,17 @@ def test_a_handler_gets_each_element_and_a_failure_does_not_stop_it(any_client: 
 
 
 @pytest.mark.parametrize("dots", [".", "..", "..."])
-def test_existing_names_of_dots_are_reached_over_http(
-    any_client: AnyClient, name: str, dots: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing new is called . or .. any more (test_dots.py); here it is put in as by an older version."""
-    monkeypatch.setattr(names, "DOTS", ())
-    topic = any_client.far.topic(dots)
-    any_client.call(topic.add, name)
-    assert any_client.call(any_client.far.schedules.put, dots, dots, every="1h").id == dots
-    any_client.call(any_client.far.guarded_queue(dots).push, {name: "1h"})
-    monkeypatch.undo()
-    assert any_client.call(topic.stats).ready == 1
-    job = any_client.call(topic.pop)
-    assert (job.body, job.topic) == (name, dots)
-    any_client.call(job.finish)
-    assert any_client.call(any_client.far.schedules.delete, dots, dots)
-    assert any_client.call(any_client.far.guarded_queue(dots).size) == 1
-    assert any_client.call(any_client.far.guarded_queue(dots).clear)
+def test_java_names_of_dots_are_reached_over_http(any_client: AnyClient, dots: str) -> None:
     assert any_client.call(any_client.far.map_cache(dots).size) == 0
-    assert not any_client.call(any_client.far.lock(dots).state).held
+    assert not any_client.call(any_client.far.lock(dots, shared=True).state).held
     assert any_client.call(any_client.far.delayed_queue(dots).size) == 0
+
+
+def test_three_dots_are_a_name_over_http(any_client: AnyClient, name: str) -> None:
+    topic = any_client.far.topic("...")
+    any_client.call(topic.add, name)
+    assert any_client.call(any_client.far.schedules.put, "...", "...", every="1h").id == "..."
+    job = any_client.call(topic.pop)
+    assert (job.body, job.topic) == (name, "...")
+    any_client.call(job.finish)
+    assert any_client.call(any_client.far.schedules.delete, "...", "...")

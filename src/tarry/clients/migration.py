@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
-from tarry.values import names
 from tarry.values.durations import MILLISECOND
 from tarry.verbs.jobs.migration import (
     NOT_LATE,
@@ -50,7 +49,6 @@ def move_to_topic(
 ) -> Flow[MovedOver]:
     """Moves all elements that are not due yet, or about ``limit``. After an interruption the next call continues.
     Raises ``BadInput`` if elements are being moved to another topic; with ``redirect`` they go to this one."""
-    names.refuse_dots(topic.context.name, "topic")
     context.require_codec()
     parts = yield from topic.partitions()
     destination: Destination = yield from at_one_server(destination_of(parts))
@@ -84,7 +82,6 @@ def move_to_topic(
 
 def dry_run_to_topic(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
     """Counts the elements that ``move_to_topic`` would move now; changes nothing."""
-    names.refuse_dots(topic.context.name, "topic")
     context.require_codec()
     moved = aside = 0
     for claimed in (True, False):

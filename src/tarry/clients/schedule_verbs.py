@@ -18,7 +18,7 @@ from tarry.verbs.jobs.schedules import Schedule, Timing, check_timing, make_sche
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.schedules import definitions
 from tarry.verbs.schedules.definitions import ScheduleDefinition
-from tarry.verbs.schedules.records import id_of, new_id_of
+from tarry.verbs.schedules.records import id_of
 
 R = TypeVar("R")
 
@@ -28,7 +28,7 @@ def schedule_definition(
 ) -> ScheduleDefinition:
     """A schedule, checked. Raises ``BadInput``."""
     encoded = options.encode()
-    new_id_of(id)
+    id_of(id)
     recurrence, first = check_timing(timing)
     raw, flags = context.codec.encode(body)
     return ScheduleDefinition(id, recurrence, timing.missed, encoded.head(flags, contents.NO_NONCE) + raw, first)

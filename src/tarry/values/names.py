@@ -3,8 +3,8 @@
 A name has 1–200 bytes of UTF-8 (``测试`` is one) without control characters, ``{``, ``}`` or blanks
 at the ends, for it is part of the hash tag of its keys: ``tarry:{NAMESPACE/TOPIC}:due``.
 
-``.`` and ``..`` are refused as new names: in a URL they mean a folder, and browsers resolve them, percent-encoded or not, before
-they send anything; ``…/topics/orders/schedules/../pause`` would pause the topic. Things that already have such a name keep it.
+``.`` and ``..`` are no names: in a URL they mean a folder, and browsers resolve them, percent-encoded or not, before they send
+anything; ``…/topics/orders/schedules/../pause`` would pause the topic.
 
 A default id has 19 characters: 7 that sort by the millisecond it was made (until 2109), then 72 random bits.
 """
@@ -20,7 +20,7 @@ from tarry.errors import BadInput
 
 LONGEST = 200
 DOTS = (".", "..")
-_NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
+_NAME = re.compile(r"(?!\s|\.{1,2}\Z)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _SORTED64_BYTES = [char.encode() for char in _SORTED64]
 _RANDOM_BYTES = 9
@@ -51,18 +51,6 @@ def check_name(value: str, what: str) -> bytes:
     raise BadInput(f"{what}: {_explain(value, what)}")
 
 
-def check_new_name(value: str, what: str) -> bytes:
-    """Checks the name of something that may not exist yet, as ``check_name`` does; refuses ``.`` and ``..`` too."""
-    refuse_dots(value, what)
-    return check_name(value, what)
-
-
-def refuse_dots(value: str, what: str) -> None:
-    """Raises ``BadInput`` for ``.`` and ``..``, which mean a folder in a URL."""
-    if value in DOTS:
-        raise BadInput(f"{what}: {value!r} means a folder in a URL; choose another name.")
-
-
 def check_namespace(value: str, what: str = "namespace") -> bytes:
     """The namespace in UTF-8: a name without ``/``, which separates it from the topic in the keys."""
     raw = check_name(value, what)
@@ -85,6 +73,8 @@ def _explain(value: object, what: str) -> str:
         return f"{type(value).__name__} is not text; {'an' if what == 'id' else 'a'} {what} is a str."
     if not value:
         return "it is empty; give 1 to 200 bytes of text."
+    if value in DOTS:
+        return f"{value!r} means a folder in a URL; choose another name."
     size = len(value.encode("utf-8", "surrogatepass"))
     if size > LONGEST:
         return f"it has {size} bytes of UTF-8; at most {LONGEST} are allowed."

@@ -9,14 +9,7 @@ from tarry.values.keys import numbers_key, topics_key
 
 
 def register_topic(namespace: str, topic: str) -> Command[None]:
-    """Adds a topic to the list, before its first job. Raises ``BadInput`` for names that are not allowed for new topics."""
-    names.refuse_dots(namespace, "namespace")
-    names.refuse_dots(topic, "topic")
-    return register_existing_topic(namespace, topic)
-
-
-def register_existing_topic(namespace: str, topic: str) -> Command[None]:
-    """Adds an existing topic to the list."""
+    """Adds a topic to the list, before its first job. Raises ``BadInput`` for a name that is not allowed."""
     return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
 
 

@@ -25,7 +25,6 @@ import msgspec
 from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.values import names
 from tarry.values.durations import as_datetime
 from tarry.values.keys import tokens_key
 
@@ -95,7 +94,6 @@ def split_token(text: str) -> tuple[str, str] | None:
 
 
 def store_token(namespace: str, id: str, record: Record) -> ScriptCall[bool]:
-    names.refuse_dots(namespace, "namespace")
     return _store(namespace, id, msgspec.json.encode(record))
 
 

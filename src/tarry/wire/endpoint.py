@@ -68,8 +68,6 @@ class Endpoint(Generic[T]):
     example: Example = field(default_factory=Example, kw_only=True)
     jobs: Callable[[Any], int] | None = field(default=None, kw_only=True)
     """How many jobs a request adds or pops, by its payload; for the token's limit. Without it: none."""
-    new_names: tuple[str, ...] = field(default=(), kw_only=True)
-    """The parameters of its path that may name something new, and so may be neither ``.`` nor ``..``."""
     while_draining: bool = field(default=False, kw_only=True)
     namespaced: bool = field(default=True, kw_only=True)
     """It is about one namespace, given by the query or by the token."""

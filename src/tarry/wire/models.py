@@ -19,7 +19,7 @@ from tarry.wire.types import (
     Headers,
     Limit,
     Moment,
-    NewName,
+    Name,
     Priority,
     SomeSpan,
     SomeWords,
@@ -58,7 +58,7 @@ class OneOfMany(Options):
     body: AnyJson | UnsetType = UNSET
     body_base64: Base64 | None = None
     coded: bool = False
-    id: NewName | None = None
+    id: Name | None = None
 
 
 class Add(OneOfMany):
@@ -86,7 +86,7 @@ class AddQuery(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeWords | None = None
     priority: Priority | None = None
-    id: NewName | None = None
+    id: Name | None = None
     if_exists: IfExists = "error"
     durability: Durable = None
 

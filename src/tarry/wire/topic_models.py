@@ -15,7 +15,7 @@ from tarry.wire.types import (
     Limit,
     LongSpan,
     Moment,
-    NewName,
+    Name,
     RateText,
     SomeSpan,
     SomeWords,
@@ -118,7 +118,7 @@ class Migrate(Strict):
     """``to``: another topic of the namespace; ``limit``: about how many one request moves; ``dry_run``: only how many would move;
     ``redirect``: jobs that are being moved to another topic, which is gone for good, go to this one."""
 
-    to: NewName
+    to: Name
     dry_run: bool = False
     redirect: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -19,7 +19,7 @@ def with_pattern(pattern: str, **more: Any) -> Meta:
 
 
 NO_DOTS = r"^(?!\.{1,2}$)"
-_NAME = r"^[^\s\x00-\x1f\x7f-\x9f{}]([^\x00-\x1f\x7f-\x9f{}\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f{}])?$"
+_NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]([^\x00-\x1f\x7f-\x9f{}\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f{}])?$"
 _FRACTION = r"(\.\d{1,6})?"
 _NUMBER = rf"\d{{1,9}}{_FRACTION}"
 _SUM = rf"({_NUMBER}(us|ms|s)|\d{{1,7}}{_FRACTION}(m|h)|\d{{1,4}}{_FRACTION}(d|w)){{1,4}}"
@@ -45,9 +45,7 @@ _DAY_WORDS = (
 MOST_SPAN_S = 250_000_000_000
 """The longest delay of a request; in the year 2077 it reaches beyond 9999."""
 _BYTES = Meta(description="1 to 200 bytes of UTF-8")
-Name = Annotated[str, with_pattern(_NAME, minLength=1, maxLength=200), _BYTES]
-NewName = Annotated[str, with_pattern(NO_DOTS + _NAME[1:], minLength=1, maxLength=200), _BYTES]
-"""Of something that may not be there yet."""
+Name = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=200), _BYTES]
 JavaName = Annotated[
     str,
     with_pattern(r"^(?!tarry:|redisson_)[\s\S]+$", minLength=1),

@@ -29,7 +29,7 @@ from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedules import Timing
 from tarry.verbs.schedules import definitions, recurrences
-from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
+from tarry.verbs.schedules.records import Missed, id_of, missed_of
 from tarry.worker import handlers
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.tasks import Task
@@ -134,7 +134,7 @@ class ScheduleDecorators:
                 place = f"in {task.known_topic!r}" if task.known_topic else "in the topic of its worker"
                 raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
             schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
-            new_id_of(schedule.id)
+            id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             if any(one.key == schedule.key for one in self.all_schedules()):
                 place = task.known_topic or "this registry"

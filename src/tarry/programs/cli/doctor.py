@@ -84,7 +84,7 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.run(namespaces.register_existing_topic(client.namespace, name))
+            client.engine.run(namespaces.register_topic(client.namespace, name))
     shown = client.engine.config.address.redacted
     servers = _servers(client)
     session.print_answer(

@@ -14,8 +14,8 @@ from tarry.programs.service.router import Route
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
 from tarry.wire.endpoints.locks import LockName
-from tarry.wire.endpoints.schedules import NewScheduleName, ScheduleName
-from tarry.wire.types import JavaName, Name, NewName
+from tarry.wire.endpoints.schedules import ScheduleName
+from tarry.wire.types import JavaName, Name
 
 ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")
 WITH_TOKEN = ("not_allowed", "too_many")
@@ -36,7 +36,6 @@ _PATH_TYPES: dict[str, Any] = {
 
 
 _GUARDED_TYPES: dict[str, Any] = {"queue": Name}
-_NEW_NAME_TYPES: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
 
 
 def encoded(routes: Sequence[Route]) -> bytes:
@@ -98,9 +97,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
     for place in route.path_names:
-        kind = (
-            _NEW_NAME_TYPES if place in route.new_names else _GUARDED_TYPES if route.tag == "guarded" else _PATH_TYPES
-        ).get(place, str)
+        kind = (_GUARDED_TYPES if route.tag == "guarded" else _PATH_TYPES).get(place, str)
         schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
         if place in route.example.path:

@@ -79,9 +79,6 @@ class GuardedContext(Generic[T]):
 
     def encoded(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int, int]]:
         """Bodies, their flags and delays in µs. Raises ``BadInput``."""
-        if not self.article:
-            names.refuse_dots(self.name, "queue")
-            names.refuse_dots(self.keys.items.decode().removeprefix("tarry:{").partition("/")[0], "namespace")
         return [self._encoded(pair) for pair in (items.items() if isinstance(items, Mapping) else items)]
 
     def _encoded(self, pair: Any) -> tuple[bytes, int, int]:
@@ -135,7 +132,8 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
         raise BadInput(f"layout: {layout!r}; it is one of {', '.join(LAYOUTS)}.")
     if layout == "tarry":
         return guarded_keys(namespace, name)
-    names.check_name(name, "queue")
+    if name not in names.DOTS:  # Java's, which knows no URLs
+        names.check_name(name, "queue")
     items = ARTICLE_PREFIX + name
     if cluster and not fits_cluster(items):
         raise BadInput(f"queue: the keys of {items!r} are in several slots of the Cluster; rename it.")

@@ -35,7 +35,7 @@ def add_job(
     if id is None:
         key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
-        key, mark, nonce = names.check_new_name(id, "id"), options.mark, context.ids.nonce()
+        key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
     items = (key, mark + options.due_time, options.head(flags, nonce) + raw)
 
     def decode(reply: Reply) -> Added:
@@ -161,6 +161,6 @@ def _item(
     raw, flags = context.codec.encode(job.body)
     id, mark, nonce = new_id, NEW_MARK, NO_NONCE
     if job.id is not None:
-        id, mark, nonce = names.check_new_name(job.id, "id"), options.mark, context.ids.nonce()
+        id, mark, nonce = names.check_name(job.id, "id"), options.mark, context.ids.nonce()
     mark_and_due, head = options.of_job(job, flags, nonce)
     return id, mark + mark_and_due, head + raw

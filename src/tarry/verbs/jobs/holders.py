@@ -73,15 +73,11 @@ def _parse_step(reply: Reply) -> tuple[bytes, int]:
     return reply[0], reply[1]
 
 
-def new_holder_of(value: str) -> bytes:
-    """The name of a holder that will pop jobs, as it is stored. Raises ``BadInput``, also for ``.`` and ``..``."""
-    names.refuse_dots(value, "holder")
-    return encode_holder(value)
-
-
 def encode_holder(value: str) -> bytes:
     """A holder's name as it is stored. Raises ``BadInput``."""
     raw = value.encode("utf-8", "replace") if isinstance(value, str) else b""
     if not 0 < len(raw) <= LONGEST_HOLDER:
         raise BadInput(f"holder: {value!r}; it is a name of 1 to {LONGEST_HOLDER} bytes.")
+    if value in names.DOTS:
+        raise BadInput(f"holder: {value!r} means a folder in a URL; choose another name.")
     return raw

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.values import names
 from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key
 from tarry.verbs.jobs import settings, views
 from tarry.verbs.jobs.partition import TopicContext
@@ -263,6 +262,5 @@ def _move_schedules(
 
 def refuse_same_topic(same_server: bool, source: TopicContext[Any], target: TopicContext[Any]) -> None:
     """Raises ``BadInput`` if source and target are the same topic."""
-    names.refuse_dots(target.name, "to")
     if same_server and source.keys == target.keys:
         raise BadInput("migrate: a topic cannot move into itself.")

@@ -21,7 +21,6 @@ from zlib import crc32
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of, split_items
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
-from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import TopicKeys
 from tarry.verbs import jobs as lazy
@@ -149,8 +148,6 @@ class Partitions(Generic[T]):
     def _ask_count(self, *, stale: bool = False) -> Flow[int]:
         keys = self.context.keys
         declared = self._wanted or self._known_partitions.declared.get(self.context.name, 0)
-        if self.context.name in names.DOTS:  # only an existing topic may have such a name
-            declared = 0
         args = b"%d" % declared, b"%d" % stale
         found = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
         name, wanted = self.context.name, self._wanted

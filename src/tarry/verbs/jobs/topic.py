@@ -47,10 +47,10 @@ MOST_CONFIGURE_TRIES = 3
 class TopicVerbs(Partitions[T]):
     """The verbs of a topic: each goes to the partitions that it concerns."""
 
-    def on_behalf_of(self, *, holder: bytes | None = None, ids: Any = None) -> TopicVerbs[T]:
-        """The same topic for another holder, or with ``ids``, which makes the ids and nonces of new jobs."""
+    def on_behalf_of(self, *, holder: str | None = None, ids: Any = None) -> TopicVerbs[T]:
+        """The same topic for another holder, or with ``ids``, which makes the ids and nonces of new jobs. Raises ``BadInput``."""
         context = self.context if ids is None else replace(self.context, ids=ids)
-        plain = PartitionVerbs(context, self.holder if holder is None else holder)
+        plain = PartitionVerbs(context, self.holder if holder is None else lazy.holders.encode_holder(holder))
         return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -258,8 +258,6 @@ class TopicVerbs(Partitions[T]):
 
     def configure(self, given: TopicSettings) -> Operation[Defaults]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
-        if given.changes():  # else it only reads them
-            names.refuse_dots(self.context.name, "topic")
         return self._dispatch(
             lambda only: lazy.settings.configure(only.keys, given, only.share),
             lambda parts: self._configure(parts, given),

@@ -156,12 +156,6 @@ def id_of(value: str) -> bytes:
     return raw
 
 
-def new_id_of(value: str) -> bytes:
-    """The id of a schedule that may not exist yet; refuses ``.`` and ``..`` too."""
-    names.refuse_dots(value, "schedule")
-    return id_of(value)
-
-
 def missed_of(value: str) -> Missed:
     if value not in get_args(Missed):
         raise BadInput(f'missed: {value!r} is unknown; it is "skip", "once" or "all".')

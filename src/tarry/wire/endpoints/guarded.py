@@ -119,7 +119,6 @@ def _count(payload: PollGuarded) -> int:
 PUSH = Endpoint(
     "POST",
     "/v1/guarded/{queue}/push",
-    new_names=("queue",),
     scopes=PRODUCE,
     body_model=PushItems,
     returns=queue_answers.OFFERED,

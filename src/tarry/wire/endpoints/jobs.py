@@ -20,7 +20,6 @@ PATH = {"topic": "orders", "id": "7"}
 ADD = Endpoint(
     "POST",
     "/v1/topics/{topic}/jobs",
-    new_names=("topic",),
     scopes=PRODUCE,
     body_model=models.Add,
     reads_body=True,
@@ -38,7 +37,6 @@ ADD = Endpoint(
 ADD_MANY = Endpoint(
     "POST",
     "/v1/topics/{topic}/many/add",
-    new_names=("topic",),
     scopes=PRODUCE,
     body_model=models.AddMany,
     returns=answers.ADDED_JOBS,

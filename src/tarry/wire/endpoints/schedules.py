@@ -38,8 +38,7 @@ from tarry.wire.types import (
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
 _BYTES = Meta(description="1 to 160 bytes of UTF-8")
-ScheduleName = Annotated[str, with_pattern("^" + _NAME, minLength=1, maxLength=160), _BYTES]
-NewScheduleName = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
+ScheduleName = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
 
 
 class PutSchedule(Strict):
@@ -191,10 +190,6 @@ GET = Endpoint(
 PUT = Endpoint(
     "PUT",
     "/v1/topics/{topic}/schedules/{schedule}",
-    new_names=(
-        "topic",
-        "schedule",
-    ),
     scopes=ADMIN,
     body_model=PutSchedule,
     returns=SCHEDULE,

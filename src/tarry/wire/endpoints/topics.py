@@ -139,7 +139,6 @@ DEFAULTS = Endpoint(
 CONFIGURE = Endpoint(
     "PATCH",
     "/v1/topics/{topic}/defaults",
-    new_names=("topic",),
     scopes=ADMIN,
     body_model=topic_models.Configure,
     returns=topic_answers.DEFAULTS,
@@ -155,7 +154,6 @@ PARTITIONS = Endpoint(
 PUT_PARTITIONS = Endpoint(
     "PUT",
     "/v1/topics/{topic}/partitions",
-    new_names=("topic",),
     scopes=PRODUCE | CONSUME,
     body_model=topic_models.PutPartitions,
     returns=topic_answers.PARTITIONS,

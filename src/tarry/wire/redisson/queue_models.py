@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from tarry.wire.types import Base64, JavaName, Limit, NewName, Span, Strict, Wait
+from tarry.wire.types import Base64, JavaName, Limit, Name, Span, Strict, Wait
 
 CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
 FormatName = Annotated[
@@ -123,7 +123,7 @@ class MoveToTopic(QueueQuery, kw_only=True):
     """``limit``: about how many one request moves; ``dry_run``: only how many would move; ``redirect``: elements that are being moved to
     another topic, which is gone for good, go to this one."""
 
-    topic: NewName
+    topic: Name
     dry_run: bool = False
     redirect: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

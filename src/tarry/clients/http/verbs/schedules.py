@@ -13,7 +13,7 @@ from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.schedules import Schedule, Timing, check_timing
-from tarry.verbs.schedules.records import id_of, new_id_of
+from tarry.verbs.schedules.records import id_of
 from tarry.wire.endpoints import schedules
 from tarry.wire.models import option_fields
 
@@ -43,7 +43,7 @@ class HTTPScheduleVerbs:
     def put(self, topic: Any, id: str, body: Any, timing: Timing, options: JobOptions) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
         options.check()
-        new_id_of(id)
+        id_of(id)
         check_timing(timing)
         model = schedules.PutSchedule(
             every=optional_span(timing.every),

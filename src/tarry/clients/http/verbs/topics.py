@@ -143,7 +143,7 @@ class HTTPTopicVerbs(Generic[T]):
         return parts
 
     def _id_of(self, id: str | None) -> str:
-        return self.context.ids.new().decode() if id is None else names.check_new_name(id, "id").decode()
+        return self.context.ids.new().decode() if id is None else names.check_name(id, "id").decode()
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,6 @@ from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.wire import bodies, models
@@ -156,7 +155,7 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
     """The same topic, with the holder's name for the reservations."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, server_verbs(topic).on_behalf_of(holder=new_holder_of(holder)))
+    return AsyncTopic(topic.engine, server_verbs(topic).on_behalf_of(holder=holder))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
