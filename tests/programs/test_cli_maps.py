@@ -29,7 +29,7 @@ def test_an_entry_goes_through_its_life_on_the_command_line(
     ]
     assert answers("map-cache", "list", name, *java) == [{"key": "tea", "value": {"kind": "green"}}]
     [size] = answers("map-cache", "size", name)
-    assert (size["size"], size["expired"], size["max_size"], size["keepers"]) == (1, 0, None, 0)
+    assert (size["size"], size["expired"], size["max_size"], size["evictors"]) == (1, 0, None, 0)
     shared = client.map_cache(name, codec="json", policy=None)
     assert shared["tea"] == {"kind": "green"}
     shared.put("gone", 1, ttl="1ms")
@@ -49,7 +49,7 @@ def test_map_commands_print_readable_output(cli: Cli, namespace: str) -> None:
     assert listed.stdout in ('7  "seven"\n', '"8"  8\n')
     assert "--limit 10" in listed.stderr
     size = cli("map-cache", "size", name).stdout
-    assert size.startswith(f"{name}  size 2  expired 0  keepers 0  next in 9m 5")
+    assert size.startswith(f"{name}  size 2  expired 0  evictors 0  next in 9m 5")
     refused = cli("map-cache", "put", name, "a", "null")
     assert refused.returncode == 2
     assert "cannot contain null" in refused.stderr

@@ -26,7 +26,7 @@ def test_a_map_is_shown_without_counting_as_use(
         told = api.get(f"/v1/map-caches/{name}")
         stats = cache.stats()
     assert (told["size"], told["expired"], told["max_size"], told["mode"]) == (1, 1, 100, "LFU")
-    assert (told["listened"], told["keepers"]) == (False, 0)
+    assert (told["listened"], told["evictors"]) == (False, 0)
     assert told["next_expiry"][:19] == stats.next_expiry.isoformat()[:19]  # type: ignore[union-attr]
     api.http.close()
 
@@ -76,5 +76,5 @@ def test_metrics_cover_the_configured_maps(valkey_url: str, namespace: str) -> N
     with serve(lambda running_service: AsyncClient(valkey_url, namespace=running_service), settings) as running:
         text = httpx.get(f"{running.url}/metrics").text
     assert f'tarry_map_cache_entries{{map="{name}",state="live"}} 1.0' in text
-    assert f'tarry_map_cache_keepers{{map="{name}"}} 0.0' in text
+    assert f'tarry_map_cache_evictors{{map="{name}"}} 0.0' in text
     assert "tarry_http_request_seconds" in text

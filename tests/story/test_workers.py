@@ -44,7 +44,7 @@ async def test_a_worker_is_listed_with_its_last_report(adapter: Adapter, clock: 
     assert (info.slots, info.busy, info.free, info.stopping) == (70, 2, 68, False)
     assert info.topics == tuple(worker_report().topics)
     assert (info.jobs[0].id, info.jobs[0].taken) == ("id", as_datetime(began))
-    assert (info.since, info.reported_at - info.since, info.now - info.heard) == (
+    assert (info.since, info.reported_at - info.since, info.now - info.reported_at) == (
         as_datetime(began), timedelta(seconds=10), timedelta(seconds=5)
     )  # fmt: skip
 

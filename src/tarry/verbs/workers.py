@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
@@ -84,7 +84,7 @@ class WorkerInfo(Struct, frozen=True):
     pid: int
     version: str
     since: datetime
-    reported_at: datetime = field(name="heard")
+    reported_at: datetime
     now: datetime
     slots: int
     busy: int
@@ -98,11 +98,6 @@ class WorkerInfo(Struct, frozen=True):
     def takes_jobs(self) -> bool:
         """Whether it takes new jobs, when it has a free slot."""
         return not self.stopping and self.mode != "quiet"
-
-    @property
-    def heard(self) -> datetime:
-        """The former name of ``reported_at``."""
-        return self.reported_at
 
     @property
     def free(self) -> int:

@@ -176,7 +176,7 @@ def stats_data(stats: MapStats) -> dict[str, Any]:
 
 
 def _as_text(stats: MapStats) -> str:
-    data = [stats.name, f"size {stats.size}", f"expired {stats.expired}", f"keepers {stats.evictors}"]
+    data = [stats.name, f"size {stats.size}", f"expired {stats.expired}", f"evictors {stats.evictors}"]
     if stats.next_expiry is not None:
         data.append(f"next in {output.lateness_text(stats.next_expiry - stats.now)}")
     if stats.max_size is not None:

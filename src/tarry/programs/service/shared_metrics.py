@@ -94,12 +94,12 @@ class _MapCollector(CollectorRegistry):
         )
         most = GaugeMetricFamily("tarry_map_cache_max_size", "The maximum size; 0 without one.", labels=("map",))
         due = GaugeMetricFamily("tarry_map_cache_next_expiry_seconds", "Until the next expires.", labels=("map",))
-        keepers = GaugeMetricFamily("tarry_map_cache_keepers", "The evictor and its deputy.", labels=("map",))
+        evictors = GaugeMetricFamily("tarry_map_cache_evictors", "The evictor and its deputy.", labels=("map",))
         for now in self._states:
             entries.add_metric((now.name, "live"), now.size)
             entries.add_metric((now.name, "expired"), now.expired)
             most.add_metric((now.name,), now.max_size or 0)
-            keepers.add_metric((now.name,), now.evictors)
+            evictors.add_metric((now.name,), now.evictors)
             if now.next_expiry is not None:
                 due.add_metric((now.name,), max((now.next_expiry - now.now).total_seconds(), 0.0))
-        yield from (entries, most, due, keepers)
+        yield from (entries, most, due, evictors)

@@ -49,9 +49,8 @@ MAP_STATS = schema_of(
     MapStats,
     "MapSize",
     "``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.\n\n"
-    "``mode``: which entries are removed when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.",
+    "``mode``: which entries are removed when it is full, ``LRU`` or ``LFU``; ``evictors``: the evictor and its deputy.",
     known="name",
-    renamed={"evictors": "keepers"},
 )
 
 

@@ -45,8 +45,3 @@ class MapStats:
     """Whether events are published: the map has had a listener."""
     evictors: int
     """Evictors of the map: the evictor and its deputy."""
-
-    @property
-    def keepers(self) -> int:
-        """The former name of ``evictors``."""
-        return self.evictors
