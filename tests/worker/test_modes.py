@@ -128,23 +128,18 @@ def test_a_quiet_worker_stops_when_it_is_asked_to(client: tarry.Client, started:
 
 
 def test_a_request_is_for_one_run_of_one_worker(client: tarry.Client, valkey_url: str) -> None:
-    """One that died, and an old version: nothing is noted. A new run with the same name does not get what the last one was asked."""
+    """For one that died nothing is noted. A new run with the same name does not get what the last one was asked."""
     namespace, new = client.namespace, WorkerReport("ada", 7, "2", 1, 0, False, (), (), "work")
     assert client.set_worker_mode("ada", "stop") is False
     with pytest.raises(tarry.BadInput, match="'sleep' is unknown; it is work, quiet or stop"):
         client.set_worker_mode("ada", "sleep")  # type: ignore[arg-type]
-    client.engine.run(report_worker(namespace, b"old", None, WorkerReport("bob", 8, "0.1.0", 1, 0, False, (), ())))
-    with pytest.raises(
-        tarry.BadInput, match=r"old runs tarry 0\.1\.0, which cannot be asked .* SIGTERM to process 8 on bob"
-    ):
-        client.set_worker_mode("old", "quiet")
     since, asked = client.engine.run(report_worker(namespace, b"ada", None, new))
     assert asked is None
     assert client.set_worker_mode("ada", "stop")
     assert client.engine.run(report_worker(namespace, b"ada", since, new)).asked == "stop"
     assert client.engine.run(report_worker(namespace, b"bob", None, new)).asked is None
     assert client.engine.run(report_worker(namespace, b"ada", None, new)).asked is None, "the next run"
-    assert {info.name: info.asked for info in client.workers()} == {"ada": "", "bob": "", "old": ""}
+    assert {info.name: info.asked for info in client.workers()} == {"ada": "", "bob": ""}
     assert client.set_worker_mode("ada", "quiet")
     keys = worker_keys(namespace)
     with redis.Redis.from_url(valkey_url) as server:

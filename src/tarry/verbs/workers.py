@@ -75,8 +75,7 @@ class WorkerInfo(Struct, frozen=True):
     """A live worker process, as of its last report at ``reported_at``, at most half a minute ago.
 
     ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
-    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``; empty if its version
-    knows none and cannot be asked. ``asked`` is the mode that it was asked to take (``set_worker_mode``), or empty.
+    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``. ``asked`` is the mode that it was asked to take (``set_worker_mode``), or empty.
     """
 
     name: str
@@ -91,7 +90,7 @@ class WorkerInfo(Struct, frozen=True):
     stopping: bool
     topics: tuple[WorkerTopic, ...]
     jobs: tuple[HeldJob, ...]
-    mode: str = ""
+    mode: str
     asked: str = ""
 
     @property
@@ -131,8 +130,7 @@ class WorkerReport(Struct, frozen=True):
     stopping: bool
     topics: Sequence[WorkerTopic]
     jobs: Sequence[ReportedJob]
-    mode: str = ""
-    """Empty in a report of a version that has no modes."""
+    mode: str = "work"
 
 
 _encode = msgspec.json.Encoder().encode
@@ -159,19 +157,10 @@ def report_worker(
     return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), decode)
 
 
-def set_worker_mode(namespace: str, worker: str, mode: WorkerMode) -> Flow[bool]:
-    """Asks a worker to take a mode. Returns whether it is alive. Raises ``BadInput`` if its version has no modes."""
+def set_worker_mode(namespace: str, worker: str, mode: WorkerMode) -> ScriptCall[bool]:
+    """Asks a worker to take a mode. Returns whether it is alive."""
     check_mode(mode)
-    found = next((one for one in (yield from list_workers(namespace)) if one.name == worker), None)
-    if found is None:
-        return False
-    if not found.mode:
-        raise BadInput(
-            f"worker: {worker} runs tarry {found.version}, which cannot be asked to be quiet or to stop; send SIGTERM to "
-            f"process {found.pid} on {found.host}."
-        )
-    call = ScriptCall(ASK, worker_keys(namespace), (worker.encode(), mode.encode()), bool)
-    return (yield from ask(call))
+    return ScriptCall(ASK, worker_keys(namespace), (worker.encode(), mode.encode()), bool)
 
 
 def check_mode(mode: str) -> None:

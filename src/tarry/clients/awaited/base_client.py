@@ -74,7 +74,7 @@ class AsyncBaseClient(Generic[E]):
         """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
         to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
 
-        Returns whether it is alive. Raises ``BadInput`` for a worker of a version that cannot be asked.
+        Returns whether it is alive.
         """
         return await self.engine.run(self.engine.config.set_worker_mode(worker, mode))
 

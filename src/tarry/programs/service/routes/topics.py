@@ -50,8 +50,7 @@ async def workers(request: ServiceRequest) -> list[WorkerInfo]:
 
 @table.handles(endpoints.WORKER_MODE)
 async def set_worker_mode(request: ServiceRequest) -> bool:
-    """Asks a worker to be quiet, to stop, or to work again. It learns of it with its next report, within ten seconds. A worker of a
-    version that cannot be asked is refused as `bad_input`."""
+    """Asks a worker to be quiet, to stop, or to work again. It learns of it with its next report, within ten seconds."""
     return await request.client.set_worker_mode(request.path["worker"], request.payload.mode)
 
 
