@@ -84,6 +84,13 @@ def test_every_picture_is_there_and_needs_no_other_host(page: Path) -> None:
             assert loaded == [], target
 
 
+def test_the_changelog_has_one_section_that_is_not_released() -> None:
+    titles = re.findall("^## (.*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    undated = [title for title in titles if not re.search(r"\d{4}-\d\d-\d\d$", title)]
+    assert all(title.endswith(", not yet released") for title in undated)
+    assert len(undated) <= 1
+
+
 def test_every_page_of_the_docs_can_be_reached() -> None:
     reached: set[Path] = set()
     waiting = [ROOT / "README.md"]
