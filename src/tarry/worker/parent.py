@@ -116,7 +116,7 @@ class Parent:
     def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
         self._client = worker.blocking
         self._topics = [route.topic for route in worker.routes()]
-        ttrs = [worker.ttr if route.ttr is None else route.ttr for route in worker.routes()] or [worker.ttr]
+        ttrs = [route.ttr_in(worker.ttr) for route in worker.routes()] or [worker.ttr]
         self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)
         self._grace_s = worker.grace_s
         self._command = command

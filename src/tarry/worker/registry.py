@@ -24,6 +24,7 @@ from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
+from tarry.verbs.jobs.precedence import TTR, decide
 from tarry.worker import handlers
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, name_function
@@ -58,6 +59,11 @@ class TopicRoute:
     tasks: dict[str, Target] = field(default_factory=dict)
     processes: int = 0
     """At most how many child processes its tasks with ``run="process"`` use."""
+
+    def ttr_in(self, workers: Duration) -> Duration:
+        """The TTR of the jobs that it pops; ``workers`` is its worker's."""
+        ttr: Duration = decide(TTR, {"handler": self.ttr, "worker": workers}).value
+        return ttr
 
     @property
     def targets(self) -> list[Target]:

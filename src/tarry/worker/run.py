@@ -119,7 +119,7 @@ class WorkerRun:
             most_in_hand=MOST_JOBS if route.takes_ahead and slot_pool is None else slots,
             processes=processes,
             weight=route.weight,
-            ttr=self._worker.ttr if route.ttr is None else route.ttr,
+            ttr=route.ttr_in(self._worker.ttr),
             outage=self._outage,
             slot_pool=slot_pool,
         )

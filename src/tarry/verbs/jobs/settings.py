@@ -31,14 +31,15 @@ from tarry.verbs.jobs.contents import NO_LIMIT
 from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
+from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, TTR, decide
 from tarry.verbs.jobs.stats import Defaults
 
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "version"), item=("field", "value"))
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=PURGING_PARTS)
-TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
-"""The defaults; lua/topic/pop.lua has the same."""
+KEEP_US = 30 * DAY
+"""The default; lua/topic/pop.lua has the same, and those of precedence.py."""
 _STEP = 500
 _BURST_US = 100 * MILLISECOND
 LONGEST_SPAN_US = 1 << 52
@@ -203,11 +204,12 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 
 def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
+    attempts = UNSET if limit is None else None if limit == NO_LIMIT else limit
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
     return Defaults(
-        ttr=as_timedelta(ttr if ttr is not None else TTR_US),
-        max_attempts=MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
+        ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
+        max_attempts=decide(MAX_ATTEMPTS, {"topic": attempts}).value,
         keep=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
         rate=rate,
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),

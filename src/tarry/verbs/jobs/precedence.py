@@ -1,0 +1,128 @@
+"""Which value of a setting counts, where several are given: the most specific one.
+
+    the attempt ▶ the job ▶ the call that added it ▶ the handler or task ▶ the worker ▶ the topic ▶ the default
+
+``decide`` is the rule, wherever Python decides. Of many settings the scripts decide, because only they see the job and the topic
+together; tests/scripts/test_precedence.py compares them with it, for each pair of levels. docs/reference/precedence.md is made from the
+settings below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, get_args
+
+from msgspec import UNSET
+
+Level = Literal["attempt", "job", "call", "handler", "worker", "topic", "default"]
+"""Where a value is given, the most specific place first."""
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+class Decision(NamedTuple):
+    """The value that counts, and where it was given."""
+
+    value: Any
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting, and how it is given on each level. Of the levels in ``smallest`` none wins over the other: the smallest value counts."""
+
+    name: str
+    given_by: Mapping[Level, str]
+    default: Any
+    default_text: str
+    smallest: tuple[Level, ...] = ()
+    takes_none: bool = False
+    """Whether ``None`` is a value, and not the same as leaving it out."""
+    note: str = ""
+
+    def is_given(self, value: Any) -> bool:
+        return value is not UNSET and (self.takes_none or value is not None)
+
+
+def decide(setting: Setting, given: Mapping[Level, Any]) -> Decision:
+    """The value that counts, of those that are given. A level that is not in ``given`` gives none; nor do ``UNSET``, and ``None`` where
+    it is no value."""
+    for level in LEVELS:
+        if not setting.is_given(given.get(level, UNSET)):
+            continue
+        if level not in setting.smallest:
+            return Decision(given[level], level)
+        equals = [one for one in setting.smallest if setting.is_given(given.get(one, UNSET))]
+        smallest = min(equals, key=lambda one: given[one])
+        return Decision(given[smallest], smallest)
+    return Decision(setting.default, "default")
+
+
+TTR = Setting(
+    "ttr",
+    {
+        "job": "`NewJob(ttr=…)`",
+        "call": "`add(ttr=…)`, `add_many(ttr=…)`",
+        "handler": "`pop(ttr=…)`, `@worker.on(ttr=…)`",
+        "worker": "`Worker(ttr=…)`, always: 15 s unless you give another",
+        "topic": "`configure(ttr=…)`",
+    },
+    timedelta(seconds=60),
+    "60 s",
+    note="A worker renews the reservations of running jobs, so its `ttr` is short, and it never uses the topic's.",
+)
+MAX_ATTEMPTS = Setting(
+    "max_attempts",
+    {
+        "job": "`NewJob(max_attempts=…)`",
+        "call": "`add(max_attempts=…)`, `add_many(max_attempts=…)`",
+        "handler": "`@worker.on(max_attempts=…)`, `@worker.task(max_attempts=…)`",
+        "topic": "`configure(max_attempts=…)`",
+    },
+    20,
+    "20",
+    takes_none=True,
+    note="The worker knows the handler's, the server does not: an attempt that ended with its process, or ran out of its time, was the last "
+    "one by the job's or the topic's.",
+)
+MAX_LATENESS = Setting(
+    "max_lateness",
+    {
+        "job": "`NewJob(max_lateness=…)`",
+        "call": "`add(max_lateness=…)`, `add_many(max_lateness=…)`",
+        "handler": "`@worker.on(max_lateness=…)`",
+        "topic": "`configure(max_lateness=…)`",
+    },
+    None,
+    "none",
+    smallest=("handler", "topic"),
+    note="A job that is too late for its topic is dead before any handler sees it, so of the handler's and the topic's the smaller one "
+    "counts.",
+)
+KEEP_FINISHED = Setting(
+    "keep_finished",
+    {
+        "handler": "`@worker.on(keep_finished=…)`, `@worker.task(keep_finished=…)`",
+        "topic": "`configure(keep_finished=…)`",
+    },
+    None,
+    "not kept",
+)
+PRIORITY = Setting(
+    "priority",
+    {"job": "`NewJob(priority=…)`", "call": "`add(priority=…)`, `add_many(priority=…)`"},
+    0,
+    "0",
+)
+RETRY = Setting(
+    "retry",
+    {
+        "attempt": "`raise Retry(after=…)`, `raise Snooze(…)`, `release(delay=…)`",
+        "handler": "`@worker.on(retry=…)`, `@worker.task(retry=…)`",
+    },
+    None,
+    "1 s, 2 s, 4 s, … ± 20 %, at most an hour",
+    note="How long a failed job waits.",
+)
+SETTINGS = (TTR, MAX_ATTEMPTS, MAX_LATENESS, KEEP_FINISHED, PRIORITY, RETRY)
