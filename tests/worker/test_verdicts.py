@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
@@ -44,6 +45,13 @@ class Play:
 
         worker.on("n", **options)(handle if plain else awaited)
         assert asyncio.run(worker.run_until_idle()) == 0
+
+    def run_until_dead(self, **options: Any) -> None:
+        while not self.topic.list("dead").jobs:
+            if waiting := self.topic.list("delayed").jobs:
+                assert waiting[0].due is not None
+                self.clock.advance(max(waiting[0].due - as_datetime(self.clock.us), timedelta(0)))
+            self.run(lambda job: ValueError("broken"), **options)
 
     def wait(self) -> timedelta:
         """How long the job waits now."""
@@ -147,10 +155,40 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
     asyncio.run(work())
 
 
-def test_the_limit_of_a_handler_never_gives_a_job_more_attempts(play: Play) -> None:
-    play.topic.add("tea", max_attempts=1)
-    play.run(lambda job: ValueError("broken"), max_attempts=5)
-    assert (play.dead().attempts, play.dead().attempt_limit) == (1, 1)
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("own", "handlers"), [(1, 5), (3, 1)])
+def test_the_attempts_of_a_job_win_over_its_handlers(play: Play, own: int, handlers: int, plain: bool) -> None:
+    play.topic.add("tea", max_attempts=own)
+    play.run_until_dead(max_attempts=handlers, plain=plain)
+    assert (play.dead().attempts, play.dead().attempt_limit) == (own, own)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("topics", "handlers"), [(1, 3), (3, 1), (None, 2), (UNSET, 22)])
+def test_the_attempts_of_a_handler_win_over_the_topics(play: Play, topics: Any, handlers: int, plain: bool) -> None:
+    play.topic.configure(max_attempts=topics)
+    play.topic.add("tea")
+    play.run_until_dead(max_attempts=handlers, plain=plain)
+    assert (play.dead().attempts, play.dead().attempt_limit) == (handlers, handlers)
+
+
+def test_a_job_without_a_limit_has_none_from_its_handler(play: Play) -> None:
+    play.topic.add("tea", max_attempts=None)
+    play.run(lambda job: ValueError("broken"), max_attempts=1)
+    [job] = play.topic.list("delayed")
+    assert (job.attempts, job.attempt_limit) == (1, None)
+
+
+def test_past_the_limit_of_the_topic_an_attempt_that_nobody_ends_is_the_last(play: Play) -> None:
+    play.topic.configure(max_attempts=2)
+    play.topic.add("tea")
+    for _ in range(2):
+        play.run(lambda job: ValueError("broken"), max_attempts=9)
+        play.clock.advance(play.wait())
+    assert play.topic.pop(ttr="1s") is not None, "the handler allows more"
+    play.clock.advance("1m")
+    assert play.topic.pop() is None
+    assert (play.dead().reason, play.dead().attempts) == ("attempts exhausted", 3)
 
 
 def test_the_reason_of_a_retried_job_is_its_exception(play: Play) -> None:

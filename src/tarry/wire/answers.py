@@ -85,7 +85,7 @@ class JobShown(JobFields, kw_only=True):
     """Why there is no result."""
     max_attempts: int | None = None
     attempt_limit: int | None = None
-    """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller."""
+    """The limit that held when it was last handed out or failed: its own, its handler's or the topic's."""
     ttr_ms: Milliseconds | None = None
     receipt: int | None = None
     """Under which it was last handed out."""

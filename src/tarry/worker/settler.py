@@ -18,7 +18,10 @@ from tarry.clients.blocking.topic import Topic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
+from tarry.verbs.jobs import precedence
+from tarry.verbs.jobs.contents import given_max_attempts
 from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.precedence import MAX_ATTEMPTS
 from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
@@ -37,6 +40,13 @@ async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: 
     for job in jobs:
         job.settled = True
     return None
+
+
+def _handlers_limit(job: Job, target: Target) -> int | None:
+    """The attempts that the handler allows, if the job says nothing itself."""
+    own = given_max_attempts(job.head.max_attempts)
+    decided = precedence.decide(MAX_ATTEMPTS, {"job": own, "handler": target.max_attempts})
+    return target.max_attempts if decided.level == "handler" else None
 
 
 class Settler:
@@ -145,11 +155,11 @@ class Settler:
         """Settles a failed job by its verdict. Returns whether the job is dead."""
         if job.settled:
             return self._raised_after_settling(job, fault)
-        limit = target.max_attempts
+        limit = _handlers_limit(job, target)
         return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
 
     async def apply(self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | None = None) -> bool:
-        """Releases the job or sets it aside; ``max_attempts`` is its handler's. Returns whether it is dead."""
+        """Releases the job or sets it aside; ``max_attempts`` is its handler's, if that counts. Returns whether it is dead."""
         try:
             dead = await self._until_answered(
                 1, lambda: self.topic.engine.run(self._operation(job, verdict, max_attempts))
@@ -162,9 +172,10 @@ class Settler:
         """The same, blocking, for a thread."""
         if job.settled:
             return self._raised_after_settling(job, fault)
-        verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
+        limit = _handlers_limit(job, target)
+        verdict = decide(target.retry, job, fault, random.random(), limit)
         try:
-            dead = self.blocking.engine.run(self._operation(job, verdict, target.max_attempts))
+            dead = self.blocking.engine.run(self._operation(job, verdict, limit))
         except TarryError as error:
             return self._refused(job, error)
         return self._log_verdict(job, verdict, fault, dead)

@@ -3,7 +3,7 @@ local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
--- include clock job attempts bury attempt_cap receipt
+-- include clock job attempts bury attempt_limit receipt
 
 local FIRST, STRIDE = 3, 4
 local answers, buried, stale = {}, 0, 0
@@ -18,7 +18,7 @@ for i = FIRST, #ARGV, STRIDE do
   end
   if not fault then
     local attempt, limit, last, first, holder = unpack_run(run)
-    limit = capped(limit, tonumber(max_attempts))
+    limit = limit_of(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if first == 0 then first = now end
     note_attempt(id, attempt, last, holder, reason)

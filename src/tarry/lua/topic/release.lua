@@ -5,7 +5,7 @@ local clock, is_replay = unpack(ARGV)
 -- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job flags limits handout_limits watch capacity attempts bury attempt_cap receipt retries priorities
+-- include clock job flags limits handout_limits watch capacity attempts bury attempt_limit receipt retries priorities
 
 -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
 -- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate
@@ -47,7 +47,7 @@ for i = FIRST, #ARGV, STRIDE do
     answer, stale = '!' .. refusal, stale + 1
   else
     local attempt, limit, last, first, holder = unpack_run(run)
-    limit = capped(limit, tonumber(max_attempts))
+    limit = limit_of(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if counted == '1' then
       if first == 0 then first = now end

@@ -42,14 +42,8 @@ class JobFacts:
 
     @property
     def limit(self) -> int | None:
-        """How many attempts it has, if its record can be read: also by its handler, as its worker or another one reports it."""
-        known = self.job.attempt_limit
-        if known is None:
-            with suppress(BodyError):
-                known = self.job.max_attempts
-            known = known or self.defaults.max_attempts
-        by_handler = None if self.job.state == "dead" else self._handlers_limit()
-        return min([limit for limit in (known, by_handler) if limit is not None], default=None)
+        """How many attempts it has: its own, its handler's, as a live worker reports it, or those that it was last handed out with."""
+        return self.defaults.attempts_of(self.job, None if self.job.state == "dead" else self._handlers_limit())
 
     def _handlers_limit(self) -> int | None:
         task = None

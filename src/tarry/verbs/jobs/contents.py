@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 NO_LIMIT = 2**32 - 1
 """``max_attempts`` of a job that has no limit."""
 NO_NONCE = bytes(6)
 """The nonce of a job whose id tarry made: the id itself is unique."""
+
+
+def given_max_attempts(stored: int) -> int | UnsetType | None:
+    """``max_attempts`` as it was given; stored as 0 if it was not."""
+    return UNSET if stored == 0 else None if stored == NO_LIMIT else stored
 
 
 class JobContents(NamedTuple):

@@ -273,7 +273,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def attempt_limit(self) -> int | None:
-        """The limit that held when it was last handed out or failed: its own, the topic's, or its handler's if that is smaller.
+        """The limit that held when it was last handed out or failed: its own, its handler's or the topic's.
         ``None`` if it was never handed out, there is no limit, or it is not known yet."""
         limit = self._run_record.limit
         return limit if 0 < limit < contents.NO_LIMIT else None

@@ -27,7 +27,7 @@ from tarry.values.durations import (
 from tarry.values.keys import PURGING_PARTS, TopicKeys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.contents import NO_LIMIT
+from tarry.verbs.jobs.contents import given_max_attempts
 from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
@@ -204,12 +204,11 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 
 def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
-    attempts = UNSET if limit is None else None if limit == NO_LIMIT else limit
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
     return Defaults(
         ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
-        max_attempts=decide(MAX_ATTEMPTS, {"topic": attempts}).value,
+        max_attempts=decide(MAX_ATTEMPTS, {"topic": given_max_attempts(limit or 0)}).value,
         keep=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
         rate=rate,
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),

@@ -181,7 +181,7 @@ def fail(
     refund: bool = False,
 ) -> ScriptCall[bool]:
     """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
-    dead now. ``max_attempts`` is the handler's; the smaller limit is stored with the run. ``refund=True``, for an attempt that
+    dead now. ``max_attempts`` is the handler's, if that counts; it is stored with the run. ``refund=True``, for an attempt that
     does not count, also gives back its share of the topic's rate.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.

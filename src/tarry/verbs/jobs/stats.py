@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
+from msgspec import UNSET, UnsetType
+
+from tarry.errors import BodyError
 from tarry.values.durations import as_timedelta
 from tarry.values.rates import Rate
+from tarry.verbs.jobs.contents import given_max_attempts
+from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
 Why = Literal["pause", "rate", "concurrency"]
 
@@ -136,6 +143,16 @@ class Defaults:
     max_lateness: timedelta | None
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
+
+    def attempts_of(self, job: JobInfo[Any], handlers: int | None) -> int | None:
+        """How many attempts a job of this topic has: by itself, by its handler (``None``: it does not say), or as it was last handed out."""
+        own: int | UnsetType | None = UNSET
+        with suppress(BodyError):
+            own = given_max_attempts(job.head.max_attempts)
+        topics = self.max_attempts if job.attempt_limit is None else job.attempt_limit
+        given: dict[Level, Any] = {"job": own, "handler": UNSET if handlers is None else handlers, "topic": topics}
+        limit: int | None = decide(MAX_ATTEMPTS, given).value
+        return limit
 
 
 @dataclass(frozen=True, slots=True)
