@@ -253,6 +253,28 @@ def test_a_stale_job_is_dead_or_goes_to_its_hook(
     assert old is None if hooked else (old.state, old.reason) == ("dead", "stale")
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_how_late_a_job_may_be_says_the_job_and_else_its_handler(
+    client: TestClient, clock: Clock, is_async: bool
+) -> None:
+    seen: list[str] = []
+
+    def plain(job: tarry.Job[str]) -> None:
+        seen.append(job.body)
+
+    async def awaited(job: tarry.AsyncJob[str]) -> None:
+        seen.append(job.body)
+
+    worker = tarry.Worker("shop", client=client)
+    worker.on("codes", max_lateness="1m")(awaited if is_async else plain)
+    topic = client.topic("codes")
+    topic.add("patient", max_lateness="1h")
+    topic.add("plain", id="plain")
+    clock.advance("2m")
+    asyncio.run(worker.run_until_idle())
+    assert (seen, topic.get("plain").state) == (["patient"], "dead")  # type: ignore[union-attr]
+
+
 def test_a_stale_hook_must_match_its_handler_and_needs_max_lateness() -> None:
     worker = tarry.Worker("shop", url="redis://nowhere")
 

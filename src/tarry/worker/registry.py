@@ -115,7 +115,7 @@ class Registry(ScheduleDecorators):
         ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
-        ``stale``. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
+        ``stale``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
         decides. Raises ``BadInput``.
         """
         handlers.refuse_bare(topic, '@worker.on("orders")')

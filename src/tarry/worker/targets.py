@@ -17,8 +17,9 @@ from typing import Any
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
-from tarry.values.durations import Duration
+from tarry.values.durations import Duration, as_timedelta
 from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
 from tarry.worker.handlers import Function, Handler
 from tarry.worker.process_functions import ProcessFunction
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
@@ -67,13 +68,17 @@ def make_call(handler: Handler) -> Callable[[Any], Any]:
 def drop_when_late(
     call: Callable[[Any], Any], is_async: bool, max_lateness: timedelta, on_stale: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any]:
-    """Returns a function that calls the handler if its job is not later than ``max_lateness``; otherwise ``on_stale``, or buries the job."""
+    """Returns a function that calls the handler if its job is not later than its own maximum, or else ``max_lateness``; otherwise
+    ``on_stale``, or buries the job."""
 
     def bury(_: BaseJob[Any]) -> Any:
         raise Bury("stale")
 
     def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
-        return call if job.lateness <= max_lateness else on_stale or bury
+        own_us = job.head.max_lateness_us
+        own = None if own_us is None else as_timedelta(own_us)
+        most: timedelta = decide(MAX_LATENESS, {"job": own, "handler": max_lateness}).value
+        return call if job.lateness <= most else on_stale or bury
 
     if not is_async:
         return lambda job: chosen(job)(job)
