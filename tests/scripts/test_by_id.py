@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from tarry import NewJob
 from tarry.clients.testing import Clock
@@ -45,6 +46,16 @@ def test_a_reservation_whose_time_is_over_counts_as_ready(topic: Any, clock: Clo
     assert second.receipt > first.receipt
     assert second.attempt == 2
     assert topic.stats().timed_out == 1
+
+
+@pytest.mark.parametrize(("topics", "own", "limit"), [(UNSET, UNSET, 20), (3, UNSET, 3), (3, 2, 2), (3, None, None)])
+def test_a_job_that_is_reserved_by_id_has_the_attempts_of_any_other(
+    topic: Any, topics: Any, own: Any, limit: int | None
+) -> None:
+    topic.configure(max_attempts=topics)
+    topic.add("a", id="7", max_attempts=own)
+    pop_by_id(topic, "7")
+    assert topic.get("7").attempt_limit == limit
 
 
 def test_a_pause_does_not_keep_a_job_from_being_reserved_by_id(topic: Any) -> None:

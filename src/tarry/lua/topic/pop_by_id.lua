@@ -6,7 +6,7 @@ local clock, id, states, ttr, holder = unpack(ARGV)
 -- Answers now, receipt, and of the job: id, head and body, attempt, due (of a dead job: when it died), TTR in µs; or nothing.
 -- include clock job flags place limits handout_limits watch priorities
 
-local DEFAULT_TTR = 60000000
+local DEFAULT_TTR, DEFAULT_LIMIT = 60000000, 20
 local state, at = place_of(id)
 if not state or not string.find(states, state, 1, true) then return false end
 local value = redis.call('HGET', jobs, id)
@@ -21,8 +21,8 @@ redis.call('ZREM', retrying, id)
 local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts', 'priorities')
 used = set[4] or ''
 take_from_indexes({id})
-local attempt, limit, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
-limit = own_limit > 0 and own_limit or tonumber(set[3] or limit)
+local attempt, _, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
+local limit = own_limit > 0 and own_limit or tonumber(set[3] or DEFAULT_LIMIT)
 if limit == NO_LIMIT then limit = 0 end
 local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr)
 if time == 0 then time = tonumber(set[2] or DEFAULT_TTR) end
