@@ -20,6 +20,7 @@ from life_cycle import life_cycle
 from routes import http_page
 from tarry import errors
 from tarry.values import keys
+from tarry.verbs.jobs.precedence import LEVELS, SETTINGS, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +46,19 @@ TOPICS = """\
 `AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. A duration is a number of seconds, a
 `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
 """
+PRECEDENCE = """\
+A setting can be given in several places. The most specific one counts, whatever the others say: in the table, the first of the row that is
+given. The client gives none of these; its own settings are [others](settings.md).
+"""
+PLACES: dict[Level, str] = {
+    "attempt": "the attempt",
+    "job": "the job",
+    "call": "the call that adds it",
+    "handler": "its handler, task or `pop`",
+    "worker": "its worker",
+    "topic": "its topic",
+    "default": "else",
+}
 INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
 """What the twins share with one another, and users do not need."""
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
@@ -154,6 +168,22 @@ def _prose(text: str) -> str:
     return "\n".join(f"- {re.sub(' {2,}', ' — ', line)}" if re.match(r"`\w+`  ", line) else line for line in lines)
 
 
+def precedence_page() -> str:
+    """Which value of a setting counts, from the rule that decides."""
+    given = LEVELS[: LEVELS.index("default")]
+    rows = [
+        ["setting", *(PLACES[level] for level in LEVELS)],
+        ["---" for _ in ("setting", *LEVELS)],
+        *([f"`{one.name}`", *(one.given_by.get(level, "") for level in given), one.default_text] for one in SETTINGS),
+    ]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    notes = [f"- `{setting.name}`: {setting.note}\n" for setting in SETTINGS if setting.note]
+    none = ", ".join(f"`{setting.name}`" for setting in SETTINGS if setting.takes_none)
+    notes.append(f"- `None` is a value, no limit, for {none}. Elsewhere it means that none is given.\n")
+    why = "[Decision 0086](../decisions/0086-who-decides.md) has the reasons.\n"
+    return "\n".join(["# Which setting counts\n", PRECEDENCE, table, "".join(notes), why])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "images/life-cycle.svg": life_cycle,
@@ -161,6 +191,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/errors.md": errors_page,
     "reference/http.md": http_page,
     "reference/keys.md": keys_page,
+    "reference/precedence.md": precedence_page,
     "reference/topics.md": topics_page,
 }
 

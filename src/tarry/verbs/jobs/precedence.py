@@ -2,9 +2,9 @@
 
     the attempt ▶ the job ▶ the call that added it ▶ the handler or task ▶ the worker ▶ the topic ▶ the default
 
-``decide`` is the rule, wherever Python decides. Of many settings the scripts decide, because only they see the job and the topic
-together; tests/scripts/test_precedence.py compares them with it, for each pair of levels. docs/reference/precedence.md is made from the
-settings below.
+``decide`` is the rule. Where the scripts decide, because only they see the job and the topic together, and where ``add_many`` does, which
+has no time for it, tests/scripts/test_precedence.py compares them with it, for each pair of levels. docs/reference/precedence.md is made
+from the settings below.
 """
 
 from __future__ import annotations
@@ -59,70 +59,60 @@ def decide(setting: Setting, given: Mapping[Level, Any]) -> Decision:
     return Decision(setting.default, "default")
 
 
+def _job_and_call(name: str) -> dict[Level, str]:
+    return {"job": f"`NewJob({name}=…)`", "call": f"`{name}=` of `add`, `add_many`, `options`, `schedules.put`"}
+
+
+def _handler(name: str) -> str:
+    return f"`{name}=` of `@worker.on`, `@worker.task`"
+
+
 TTR = Setting(
     "ttr",
     {
-        "job": "`NewJob(ttr=…)`",
-        "call": "`add(ttr=…)`, `add_many(ttr=…)`",
-        "handler": "`pop(ttr=…)`, `@worker.on(ttr=…)`",
-        "worker": "`Worker(ttr=…)`, always: 15 s unless you give another",
+        **_job_and_call("ttr"),
+        "handler": "`ttr=` of `pop`, `@worker.on`",
+        "worker": "`Worker(ttr=…)`, which is 15 s if it is not given",
         "topic": "`configure(ttr=…)`",
     },
     timedelta(seconds=60),
     "60 s",
-    note="A worker renews the reservations of running jobs, so its `ttr` is short, and it never uses the topic's.",
+    note="a worker renews the reservations of running jobs, so it always has a `ttr`, a short one, and never uses the topic's. "
+    "`touch(ttr=…)` is for one renewal.",
 )
 MAX_ATTEMPTS = Setting(
     "max_attempts",
-    {
-        "job": "`NewJob(max_attempts=…)`",
-        "call": "`add(max_attempts=…)`, `add_many(max_attempts=…)`",
-        "handler": "`@worker.on(max_attempts=…)`, `@worker.task(max_attempts=…)`",
-        "topic": "`configure(max_attempts=…)`",
-    },
+    {**_job_and_call("max_attempts"), "handler": _handler("max_attempts"), "topic": "`configure(max_attempts=…)`"},
     20,
     "20",
     takes_none=True,
-    note="The worker knows the handler's, the server does not: an attempt that ended with its process, or ran out of its time, was the last "
-    "one by the job's or the topic's.",
+    note="the worker knows the handler's, the server does not. An attempt that ends with its process, or runs out of its time, counts "
+    "by the job's or the topic's.",
 )
 MAX_LATENESS = Setting(
     "max_lateness",
     {
-        "job": "`NewJob(max_lateness=…)`",
-        "call": "`add(max_lateness=…)`, `add_many(max_lateness=…)`",
+        **_job_and_call("max_lateness"),
         "handler": "`@worker.on(max_lateness=…)`",
         "topic": "`configure(max_lateness=…)`",
     },
     None,
     "none",
     smallest=("handler", "topic"),
-    note="A job that is too late for its topic is dead before any handler sees it, so of the handler's and the topic's the smaller one "
-    "counts.",
+    note="of the handler's and the topic's the smaller one counts: a job that is too late for its topic is dead before a handler sees it.",
 )
 KEEP_FINISHED = Setting(
     "keep_finished",
-    {
-        "handler": "`@worker.on(keep_finished=…)`, `@worker.task(keep_finished=…)`",
-        "topic": "`configure(keep_finished=…)`",
-    },
+    {"handler": _handler("keep_finished"), "topic": "`configure(keep_finished=…)`"},
     None,
     "not kept",
 )
-PRIORITY = Setting(
-    "priority",
-    {"job": "`NewJob(priority=…)`", "call": "`add(priority=…)`, `add_many(priority=…)`"},
-    0,
-    "0",
-)
+PRIORITY = Setting("priority", _job_and_call("priority"), 0, "0")
 RETRY = Setting(
     "retry",
-    {
-        "attempt": "`raise Retry(after=…)`, `raise Snooze(…)`, `release(delay=…)`",
-        "handler": "`@worker.on(retry=…)`, `@worker.task(retry=…)`",
-    },
+    {"attempt": "`raise Retry(after=…)`, `release(delay=…)`", "handler": _handler("retry")},
     None,
     "1 s, 2 s, 4 s, … ± 20 %, at most an hour",
-    note="How long a failed job waits.",
+    note="how long a failed job waits.",
 )
 SETTINGS = (TTR, MAX_ATTEMPTS, MAX_LATENESS, KEEP_FINISHED, PRIORITY, RETRY)
