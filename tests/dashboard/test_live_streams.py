@@ -50,7 +50,7 @@ def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, sec
     assert held is not None
     client.schedules.put("orders", "daily", every="1d")
     client.delayed_queue("java", codec="string").offer("tea", "1h")
-    topics = [WorkerTopic("orders", ("close",), 5, 1, overrun=1, max_attempts=(2,))]
+    topics = [WorkerTopic("orders", ("close",), 5, 1, overrun=1, max_attempts={"close": 2})]
     job = ReportedJob("orders", held.id, 1, 1, overrun=True)
     client.engine.run(
         report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, True, topics, [job]))

@@ -210,8 +210,15 @@ def test_a_worker_never_uses_the_ttr_of_the_topic(client: TestClient, clock: Clo
     assert ttr(Cell(client, clock, "ttr", given, "on")) == decide(TTR, {**given, "worker": 15 * SECOND}).value
 
 
-@pytest.mark.parametrize("by", ["pop", "on", "task"])
-@pytest.mark.parametrize("given", [{"job": None, "call": 2}, {"call": None, "topic": 2}, {"topic": None}])
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [
+        *[({"job": None, "call": 2}, by) for by in ("pop", "on", "task")],
+        *[({"call": None, "handler": 2}, by) for by in ("on", "task")],
+        *[({"handler": None, "topic": 2}, by) for by in ("on", "task")],
+        ({"topic": None}, "pop"),
+    ],
+)
 def test_no_limit_of_attempts_is_a_value(client: TestClient, clock: Clock, given: Given, by: str) -> None:
     cell = Cell(client, clock, "max_attempts", given, by)
     cell.add()

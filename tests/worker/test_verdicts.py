@@ -130,6 +130,10 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
     async def thank() -> None:
         pass
 
+    @worker.task(max_attempts=None)
+    async def insist() -> None:
+        pass
+
     @worker.on("teas", max_attempts=3)
     async def brew(body: str) -> None:
         pass
@@ -143,12 +147,14 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
     async def work() -> None:
         charged = await charge.add_async()
         thanked = await thank.options(delay="1h").add_async()
+        insisted = await insist.options(delay="1h").add_async()
         tea = await worker.client.topic("teas").add("green", delay="1h")
         async with worker:
             await begun.wait()
             await asyncio.to_thread(until, worker.blocking.workers, "the worker's first report")
             assert await limit_of("shop", charged.id) == " of 2"
             assert await limit_of("shop", thanked.id) == " of 20"
+            assert await limit_of("shop", insisted.id) == ""
             assert await limit_of("teas", tea.id) == " of 3"
             end.set()
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
@@ -42,7 +42,7 @@ class WorkerTopic(Struct, frozen=True):
 
     ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
     for each task whose jobs it has put back lately, because it does not know the task. ``max_attempts`` are those of the
-    handlers, in their order; empty if none has any.
+    handlers that say it; ``None`` is no limit.
     """
 
     name: str
@@ -51,14 +51,12 @@ class WorkerTopic(Struct, frozen=True):
     busy: int
     overrun: int = 0
     unknown: tuple[str, ...] = ()
-    max_attempts: tuple[int | None, ...] = ()
+    max_attempts: dict[str, int | None] = {}
 
-    def attempt_limit(self, task: str | None) -> int | None:
-        """``max_attempts`` of the task, or of the handler if the topic has no tasks."""
-        limits = dict(zip(self.handlers, self.max_attempts, strict=False))
-        if task is None and len(self.handlers) == 1:
-            return limits.get(self.handlers[0])
-        return limits.get(task) if task is not None else None
+    def attempt_limit(self, task: str | None) -> int | UnsetType | None:
+        """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""
+        handler = self.handlers[0] if task is None and len(self.handlers) == 1 else task
+        return UNSET if handler is None else self.max_attempts.get(handler, UNSET)
 
 
 class HeldJob(Struct, frozen=True):

@@ -12,6 +12,8 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import UnsetType
+
 from tarry.clients.blocking.client import Client
 from tarry.errors import TarryError, Unavailable
 from tarry.values.version import __version__
@@ -125,6 +127,5 @@ class WorkerReports:
         )
 
 
-def _attempt_limits(targets: Sequence[Target]) -> tuple[int | None, ...]:
-    limits = tuple(target.max_attempts for target in targets)
-    return limits if any(limits) else ()
+def _attempt_limits(targets: Sequence[Target]) -> dict[str, int | None]:
+    return {target.name: most for target in targets if not isinstance(most := target.max_attempts, UnsetType)}

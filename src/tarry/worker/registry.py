@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from msgspec import UNSET, UnsetType
+
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
@@ -96,7 +98,7 @@ class Registry(ScheduleDecorators):
         timeout: Duration | None = None,
         run: Run = "thread",
         retry: PolicyLike | None = None,
-        max_attempts: int | None = None,
+        max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
@@ -112,7 +114,7 @@ class Registry(ScheduleDecorators):
         function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
         with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
 
-        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the topic's, a job's own over both.
+        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
         ``stale``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
@@ -175,7 +177,7 @@ class Registry(ScheduleDecorators):
         timeout: Duration | None = None,
         run: Run = "thread",
         retry: PolicyLike | None = None,
-        max_attempts: int | None = None,
+        max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
@@ -191,7 +193,7 @@ class Registry(ScheduleDecorators):
         timeout: Duration | None = None,
         run: Run = "thread",
         retry: PolicyLike | None = None,
-        max_attempts: int | None = None,
+        max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
     ) -> Any:

@@ -13,6 +13,8 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.handle_verbs import server_verbs
@@ -42,11 +44,11 @@ async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: 
     return None
 
 
-def _handlers_limit(job: Job, target: Target) -> int | None:
+def _handlers_limit(job: Job, target: Target) -> int | UnsetType | None:
     """The attempts that the handler allows, if the job says nothing itself."""
     own = given_max_attempts(job.head.max_attempts)
     decided = precedence.decide(MAX_ATTEMPTS, {"job": own, "handler": target.max_attempts})
-    return target.max_attempts if decided.level == "handler" else None
+    return target.max_attempts if decided.level == "handler" else UNSET
 
 
 class Settler:
@@ -158,7 +160,9 @@ class Settler:
         limit = _handlers_limit(job, target)
         return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
 
-    async def apply(self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | None = None) -> bool:
+    async def apply(
+        self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | UnsetType | None = UNSET
+    ) -> bool:
         """Releases the job or sets it aside; ``max_attempts`` is its handler's, if that counts. Returns whether it is dead."""
         try:
             dead = await self._until_answered(
@@ -195,7 +199,9 @@ class Settler:
         if self.failed_blocking(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _operation(self, job: Job, verdict: Verdict, max_attempts: int | None) -> ScriptCall[bool] | Flow[bool]:
+    def _operation(
+        self, job: Job, verdict: Verdict, max_attempts: int | UnsetType | None
+    ) -> ScriptCall[bool] | Flow[bool]:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         return server_verbs(self.topic).fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)

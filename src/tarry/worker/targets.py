@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta
@@ -40,7 +42,7 @@ class Target:
     call: Callable[[Any], Any]
     timeout_s: float | None = None
     retry: Policy = DEFAULT_BACK_OFF
-    max_attempts: int | None = None
+    max_attempts: int | UnsetType | None = UNSET
     cancel_when_lost: bool = False
     middleware: tuple[Middleware, ...] = ()
     process: ProcessFunction | None = None

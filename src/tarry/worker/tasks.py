@@ -32,7 +32,7 @@ from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, 
 from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.models import BaseJob, JobInfo, State
-from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
 from tarry.verbs.jobs.records import keep_finished_arg
 from tarry.worker import handlers
 from tarry.worker.process_functions import ProcessFunction, Run, check_run, name_function
@@ -62,7 +62,7 @@ class RunOptions:
 
     timeout_s: float | None = None
     retry: Policy = DEFAULT_BACK_OFF
-    max_attempts: int | None = None
+    max_attempts: int | UnsetType | None = UNSET
     cancel_when_lost: bool = False
     max_lateness: timedelta | None = None
     on_stale: Callable[[Any], Any] | None = None
@@ -73,7 +73,7 @@ class RunOptions:
     def of(
         timeout: Duration | None,
         retry: PolicyLike | None,
-        max_attempts: int | None,
+        max_attempts: int | UnsetType | None,
         cancel: bool,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
@@ -82,8 +82,7 @@ class RunOptions:
     ) -> RunOptions:
         """Checks the options. Raises ``BadInput``."""
         keep_finished_arg(keep_finished)
-        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
-            raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
+        max_attempts_of(max_attempts)
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")

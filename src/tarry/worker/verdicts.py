@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs.models import BaseJob
@@ -123,14 +125,18 @@ def check_policy(policy: PolicyLike | None) -> Policy:
 
 
 def decide(
-    policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
+    policy: Policy,
+    job: BaseJob[Any],
+    fault: BaseException,
+    fraction: float,
+    max_attempts: int | UnsetType | None = UNSET,
 ) -> Verdict:
     """Decides what happens to the job. If the policy raises, the default back-off is used, and both tracebacks are stored."""
     if isinstance(fault, Bury):
         return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
-    if max_attempts is not None and job.attempt >= max_attempts:
+    if isinstance(max_attempts, int) and job.attempt >= max_attempts:
         return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
         back_off = policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF

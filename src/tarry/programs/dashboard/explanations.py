@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
@@ -43,16 +46,16 @@ class JobFacts:
     @property
     def limit(self) -> int | None:
         """How many attempts it has: its own, its handler's, as a live worker reports it, or those that it was last handed out with."""
-        return self.defaults.attempts_of(self.job, None if self.job.state == "dead" else self._handlers_limit())
+        return self.defaults.attempts_of(self.job, UNSET if self.job.state == "dead" else self._handlers_limit())
 
-    def _handlers_limit(self) -> int | None:
+    def _handlers_limit(self) -> int | UnsetType | None:
         task = None
         with suppress(BodyError):
             task = parse_envelope(self.job).task
         holders = [one for one in self.workers if self.job.state == "reserved" and one.name == self.job.holder]
         topics = [one for worker in holders or self.workers for one in worker.topics if one.name == self.job.topic]
-        limits = [limit for one in topics if (limit := one.attempt_limit(task)) is not None]
-        return min(limits, default=None)
+        limits = [limit for one in topics if not isinstance(limit := one.attempt_limit(task), UnsetType)]
+        return min(limits, key=lambda limit: math.inf if limit is None else limit, default=UNSET)
 
     @property
     def of(self) -> str:

@@ -19,6 +19,7 @@ from random import random
 from typing import Any, Concatenate, Generic, ParamSpec
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tarry.core.patience import exponential_delay
 from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall
@@ -34,6 +35,7 @@ from tarry.values.keys import (
 )
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import BaseJob, HasReceipt
+from tarry.verbs.jobs.options import max_attempts_of
 from tarry.verbs.jobs.partition import one_line
 
 P = ParamSpec("P")
@@ -41,8 +43,8 @@ Item = tuple[bytes, ...]
 """The arguments of a script for one job: its id, its receipt, and more."""
 Outcome = StaleReceipt | None
 SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers", "priority"), keys=WAITING_PARTS)
-_UNLIMITED = b"0"
-"""No handler's limit."""
+_NO_HANDLER = b"0"
+"""No handler says how many attempts there are."""
 _REASONS = {
     "again": "was handed out again (attempt {})",
     "timed out": "ran out of its time to run",
@@ -109,13 +111,13 @@ def _release(
         due_times = [_AT_ONCE] * len(jobs)
     else:
         due_times = [b"%d" % back_off_us(attempt_of(job), jitter()) for job in jobs]
-    after = _COUNTED if count else _NOT_COUNTED, _UNLIMITED, reason.encode("utf-8", "replace")
+    after = _COUNTED if count else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
     return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
 
 def _bury(jobs: Sequence[HasReceipt], *, reason: str = "") -> list[Item]:
     text = f"{' '.join(reason.split())}\n".encode("utf-8", "replace")
-    return [(*receipt_args(job), _UNLIMITED, text) for job in jobs]
+    return [(*receipt_args(job), _NO_HANDLER, text) for job in jobs]
 
 
 FINISH = SettleVerb(
@@ -158,7 +160,7 @@ def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
 
 def give_back(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
     """Releases jobs to the moments at which they were due, as if they had not been handed out."""
-    after = _REFUNDED, _UNLIMITED, b""
+    after = _REFUNDED, _NO_HANDLER, b""
     return RELEASE.call(keys, [(*receipt_args(job), b"@%d" % at, *after) for job, at in zip(jobs, due, strict=True)])
 
 
@@ -177,7 +179,7 @@ def fail(
     fault: str,
     *,
     count: bool = True,
-    max_attempts: int | None = None,
+    max_attempts: int | UnsetType | None = UNSET,
     refund: bool = False,
 ) -> ScriptCall[bool]:
     """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
@@ -188,7 +190,7 @@ def fail(
     """
     text = fault.encode("utf-8", "replace")
     verb = BURY if due_time is None else RELEASE
-    limit = _UNLIMITED if max_attempts is None else b"%d" % max_attempts
+    limit = b"%d" % max_attempts_of(max_attempts)
     settling = () if due_time is None else (due_time, _REFUNDED if refund else _COUNTED if count else _NOT_COUNTED)
     item = (*receipt_args(job), *settling, limit, text)
 

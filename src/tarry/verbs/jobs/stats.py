@@ -144,13 +144,13 @@ class Defaults:
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
 
-    def attempts_of(self, job: JobInfo[Any], handlers: int | None) -> int | None:
-        """How many attempts a job of this topic has: by itself, by its handler (``None``: it does not say), or as it was last handed out."""
+    def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
+        """How many attempts a job of this topic has: by itself, by its handler (``UNSET``: it does not say), or as it was last handed out."""
         own: int | UnsetType | None = UNSET
         with suppress(BodyError):
             own = given_max_attempts(job.head.max_attempts)
         topics = self.max_attempts if job.attempt_limit is None else job.attempt_limit
-        given: dict[Level, Any] = {"job": own, "handler": UNSET if handlers is None else handlers, "topic": topics}
+        given: dict[Level, Any] = {"job": own, "handler": handlers, "topic": topics}
         limit: int | None = decide(MAX_ATTEMPTS, given).value
         return limit
 

@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
@@ -120,7 +122,7 @@ class TopicVerbs(Partitions[T]):
         due_time: bytes | None,
         fault: str,
         count: bool,
-        max_attempts: int | None = None,
+        max_attempts: int | UnsetType | None = UNSET,
         refund: bool = False,
     ) -> Operation[bool]:
         return self._on_partition_of(
