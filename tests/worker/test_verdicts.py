@@ -268,6 +268,22 @@ def test_retry_without_a_time_uses_the_back_off(play: Play) -> None:
     assert play.wait() == timedelta(seconds=9)
 
 
+@pytest.mark.parametrize(
+    ("retry", "wait"),
+    [
+        ({tarry.Retry: "9s"}, 9),
+        ({Exception: "9s", ValueError: None}, 9),
+        ({Exception: None}, 1),
+        (lambda job, error: 9 if isinstance(error, tarry.Retry) else None, 9),
+        (lambda job, error: None, 1),
+    ],
+)
+def test_a_policy_sees_a_retry_without_a_time_and_never_makes_it_dead(play: Play, retry: Any, wait: float) -> None:
+    play.topic.add("tea")
+    play.run(lambda job: tarry.Retry(), retry=retry)
+    assert abs(play.wait().total_seconds() / wait - 1) <= 0.2
+
+
 def test_bury_makes_the_job_dead_at_once_with_the_reason(play: Play) -> None:
     play.topic.add("tea")
 

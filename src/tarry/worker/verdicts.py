@@ -1,6 +1,6 @@
 """The verdict on a job whose handler raised: retried, put off, or dead. The exception or the retry policy decides.
 
-    raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides
+    raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides, and never dead at once
     raise Snooze("1h")          again in an hour, and this attempt does not count
     raise Bury("no such user")  set aside, dead, with the reason
     any other exception         again after a back-off; dead after the last attempt
@@ -138,15 +138,16 @@ def decide(
         return Verdict(fault.delay_us, False, _one_line(fault))
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
         return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
-    if isinstance(fault, Retry):
-        back_off = policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF
-        after = back_off.after(job.attempt, fraction) if fault.after_us is None else fault.after_us
-        return Verdict(after, True, _one_line(fault), _traceback(fault.__cause__))
+    if isinstance(fault, Retry) and fault.after_us is not None:
+        return Verdict(fault.after_us, True, _one_line(fault), _traceback(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, fraction)
     except Exception as broken:  # noqa: BLE001  # a user's function; its exception must not lose the job
         broken.__context__ = fault
         return Verdict(DEFAULT_BACK_OFF.after(job.attempt, fraction), True, _one_line(fault), _traceback(broken))
+    if isinstance(fault, Retry):
+        delay = DEFAULT_BACK_OFF.after(job.attempt, fraction) if delay is None else delay
+        return Verdict(delay, True, _one_line(fault), _traceback(fault.__cause__))
     return Verdict(delay, True, _one_line(fault), _traceback(fault))
 
 
