@@ -56,3 +56,6 @@ def test_map_commands_print_readable_output(cli: Cli, namespace: str) -> None:
     native = cli("map-cache", "put", f"n-{name}", "a", "1", "--ttl", "1h", "--backend", "native")
     assert native.returncode == 0, native.stderr
     assert cli("map-cache", "size", f"n-{name}", "--backend", "native").stdout == f"n-{name}  size 1\n"
+    assert cli("map-cache", "size", f"n-{name}", "--backend", "redisson-native").stdout == f"n-{name}  size 0\n"
+    assert cli("map-cache", "clear", f"n-{name}").stdout == f"n-{name}  was empty\n"
+    assert cli("map-cache", "clear", f"n-{name}", "--backend", "native").stdout == f"n-{name}  cleared\n"

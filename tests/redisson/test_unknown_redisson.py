@@ -68,6 +68,7 @@ def test_nothing_is_taken_out_of_a_queue_of_unknown_redisson(clients: Any, name:
 def test_nothing_is_written_to_a_map_of_unknown_redisson(clients: Any, name: str) -> None:
     cache = clients[False].map_cache(name, policy=None)
     refused("map", lambda: cache.put("tea", 3))
+    refused("map", lambda: clients[False].map_cache(name, backend="redisson-native").put("tea", 3))
     clients[False].map_cache(name, redisson="3.15.1", policy=None).put("tea", 3)
     refused("map", lambda: cache.get("tea"))
     assert cache.size() == 1

@@ -61,6 +61,23 @@ def test_entries_are_shown_decoded_by_their_codecs(
     api.http.close()
 
 
+def test_a_native_map_is_of_the_namespace_of_the_request(
+    running_service: RunningService, api: Api, valkey_url: str, namespace: str
+) -> None:
+    path = "/v1/map-caches/prices"
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.map_cache("prices", codec="json", backend="native").put("tea", 3, ttl="1h")
+    query = {"codec": "json", "backend": "native"}
+    assert api.get(f"{path}/entries", **query)["entries"] == [{"key": "tea", "value": 3}]
+    (tea,) = api.post(f"{path}/look", {"keys": ["tea"], **query})["entries"]
+    assert (tea["value"], 0 < tea["remaining_ms"] <= 3_600_000) == (3, True)
+    default = Api(running_service.url, "default")
+    assert default.get(f"{path}/entries", **query)["entries"] == []
+    with tarry.HTTPClient(running_service.url, namespace=namespace) as far:
+        assert dict(far.map_cache("prices", codec="json", backend="native").items()) == {"tea": 3}
+    default.http.close()
+
+
 def test_internal_keys_of_a_map_are_refused(running_service: RunningService, api: Api) -> None:
     default = Api(running_service.url, "default")
     assert default.refused("GET", "/v1/map-caches/redisson__idle__set:x") == (400, "bad_input")

@@ -220,7 +220,7 @@ def refusal_error(message: str) -> TarryError | None:
             f"A newer version of tarry wrote the {rest}, and this one cannot read it. Nothing was changed; upgrade this process."
         )
     if first == "FIELDS":
-        return ServerUnfit(f'backend="native" needs Valkey 9 or Redis 7.4, whose fields of a hash expire ({rest}).')
+        return ServerUnfit(f"A native map needs Valkey 9 or Redis 7.4, whose fields of a hash expire ({rest}).")
     return None
 
 

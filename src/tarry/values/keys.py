@@ -80,7 +80,13 @@ A map cache that is shared with Java applications, likewise:
     tarry:{MAP}:evictors                       sorted set   evictor → by when it will look                     ours
     tarry:{MAP}:answer:NONCE                   string       a call's answer, for 30 s, in case it is repeated  ours
 
-The channel ``tarry:{MAP}:hints`` carries messages for evictors and for callers that wait for a load: ``due`` and a moment in ms,
+A map with ``backend="native"``, which is the namespace's:
+
+    tarry:{NAMESPACE/MAP}:entries       hash         key → value, with an expiry
+    tarry:{NAMESPACE/MAP}:lease:KEY     string       who loads the key, with an expiry
+    tarry:{NAMESPACE/MAP}:answer:NONCE  string       as above
+
+The channel ``tarry:{MAP}:hints``, or ``tarry:{NAMESPACE/MAP}:hints``, carries messages for evictors and for callers that wait for a load: ``due`` and a moment in ms,
 ``key`` and a key. Redisson's four channels of events are named in tarry.verbs.redisson.names.
 
 If a QUEUE, LOCK or MAP has a brace in its name, no braces are put around it; Redisson does the same.
@@ -352,6 +358,17 @@ def article_keys(items: str, tagged_name: str) -> GuardedKeys:
 def map_keys(redisson_names: Sequence[str], tagged_name: str) -> MapKeys:
     """Redisson's names, in the order of MAP_PARTS, and ours; ``tagged_name`` is ``tarry:`` and the map's name, with Redisson's hash tag."""
     return MapKeys(*[name.encode() for name in (*redisson_names, f"{tagged_name}:evictors", f"{tagged_name}:hints")])
+
+
+def own_map_keys(namespace: str, name: str) -> MapKeys:
+    """The keys and the channel of a map of tarry's own, whose fields expire by themselves: only ``entries`` and ``hints`` are used."""
+    tag = b"tarry:{" + names.check_namespace(namespace) + b"/" + names.check_name(name, "map") + b"}:"
+    return MapKeys(*[tag + part.encode() for part in MAP_PARTS])
+
+
+def lease_prefix(keys: MapKeys) -> bytes:
+    """The beginning of the strings that say who loads a key of a map of tarry's own."""
+    return keys.hints.removesuffix(b"hints") + b"lease:"
 
 
 def answer_key(keys: MapKeys, nonce: bytes) -> bytes:

@@ -32,7 +32,7 @@ from tarry.verbs.schedules import occurrences
 Role = Literal["producer", "consumer", "all"]
 ROLES: tuple[Role, ...] = get_args(Role)
 NATIVE = frozenset({"hpexpire", "hpersist", "hpttl"})
-"""For maps with ``backend="native"``; older servers do not know these commands."""
+"""For maps with ``backend="native"`` or ``"redisson-native"``; older servers do not know these commands."""
 SINCE = {"spublish": (7, 0), "ssubscribe": (7, 0), "sunsubscribe": (7, 0)}
 """The Redis version that brought a command; an older server refuses a line with it."""
 
@@ -128,7 +128,8 @@ def _channels(role: Role, namespace: str, objects: str) -> list[str]:
     if role == "consumer":
         return [holders]
     lock = keys.lock_keys(namespace, "t")
-    of_names = (keys.guarded_keys(namespace, "t").channel, lock.channel, keys.holders_channel(lock))
+    map_hints = keys.own_map_keys(namespace, "t").hints
+    of_names = (keys.guarded_keys(namespace, "t").channel, lock.channel, keys.holders_channel(lock), map_hints)
     own = [channel.decode().replace("/t}", f"/{_ANY}}}") for channel in of_names]
     return [holders, *own, *_shared_channels(objects)]
 

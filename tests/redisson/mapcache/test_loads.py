@@ -35,7 +35,7 @@ def test_one_thread_loads_for_all(url: str, name: str, backend: Any, server: Any
         maps = [client.map_cache(name, codec="string", backend=backend) for client in (one, two)]
         futures = [pool.submit(maps[i % 2].compute_if_absent, "tea", loader, ttl="1h") for i in range(8)]
         assert begun.wait(LONGEST_S)
-        hints = f"tarry:{{{name}}}:hints"
+        hints = maps[0].verbs.keys.hints
         until(lambda: server.pubsub_numsub(hints)[0][1] == 2, "both clients listen")
         before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
         threading.Event().wait(0.3)
@@ -46,7 +46,7 @@ def test_one_thread_loads_for_all(url: str, name: str, backend: Any, server: Any
         left = maps[0].remaining_ttl("tea")
         assert left is not None
         assert 3500 < left.total_seconds() <= 3600
-        assert not server.exists(lease_of(name, "tea"))
+        assert not server.exists(maps[0].verbs.context.lease(b"tea"))
 
 
 async def test_one_task_loads_for_all(valkey_url: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""``backend="native"``: bare values whose fields the server expires by itself. Real time, short."""
+"""``backend="native"`` and ``"redisson-native"``: bare values whose fields the server expires by itself. Real time, short."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import tarry
 from redisson.mapcache.conftest import NATIVE, Maps
 from tarry.errors import BadInput
 from until import until
@@ -19,13 +20,57 @@ def cache(maps: Maps, name: str) -> Any:
     return maps.map(name, backend="native", policy="deadline")
 
 
-async def test_the_layout_is_that_of_redissons_native_maps(cache: Any, server: Any, name: str) -> None:
+def own_key(cache: Any) -> str:
+    return str(cache.verbs.keys.entries.decode())
+
+
+@pytest.mark.parametrize("backend", ["native", "redisson-native"])
+async def test_the_layout_is_that_of_redissons_native_maps(maps: Maps, server: Any, name: str, backend: str) -> None:
+    cache = maps.map(name, backend=backend)
+    key = name if backend == "redisson-native" else f"tarry:{{{maps.client.namespace}/{name}}}:entries"
     await cache.put("tea", "green", ttl="10m")
     await cache.put("milk", "cold")
-    assert server.hgetall(name) == {b"tea": b"green", b"milk": b"cold"}
-    (ttl,) = server.execute_command("HPTTL", name, "FIELDS", 1, "tea")
+    assert server.hgetall(key) == {b"tea": b"green", b"milk": b"cold"}
+    (ttl,) = server.execute_command("HPTTL", key, "FIELDS", 1, "tea")
     assert 599_000 < ttl <= 600_000
-    assert server.keys(f"*{name}*") == [name.encode()]
+    assert server.keys(f"*{name}*") == [key.encode()]
+
+
+async def test_native_maps_of_two_namespaces_do_not_meet(url: str, server: Any, name: str) -> None:
+    server.set(name, "precious")
+    with tarry.Client(url, namespace="shop") as shop, tarry.Client(url, namespace="bank") as bank:
+        mine, theirs = (client.map_cache(name, backend="native") for client in (shop, bank))
+        mine.put("tea", 3, ttl="10m")
+        assert (mine["tea"], theirs.get("tea"), len(theirs)) == (3, None, 0)
+        assert theirs.compute_if_absent("tea", lambda _: 4) == 4
+        assert mine.clear()
+        assert (mine.size(), theirs.size()) == (0, 1)
+        theirs.clear()
+    assert server.get(name) == b"precious"
+
+
+async def test_redissons_native_maps_are_the_same_in_every_namespace(url: str, name: str) -> None:
+    with tarry.Client(url, namespace="shop") as shop, tarry.Client(url, namespace="bank") as bank:
+        shop.map_cache(name, redisson="4.7.0", backend="redisson-native").put("tea", 3, ttl="10m")
+        javas = bank.map_cache(name, redisson="4.7.0", backend="redisson-native")
+        assert javas["tea"] == 3
+        assert bank.map_cache(name, backend="native").get("tea") is None, "another map than Java's"
+        javas.clear()
+
+
+async def test_a_name_mapper_maps_no_native_map_of_the_namespace(url: str, name: str) -> None:
+    with tarry.Client(url, name_mapper="java:") as client:
+        assert (
+            client.map_cache(name, backend="native").verbs.keys.entries == f"tarry:{{default/{name}}}:entries".encode()
+        )
+        javas = client.map_cache(name, codec="string", backend="redisson-native")
+        assert javas.verbs.keys.entries == f"java:{name}".encode()
+
+
+async def test_a_name_of_a_native_map_is_checked(maps: Maps) -> None:
+    for wrong in ("", "a{b", " a"):
+        with pytest.raises(BadInput, match="map: "):
+            maps.map(wrong, backend="native")
 
 
 async def test_every_verb_of_a_native_map_works(cache: Any, maps: Maps, server: Any, name: str) -> None:
@@ -61,12 +106,12 @@ async def test_every_verb_of_a_native_map_works(cache: Any, maps: Maps, server: 
     assert await cache.expire(600) is True
     assert await cache.clear_expire() is True
     assert await cache.clear() is True
-    assert server.keys(f"{name}") == []
+    assert server.keys(f"*{name}*:entries") == []
 
 
 async def test_a_field_of_a_native_map_expires(cache: Any, server: Any, name: str) -> None:
     await cache.put("tea", "green", ttl="20ms")
-    until(lambda: not server.hexists(name, "tea"), "the server has taken it out")
+    until(lambda: not server.hexists(own_key(cache), "tea"), "the server has taken it out")
     assert await cache.get("tea") is None
 
 

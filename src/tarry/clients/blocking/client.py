@@ -191,8 +191,9 @@ class Client(BaseClient[Engine]):
         Redisson's, the same in every namespace.
 
         ``redisson`` and ``codec`` are those of the Java application, as for a queue; ``key_codec`` is another one for the keys.
-        ``backend="native"`` is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis
-        7.4). ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
+        ``backend="redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: only a time to
+        live, kept by the server itself (Valkey 9, Redis 7.4). ``backend="native"`` is such a map of this client's namespace,
+        which no Java application shares, so it needs no word about Redisson. ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
         (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
         from tarry.clients.redisson.blocking.mapcache import MapCache

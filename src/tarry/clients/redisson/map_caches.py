@@ -10,7 +10,7 @@ from tarry.clients.config import NamingConfig, redisson_of
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.codecs import UNKNOWN_OF_MAP, codec_for, codec_of
-from tarry.verbs.redisson.mapcache.context import MapContext, context_of
+from tarry.verbs.redisson.mapcache.context import MapContext, context_of, own_context_of
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
 from tarry.verbs.redisson.mapcache.models import Backend
 from tarry.verbs.redisson.mapcache.verbs import MapVerbs
@@ -18,7 +18,7 @@ from tarry.verbs.redisson.mapcache.verbs import MapVerbs
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 """When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""
 NATIVE_CODEC = "kryo5"
-"""The default codec of every Redisson that has ``getMapCacheNative``."""
+"""The default codec of a map that no Java application shares: the one that takes the most types."""
 
 
 def map_verbs(
@@ -36,8 +36,11 @@ def map_verbs(
     of_values = codec_of(codec, version, UNKNOWN_OF_MAP.format(f"map {name!r}"))
     of_keys = of_values if key_codec is None else codec_for(key_codec)
     cluster = config.cluster
-    keys = config.redisson_name(name)
-    return MapVerbs(context_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
+    if backend == "native":
+        context = own_context_of(name, config.namespace, of_keys, of_values, cluster=cluster, random=os.urandom)
+    else:
+        context = context_of(name, config.redisson_name(name), of_keys, of_values, cluster=cluster, random=os.urandom)
+    return MapVerbs(context, backend)
 
 
 def adaptive_policy(policy: Policy) -> AdaptivePolicy | None:

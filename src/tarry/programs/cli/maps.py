@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.verbs.redisson.mapcache.models import MapStats
 
-MAPS = group("map-cache", "Map caches that Java applications with Redisson share: the same in every namespace.")
-BACKENDS = ("redisson", "native")
+MAPS = group(
+    "map-cache",
+    "Map caches that Java applications with Redisson share: the same in every namespace, but for --backend native.",
+)
+BACKENDS = ("redisson", "redisson-native", "native")
 MapName = Annotated[str, typer.Argument(metavar="MAP", help="The map, as Java names it.", show_default=False)]
 MapNames = Annotated[
     list[str], typer.Argument(metavar="MAP...", help="The maps, as Java names them.", show_default=False)
@@ -37,7 +40,11 @@ KeyCodec = Annotated[
 ]
 Backend = Annotated[
     str,
-    typer.Option("--backend", help="redisson, or native: RMapCacheNative.", autocompletion=complete_words(*BACKENDS)),
+    typer.Option(
+        "--backend",
+        help="redisson; redisson-native: RMapCacheNative; or native: a map of the namespace, without Java.",
+        autocompletion=complete_words(*BACKENDS),
+    ),
 ]
 JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON, numbers for instance.")]
 
@@ -160,7 +167,7 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
     """Shows how many entries live, how many have expired and wait for the evictor, and when the next expires."""
     for name in maps:
         cache = _map(session, name, "bytes", None, backend)
-        if backend == "native":
+        if backend != "redisson":
             count = cache.size()
             session.print_answer({"map": name, "size": count}, f"{name}  size {count}")
         else:
@@ -193,9 +200,9 @@ def evict(session: CommandSession, maps: MapNames) -> None:
 
 
 @verb(within=MAPS)
-def clear(session: CommandSession, map: MapName) -> None:
+def clear(session: CommandSession, map: MapName, backend: Backend = "redisson") -> None:
     """Removes all entries, without events."""
-    there = _map(session, map, "bytes", None, "redisson").clear()
+    there = _map(session, map, "bytes", None, backend).clear()
     session.print_answer({"map": map, "cleared": there}, f"{map}  {'cleared' if there else 'was empty'}")
 
 

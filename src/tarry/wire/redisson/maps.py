@@ -15,13 +15,13 @@ from tarry.wire.types import Answer, Milliseconds, Strict, with_pattern
 
 
 class MapQuery(Strict):
-    """``native``: the map that Redisson calls ``getMapCacheNative``."""
+    """``redisson-native``: what Redisson calls ``getMapCacheNative``; ``native``: a map of the namespace, without Java."""
 
     backend: Backend = "redisson"
 
 
 class SizeQuery(Strict):
-    """A map of Redisson's scripts; one with ``native`` keeps no numbers."""
+    """A map of Redisson's scripts; a native one keeps no numbers."""
 
     backend: Literal["redisson"] = "redisson"
 

@@ -1,7 +1,8 @@
 """Routes of map caches that are shared with Java applications on Redisson: read-only views.
 
 Redisson's own ``get`` is not read-only: it restarts an entry's idle time. Applications write entries themselves.
-A map has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
+A map has Redisson's keys and no namespace, so it needs a token of the service's first namespace. One with
+``backend=native`` lies under the namespace of the request.
 """
 
 from __future__ import annotations
@@ -40,10 +41,13 @@ def map_of(
     redisson: str | None = None,
 ) -> AsyncMapCache[Any, Any]:
     """The map of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
-    name = request.path["map"]
-    if request.namespace != request.app.settings.namespaces[0]:
-        raise Forbidden("Maps have no namespace; use the service's first one, and a token of it.")
-    if name.startswith(shared_queues.INTERNAL_PREFIXES):
+    name, shared = request.path["map"], backend != "native"
+    if shared and request.namespace != request.app.settings.namespaces[0]:
+        raise Forbidden(
+            "Maps shared with Java have no namespace; use the service's first one, and a token of it. Only a map with "
+            "backend=native is the namespace's."
+        )
+    if shared and name.startswith(shared_queues.INTERNAL_PREFIXES):
         raise BadInput(
             f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} belongs to something else."
         )

@@ -87,8 +87,8 @@ UNKNOWN_OF_BLOCKING = "\n  ".join(
 UNKNOWN_OF_MAP = "\n  ".join(
     (
         *_UNKNOWN,
-        'codec="json" (where Java sets another codec, or no Java application shares it);',
-        'backend="native" (where it is the map of getMapCacheNative).',
+        'codec="json" (where Java sets another codec: its name);',
+        'backend="native" (where no Java application shares it: a map of the client\'s namespace).',
     )
 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput, BodyError
-from tarry.values.keys import MapKeys, answer_key, map_keys
+from tarry.values.keys import MapKeys, answer_key, lease_prefix, map_keys, own_map_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.codecs import log_if_missed
@@ -121,6 +121,29 @@ def context_of(
         key_codec=key_codec,
         codec=codec,
         sharded=sharded,
+        random=random,
+    )
+
+
+def own_context_of(
+    name: str,
+    namespace: str,
+    key_codec: Codec[Any],
+    codec: Codec[Any],
+    *,
+    cluster: bool,
+    random: Callable[[int], bytes],
+) -> MapContext[Any, Any]:
+    """The context of a map that is the namespace's. Raises ``BadInput`` for a name that is not allowed."""
+    keys = own_map_keys(namespace, name)
+    return MapContext(
+        name=name,
+        keys=keys,
+        evictor_latch=b"",
+        leases=lease_prefix(keys),
+        key_codec=key_codec,
+        codec=codec,
+        sharded=b"1" if cluster else b"0",
         random=random,
     )
 

@@ -74,7 +74,7 @@ class Load(Generic[V]):
     def channels(self) -> tuple[bytes, ...]:
         """The channels on which tarry and Java publish that a key was written."""
         keys = self.layout.context.keys
-        return keys.hints, keys.created, keys.updated
+        return (keys.hints,) if self.layout.native else (keys.hints, keys.created, keys.updated)
 
 
 def make_load(layout: Any, key: bytes, span: EntryTtl, lease: Duration) -> Load[Any]:

@@ -11,7 +11,8 @@ V = TypeVar("V")
 
 EventKind = Literal["created", "updated", "removed", "expired"]
 Mode = Literal["LRU", "LFU"]
-Backend = Literal["redisson", "native"]
+Backend = Literal["redisson", "redisson-native", "native"]
+"""Redisson's ``getMapCache`` and ``getMapCacheNative``, the same in every namespace; and a map of the namespace, without Java."""
 KINDS: tuple[EventKind, ...] = ("created", "updated", "removed", "expired")
 
 

@@ -1,5 +1,5 @@
 """The requests for a map in the layout of Redisson's ``RMapCacheNative``: bare values, whose fields expire by themselves
-(Valkey 9, Redis 7.4). No idle time, no maximum size, no events, no evictor."""
+(Valkey 9, Redis 7.4). No idle time, no maximum size, no events, no evictor. Maps of Python alone have it too, under other keys."""
 
 from __future__ import annotations
 
@@ -50,11 +50,13 @@ LEASE = Script("redisson/mapcache/native_lease", args=("token", "lasts", "key"),
 
 
 def refuse_native(what: str) -> NoReturn:
-    raise BadInput(f'{what}: not available with backend="native", whose fields only have a time to live.')
+    raise BadInput(
+        f'{what}: not available with backend="native" or "redisson-native", whose fields only have a time to live.'
+    )
 
 
 class NativeLayout(RedissonLayout):
-    """``RMapCacheNative``. Its puts, removals and additions are those of the other layout, with fewer keys."""
+    """``RMapCacheNative``, and a map of the namespace. Its puts, removals and additions are those of the other layout, with fewer keys."""
 
     native = True
     put_script, remove_script, add_script = PUT, REMOVE, ADD

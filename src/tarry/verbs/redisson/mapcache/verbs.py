@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask, split_items
 from tarry.errors import BadInput
@@ -48,11 +48,11 @@ class MapVerbs(Generic[K, V]):
     """The verbs of one map."""
 
     def __init__(self, context: MapContext[K, V], backend: Backend = "redisson") -> None:
-        if backend not in ("redisson", "native"):
-            raise BadInput(f"backend: {backend!r}; it is redisson or native.")
+        if backend not in get_args(Backend):
+            raise BadInput(f"backend: {backend!r}; it is redisson, redisson-native or native.")
         self.context = context
         self.keys = context.keys
-        self.native = backend == "native"
+        self.native = backend != "redisson"
         self._layout: Any = NativeLayout(context) if self.native else RedissonLayout(context)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
