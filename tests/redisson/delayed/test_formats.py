@@ -3,6 +3,7 @@ is offered."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -129,6 +130,43 @@ async def test_every_read_remembers_the_format(
     assert (await silent.stats()).format == format
     await silent.offer("ours", 1)
     assert java.last() == format
+
+
+@pytest.mark.parametrize("reads", ["move", "poll", "peek", "read_all", "contains", "pass_on"])
+@BOTH
+async def test_what_reading_has_learnt_is_logged_once(
+    silent: Any, queues: Any, java: Java, name: str, clock: Any, format: Format, reads: str, caplog: Any
+) -> None:
+    ready = queues.blocking(name, codec="string")
+    does = {
+        "move": ready.poll,
+        "poll": silent.poll,
+        "peek": silent.peek,
+        "read_all": silent.read_all,
+        "contains": lambda: silent.contains("theirs"),
+        "pass_on": lambda: silent.poll_last_and_offer_first_to(f"other {name}"),
+    }
+    with caplog.at_level(logging.INFO, "tarry"):
+        for _ in range(3):
+            java.offer(format)
+            clock.advance(2)
+            await does[reads]()
+            await silent.peek()
+    learnt = [record.getMessage() for record in caplog.records if "learnt" in record.getMessage()]
+    (line,) = learnt
+    assert line.startswith(f"queue {name}: ")
+    assert format in line
+    assert ('redisson="3.15.1"' if format == OLD else 'redisson="4.7.0"') in line
+
+
+@BOTH
+async def test_nothing_is_learnt_from_a_queue_whose_format_was_said(
+    queue_in_format: Any, silent: Any, format: Format, caplog: Any
+) -> None:
+    with caplog.at_level(logging.INFO, "tarry"):
+        await queue_in_format(format).offer("one", 1)
+        assert await silent.poll() == "one"
+    assert "learnt" not in caplog.text
 
 
 @BOTH

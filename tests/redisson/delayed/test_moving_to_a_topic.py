@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tarry
 from tarry.clients.migration import move_to_topic
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.requests import Command
 from tarry.values.keys import departed_key, leaving_key
 from tarry.verbs.jobs.migration import LateDeparture
 from tarry.verbs.redisson.delayed.context import keys_of
@@ -20,6 +22,19 @@ from tarry.verbs.redisson.elements import Format, pack
 def client(valkey_url: str, clock: Clock, name: str) -> Any:
     with TestClient(valkey_url, clock, namespace=name) as made:
         yield made
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_move_says_once_which_format_it_has_learnt(
+    client: Any, clock: Clock, name: str, dry_run: bool, caplog: Any
+) -> None:
+    keys, element = keys_of(name), pack(b"7", b"12345678", Format.OLD)
+    client.engine.run(Command((b"ZADD", keys.timeouts, b"%d" % (clock.us // 1000), element), int))
+    client.engine.run(Command((b"RPUSH", keys.order, element), int))
+    with caplog.at_level(logging.INFO, "tarry"):
+        for _ in range(2):
+            client.move_to_topic(client.delayed_queue(name, codec="json"), "orders", dry_run=dry_run)
+    assert [record.args[0] for record in caplog.records if "learnt" in record.msg] == [name]
 
 
 def test_moved_jobs_keep_the_due_times_of_the_elements(client: Any, clock: Clock, name: str) -> None:

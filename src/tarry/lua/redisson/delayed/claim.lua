@@ -5,7 +5,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- at their destination. Elements left there come first. They are a departure, as those of a topic are, which keeps its name however
 -- often they are claimed; `nonce` is for a new one. A departure that was `overtaken` at its destination, by number `above`, gets
 -- another number.
--- Answers the departure and now, then for each: element, due ms.
+-- Answers what was learnt, the departure and now, then for each: element, due ms.
 -- include clock redisson/element redisson/remove_element departure
 
 local WORK, MOST_BYTES, MONTH = 400000, 1000000, 2592000
@@ -28,10 +28,10 @@ if fresh then
     end
   end
 end
-store_seen_format()
+local learnt = store_seen_format()
 local claimed = redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
 if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or its name has expired
   departure = next_departure(departure, nonce, tonumber(above))
   redis.call('SET', departed, departure, 'EX', MONTH)
 end
-return {departure or '', text(now), unpack(claimed)}
+return {learnt, departure or '', text(now), unpack(claimed)}

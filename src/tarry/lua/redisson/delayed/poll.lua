@@ -2,13 +2,13 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, count = unpack(ARGV)
 --
 -- Takes up to `count` elements out in the order of offers, due or not.
--- Answers for each: element, due ms. Unreadable ones are set aside.
+-- Answers what was learnt, then for each: element, due ms. Unreadable ones are set aside.
 -- include clock redisson/element
 
 local MOST_BYTES = 4000000
 check_types()
-local answers, bytes = {}, 0
-while #answers < 2 * count and bytes < MOST_BYTES do
+local answers, bytes = {''}, 0
+while #answers <= 2 * count and bytes < MOST_BYTES do
   local element = redis.call('LPOP', order)
   if not element then break end
   local due = redis.call('ZSCORE', timeouts, element) or text(math.ceil(now / 1000))
@@ -22,5 +22,5 @@ while #answers < 2 * count and bytes < MOST_BYTES do
     set_aside(element, due, reason)
   end
 end
-store_seen_format()
+answers[1] = store_seen_format()
 return answers

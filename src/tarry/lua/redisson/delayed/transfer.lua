@@ -7,7 +7,7 @@ local clock, most, count, waiter, keeps_running, ahead, final, first, last = unp
 -- `place` is the position in `order` of the next due element; all those are taken out in one pass. The positions are trusted
 -- while the list begins with `first` and has `last` at position `final`: offers are appended after it, and anything else moves
 -- one of them. An offer that is overdue already moves the last due element.
--- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many due ones are left, were moved, were set
+-- Answers: what was learnt, now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many due ones are left, were moved, were set
 -- aside; whether the positions were trusted; the next `ahead` of those left; with them final, first and last; payloads.
 -- include clock redisson/element redisson/remove_element redisson/seats
 
@@ -70,7 +70,7 @@ end
 local positions_valid = places_hold()
 local taken = positions_valid and take_by_places() or take_one_by_one()
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
-store_seen_format()
+local learnt = store_seen_format()
 
 local left = redis.call('ZCOUNT', timeouts, '-inf', now_ms)
 local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
@@ -78,11 +78,11 @@ local next_due = math.max(head and head * 1000 or now + ROUND, now)
 local alarm, seat = take_seat(movers, next_due, waiter, keeps_running == '1', INTERVALS, function()
   redis.pcall('PUBLISH', movers, 'a seat is free')
 end)
-local answers = {now, alarm - now, seat, left, #payloads, aside, positions_valid and 1 or 0, {}, {}}
+local answers = {learnt, now, alarm - now, seat, left, #payloads, aside, positions_valid and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = positions_valid and final - taken or redis.call('LLEN', order) - 1
-  answers[8] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
-  if remains >= 0 then answers[9] = {text(remains), at(0), at(text(remains))} end
+  answers[9] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
+  if remains >= 0 then answers[10] = {text(remains), at(0), at(text(remains))} end
 end
 for _ = 1, count do
   local payload = redis.call('LPOP', ready)

@@ -51,12 +51,13 @@ local function parse_format(text)
 end
 
 -- Stores the format of the elements read, unless a client or a person has set it. The script must go on even if this is
--- refused.
+-- refused. Answers the format if that is new, else ''; it is the first of the script's answers, for the log.
 local function store_seen_format()
-  if not seen then return end
+  if not seen then return '' end
   local stored = redis.pcall('GET', format)
-  if type(stored) == 'table' then return end
+  if type(stored) == 'table' then return '' end
   local known, how = parse_format(stored)
   local ours = known == NEW or known == OLD  -- any other is a newer version's
-  if not known or (ours and how == SEEN and known ~= seen) then redis.pcall('SET', format, seen .. ' ' .. SEEN) end
+  if known and not (ours and how == SEEN and known ~= seen) then return '' end
+  return redis.pcall('SET', format, seen .. ' ' .. SEEN).ok and seen or ''
 end

@@ -18,6 +18,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
+from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.elements import Element, unpack
 
 POLL = Script("redisson/delayed/poll", args=("count",), keys=QUEUE_PARTS)
@@ -50,7 +51,7 @@ def poll(context: QueueContext[Any], n: int) -> ScriptCall[DecodedPayloads]:
         items = [arg for pair in reversed(raw) for arg in pair]
         return ScriptCall(PUT_BACK, context.keys, (), list, items=items, never_merged=True)
 
-    return ScriptCall(POLL, context.keys, (b"%d" % checked_count(n),), decode, undo=undo)
+    return ScriptCall(POLL, context.keys, (b"%d" % checked_count(n),), log_learnt(context.keys, decode), undo=undo)
 
 
 def checked_count(n: int) -> int:
@@ -70,7 +71,9 @@ def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) 
     while True:
         start, before = max(seen - OVERLAP, 0), length
         args = (b"%d" % start, b"%d" % PAGE, b"1" if inverse else b"0")
-        length, *page = yield from ask(ScriptCall(FIND, keys, args, list, items=wanted, never_merged=True))
+        length, *page = yield from ask(
+            ScriptCall(FIND, keys, args, log_learnt(keys, list), items=wanted, never_merged=True)
+        )
         found.update(dict.fromkeys(reversed(page)))
         gone = before - length  # if more than the overlap, then perhaps from behind this page: look there again
         seen = start + PAGE if gone <= OVERLAP else max(seen - gone, 0)
@@ -118,7 +121,7 @@ def contains_payloads(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
 
 def read_page(keys: QueueKeys, position: int, size: int) -> ScriptCall[list[bytes]]:
     """Packed elements from a position on, in the order of offers."""
-    return ScriptCall(PAGES, keys, (b"%d" % position, b"%d" % size), list, never_merged=True)
+    return ScriptCall(PAGES, keys, (b"%d" % position, b"%d" % size), log_learnt(keys, list), never_merged=True)
 
 
 def _payload(element: bytes) -> bytes:

@@ -19,6 +19,7 @@ from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS, departed_key, leaving_key
 from tarry.verbs.redisson.delayed.context import QueueContext
+from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.verbs.redisson.values import Opaque, plain
 
@@ -57,7 +58,12 @@ def claim(
 
     late, by = overtaken
     args = b"%d" % CLAIM_PAGE, departure_name, late, b"%d" % by
-    return ScriptCall(CLAIM, (*context.keys, leaving_key(context.keys), departed_key(context.keys)), args, decode)
+    return ScriptCall(
+        CLAIM,
+        (*context.keys, leaving_key(context.keys), departed_key(context.keys)),
+        args,
+        log_learnt(context.keys, decode),
+    )
 
 
 def remove_arrived(context: QueueContext[Any], arrived: Iterable[LeavingElement]) -> Command[int]:
@@ -75,7 +81,7 @@ def preview(
         PREVIEW,
         (*context.keys, key),
         args,
-        lambda reply: (decode_leaving(context, reply), len(reply) // 2),
+        log_learnt(context.keys, lambda reply: (decode_leaving(context, reply), len(reply) // 2)),
         never_merged=True,
     )
 

@@ -35,6 +35,7 @@ from tarry.values.durations import SECOND
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import checked_count
+from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.duties import SeatedDuty
 
 T = TypeVar("T")
@@ -122,7 +123,13 @@ def transfer(
         return give_back(keys.ready, moved.payloads) if moved.payloads else None
 
     return ScriptCall(
-        TRANSFER, keys, args, _parse_result, items=places, never_merged=True, undo=undo if count else None
+        TRANSFER,
+        keys,
+        args,
+        log_learnt(keys, _parse_result),
+        items=places,
+        never_merged=True,
+        undo=undo if count else None,
     )
 
 
@@ -157,7 +164,7 @@ def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
     def undo(_: DecodedPayloads) -> Any:
         return give_back(context.keys.ready, answered) if answered else None
 
-    return ScriptCall(TRANSFER, call.keys, call.args, decode, undo=undo)
+    return ScriptCall(TRANSFER, call.keys, call.args, log_learnt(context.keys, decode), undo=undo)
 
 
 # ── very many elements ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed import elements, offers, transfer
 from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import READ_PAGE
+from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.delayed.stats import QueueStats, queue_stats
 from tarry.verbs.redisson.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import Element, format_of, unpack
@@ -80,7 +81,12 @@ class DelayedQueueVerbs(QueueVerbs[T]):
     def pass_on(self, target: str) -> ScriptCall[T | None]:
         """Moves the last offered element to the head of another queue's list."""
         keys = (*self.keys, self.context.keys_of(target).ready)
-        return ScriptCall(elements.PASS_ON, keys, (), self._decode_payload)
+        return ScriptCall(
+            elements.PASS_ON,
+            keys,
+            (),
+            log_learnt(self.keys, lambda rest: self._decode_payload(rest[0] if rest else None)),
+        )
 
     def remove(self, value: T) -> Flow[bool]:
         """Removes the first equal element."""
