@@ -88,12 +88,15 @@ def test_settling_needs_the_receipt(api: Api, clock: Clock) -> None:
     assert api.refused("GET", f"{JOBS}/7") == (404, "unknown_job")
 
 
-def test_a_back_off_needs_the_attempt(api: Api) -> None:
+def test_a_release_without_a_delay_backs_off_by_the_attempt(api: Api, clock: Clock) -> None:
     add(api, id="7")
-    receipt = pop(api)["receipt"]
-    assert api.refused("POST", f"{JOBS}/7/release", {"receipt": receipt}) == (400, "bad_input")
-    api.post(f"{JOBS}/7/release", {"receipt": receipt, "attempt": 1}, 204)
+    for _ in range(4):
+        api.post(f"{JOBS}/7/release", {"receipt": pop(api)["receipt"], "delay": 0}, 204)
+    api.post(f"{JOBS}/7/release", {"receipt": pop(api)["receipt"]}, 204)
+    clock.advance(0.8 * 16 - 1)
     assert api.get(f"{JOBS}/7")["state"] == "delayed"
+    clock.advance(0.4 * 16 + 1)
+    assert api.get(f"{JOBS}/7")["state"] == "ready"
 
 
 def test_jobs_are_rescheduled_and_deleted_by_id(api: Api, clock: Clock) -> None:
@@ -124,7 +127,7 @@ def test_the_batch_verbs_work(api: Api, clock: Clock) -> None:
     clock.advance("5001ms")
     taken = api.post(f"{MANY}/pop", {"n": 10})["jobs"]
     assert [job["body"] for job in taken] == [0, 1, 2, 3, 4]
-    held = [{"id": job["id"], "receipt": job["receipt"], "attempt": 1} for job in taken]
+    held = [{"id": job["id"], "receipt": job["receipt"]} for job in taken]
     api.post(f"{MANY}/touch", {"jobs": held, "ttr": 120}, 204)
     api.post(f"{MANY}/finish", {"jobs": held[:1]}, 204)
     api.post(f"{MANY}/release", {"jobs": held[1:2]}, 204)

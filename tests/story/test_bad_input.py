@@ -127,7 +127,6 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "reschedule to both": (lambda t: t.reschedule("7", delay=5, at=AWARE), "one of the two"),
     "receipt of text": (lambda t: t.finish(Reservation("7", "5")), "receipt"),  # type: ignore[arg-type]
     "receipt 0": (lambda t: t.finish(Reservation("7", 0)), "receipt"),
-    "release without its attempt": (lambda t: t.release(Reservation("7", 5)), "give delay="),
     "touch without its ttr": (lambda t: t.touch(Reservation("7", 5)), "give ttr="),
 }
 

@@ -11,6 +11,7 @@ from story.adapters import Adapter
 from story.test_add import US, now
 from tarry.clients.testing import Clock
 from tarry.values.durations import HOUR, SECOND
+from tarry.verbs.jobs.models import Reservation
 
 
 async def test_the_default_back_off_doubles_up_to_an_hour(adapter: Adapter, topic: Any, clock: Clock) -> None:
@@ -23,6 +24,29 @@ async def test_the_default_back_off_doubles_up_to_an_hour(adapter: Adapter, topi
         usual = min(SECOND << n, HOUR)
         assert 0.8 * usual <= waits <= min(1.2 * usual, HOUR)
         clock.advance("1h")
+
+
+async def test_who_has_only_a_receipt_backs_off_alike(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    for id, attempts in (("1", 1), ("5", 5), ("14", 14)):
+        await topic.add("tea", id=id, max_attempts=None)
+        for _ in range(attempts - 1):
+            await topic.release(await topic.pop(), delay=0)
+        job = await topic.pop()
+        assert (job.id, job.attempt) == (id, attempts)
+        await topic.release(Reservation(id, job.receipt))
+        waits, usual = ((await topic.get(id)).due - now(clock)) // US, min(SECOND << (attempts - 1), HOUR)
+        assert 0.8 * usual <= waits <= min(1.2 * usual, HOUR)
+
+
+async def test_many_back_off_each_by_its_attempt(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.add("old", id="old")
+    for _ in range(6):
+        await topic.release(await topic.pop(), delay=0)
+    await topic.add("new", id="new")
+    await topic.release_many(await topic.pop_many(2))
+    waits = {id: ((await topic.get(id)).due - now(clock)) / timedelta(seconds=1) for id in ("old", "new")}
+    assert 0.8 <= waits["new"] <= 1.2
+    assert 0.8 * 64 <= waits["old"] <= 1.2 * 64
 
 
 async def test_release_with_a_delay_waits_exactly_that_long(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attem
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
--- Releases jobs, due after `due_time` µs, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
+-- Releases jobs, due after `due_time` µs, at "@" and a moment, or after the back-off of "~": two times in µs, that of the first
+-- attempt, doubled by each further one, and the longest; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
 -- include clock job flags limits handout_limits watch capacity attempts bury attempt_limit receipt retries priorities
@@ -24,15 +25,19 @@ end
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
-local function due_of(due_time, index)
+local function due_of(due_time, index, attempt)
   if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
   local delay = tonumber(due_time)
+  if not delay then
+    local first, longest = string.match(due_time, '^~(%d+) (%d+)$')
+    delay = math.min(first * 2 ^ math.min(math.max(attempt, 1) - 1, 100), tonumber(longest))
+  end
   if delay == 0 then return now - n + index end  -- at once, in order: a pop that follows finds them all
   return now + delay + index
 end
 
 for i = FIRST, #ARGV, STRIDE do
-  if due_of(ARGV[i + 2], 0) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
+  if due_of(ARGV[i + 2], 0, 1) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
 local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
@@ -57,8 +62,8 @@ for i = FIRST, #ARGV, STRIDE do
       bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)
       answer, died = 'dead', died + 1
     else
+      local at = due_of(due_time, #answers, attempt)
       if counted ~= '1' then attempt = attempt - 1 end
-      local at = due_of(due_time, #answers)
       redis.call('ZADD', due, text(at), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
       note_retry(id, at, first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,7 @@ from tarry.programs.cli.selection import Limit, Uncounted
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, BaseJob, Reservation
+    from tarry.verbs.jobs.models import Added, BaseJob
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -178,13 +177,9 @@ def release(
     uncounted: Uncounted = False,
 ) -> None:
     """Gives a reserved job back."""
-
-    def give_back(handle: Any, job: Reservation) -> None:
-        if delay is None and not uncounted and (info := handle.get(id)) is not None:
-            job = replace(job, attempt=info.attempts)
-        handle.release(job, delay, count=not uncounted)
-
-    _settle(session, topic, id, receipt, "released", give_back)
+    _settle(
+        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, count=not uncounted)
+    )
 
 
 @verb()

@@ -36,7 +36,6 @@ _NO_BYTES = {"properties": {"body_base64": {"type": "null"}}}
 _A_BODY = {"anyOf": [_JSON, _BYTES]}
 _ONE_TIME = {"anyOf": [_absent("at"), _absent("delay")]}
 _WHEN = {"anyOf": [_both(_given("delay"), _absent("at")), _both(_given("at"), _absent("delay"))]}
-_ATTEMPTS = {"required": ["jobs"], "properties": {"jobs": {"items": _given("attempt")}}}
 RULES: dict[str, Schema] = {
     "Add": {"allOf": [_A_BODY, _ONE_TIME]},
     "OneOfMany": {"allOf": [_A_BODY, _ONE_TIME]},
@@ -51,8 +50,6 @@ RULES: dict[str, Schema] = {
     "DeleteMany": {"anyOf": [{"properties": {"running": {"const": False}}}, _absent("state")]},
     "Reschedule": _WHEN,
     "RescheduleMany": _WHEN,
-    "Release": {"anyOf": [_given("delay"), _given("attempt"), _is("count", False)]},
-    "ReleaseMany": {"anyOf": [_given("delay"), _ATTEMPTS, _is("count", False)]},
     "PutSchedule": {
         "allOf": [
             {"anyOf": [_both(_given("every"), _absent("cron")), _both(_given("cron"), _absent("every", "first"))]},

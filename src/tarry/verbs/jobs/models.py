@@ -60,12 +60,10 @@ class HasReceipt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A job's id and the receipt it was handed out with: enough to settle it from another process. ``attempt`` is for a ``release``
-    without a delay, whose back-off depends on it."""
+    """A job's id and the receipt it was handed out with: enough to settle it from another process."""
 
     id: str
     receipt: int
-    attempt: int | None = None
 
 
 class Added(Struct, frozen=True):

@@ -59,6 +59,7 @@ NO_RESULT = b""
 _LONGEST_REASON = 500
 _encode = msgspec.json.Encoder().encode
 _AT_ONCE = b"0"
+_VERY_MANY = 100
 _NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
 """Whether a released attempt counts. A refunded one does not, and gives back its share of the topic's rate."""
 
@@ -110,7 +111,7 @@ def _release(
     elif not count:
         due_times = [_AT_ONCE] * len(jobs)
     else:
-        due_times = [b"%d" % back_off_us(attempt_of(job), jitter()) for job in jobs]
+        due_times = [_back_off(jitter()) for _ in jobs]
     after = _COUNTED if count else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
     return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
@@ -137,7 +138,7 @@ RELEASE = SettleVerb(
     _release,
     done=(b"delayed", b"dead"),  # for the other verbs "dead" is a reason why the receipt does not hold
 )
-"""Puts jobs back, due after a delay; without one after a back-off by the job's attempt, or at once if the attempt does not count.
+"""Puts jobs back, due after a delay; without one after a back-off by the job's attempt, which the server knows, or at once if the attempt does not count.
 ``count=False`` takes the attempt back."""
 BURY = SettleVerb(
     Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS),
@@ -210,12 +211,9 @@ def back_off_us(
     return min(round(delay), longest)
 
 
-def attempt_of(job: Any) -> int:
-    """The attempt that a back-off depends on. Raises ``BadInput`` for a ``Reservation`` without it."""
-    attempt = getattr(job, "attempt", None)
-    if attempt is None:
-        raise BadInput("release: this Reservation has no attempt; give delay=, or Reservation(id, receipt, attempt).")
-    return int(attempt)
+def _back_off(jitter: float) -> bytes:
+    """A back-off whose attempt only the script knows: those after the first attempt and after very many, which are the longest."""
+    return b"~%d %d" % (back_off_us(1, jitter), back_off_us(_VERY_MANY, jitter))
 
 
 def receipt_args(job: HasReceipt) -> tuple[bytes, bytes]:

@@ -32,10 +32,9 @@ class Touch(Held):
 
 
 class Release(Held):
-    """Without ``delay``: back-off by ``attempt``. ``count=false`` takes the attempt back, and means at once."""
+    """Without ``delay``: a back-off by the job's attempt. ``count=false`` takes the attempt back, and means at once."""
 
     delay: Span | None = None
-    attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     count: bool = True
     reason: str = ""
 
@@ -57,7 +56,6 @@ class OneHeld(Held):
     """One of many."""
 
     id: Name
-    attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
 HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_ITEMS)]
@@ -134,7 +132,7 @@ class SettleEndpoints:
 
 
 def held_job(job: HasReceipt) -> OneHeld:
-    return OneHeld(job.receipt, job.id, getattr(job, "attempt", None))
+    return OneHeld(job.receipt, job.id)
 
 
 def _all_alike(jobs: Sequence[HasReceipt], options: Options) -> list[tuple[list[Any], Options]]:
@@ -218,7 +216,7 @@ RELEASE = _endpoints(
     Release(_RECEIPT, delay="10s", reason="The shop does not answer"),
     ReleaseMany(_HELD, delay="10s"),
     "Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead.",
-    "Gives many jobs back; without `delay` each needs its `attempt`.",
+    "Gives many jobs back, due again after a delay, or each after a back-off.",
 )
 BURY = _endpoints(
     settle.BURY,

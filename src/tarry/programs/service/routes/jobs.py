@@ -166,7 +166,7 @@ def _settle_routes(endpoints: settle.SettleEndpoints) -> None:
 
     async def settle_one(request: ServiceRequest) -> None:
         body = request.payload
-        held = settle.OneHeld(body.receipt, request.path["id"], getattr(body, "attempt", None))
+        held = settle.OneHeld(body.receipt, request.path["id"])
         await _settle(request, [held])
 
     async def settle_many(request: ServiceRequest) -> None:
