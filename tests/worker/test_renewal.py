@@ -142,6 +142,30 @@ def test_jobs_far_from_their_ttr_are_not_renewed(
     assert touched[:3] == [["short"]] * 3
 
 
+def test_a_renewal_that_meets_the_end_of_its_own_job_counts_as_no_stale_receipt(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, client: tarry.Client
+) -> None:
+    touch = Renewal._touch
+    answers: list[bool] = []
+
+    def late_touch(self: Renewal, consumer: Any, jobs: Any) -> bool:
+        self._loop.call_soon_threadsafe(renewing.set)
+        until(lambda: client.topic("n").stats().finished, "the job ends before its renewal is sent")
+        answers.append(touch(self, consumer, jobs))
+        return answers[-1]
+
+    monkeypatch.setattr(Renewal, "_touch", late_touch)
+    renewing = asyncio.Event()
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        async def handle(job: tarry.AsyncJob[Any]) -> None:
+            await renewing.wait()
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
+    assert (answers, stats.finished, stats.stale) == ([True], 1, 0)
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_handler_sees_the_loss_of_its_job_and_its_finish_is_refused(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client, plain: bool

@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ class Renewal:
 
     def _touch(self, consumer: TopicConsumer, jobs: Sequence[BaseJob[Any]]) -> bool:
         try:
-            self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, jobs, ttr=None))
+            self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, jobs, ttr=None, counted=False))
         except StaleReceipt as fault:
             refused = set(fault.ids)
             gone = [job for job in jobs if job.id in refused and job in consumer.running and not job.settled]
@@ -164,11 +165,19 @@ class Renewal:
             for job in gone:
                 job.lost = True
             self._call_in_loop(consumer.reservations_lost, gone, cancelled)
+            self._count_refusals(consumer, gone)
         except TarryError as fault:
             self._health.failed(fault)
             return False
         self._health.succeeded()
         return True
+
+    def _count_refusals(self, consumer: TopicConsumer, gone: Sequence[BaseJob[Any]]) -> None:
+        """Presents the receipts of lost jobs once more, so that the topic counts them as stale. The first time the worker itself might
+        have ended the job in the same moment, which is no refusal to count."""
+        if gone:
+            with suppress(TarryError):
+                self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, gone, ttr=None))
 
     def _is_cancelled(self, consumer: TopicConsumer, job: BaseJob[Any]) -> bool:
         """Whether a run that is no longer reserved was cancelled. If the server does not answer, it only counts as lost."""

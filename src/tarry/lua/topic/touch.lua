@@ -1,19 +1,20 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, is_replay = unpack(ARGV)
--- each: id, receipt, ttr = unpack(ARGV, i, i + 2)
+-- each: id, receipt, ttr, counted = unpack(ARGV, i, i + 3)
 --
 -- Renews reservations: each ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.
+-- `counted`: 1, or 0: a refusal is not counted. A worker counts it when it knows that it has not settled the job itself.
 -- include clock job receipt
 
-local FIRST, STRIDE = 3, 3
+local FIRST, STRIDE = 3, 4
 local answers, stale = {}, 0
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, ttr = unpack(ARGV, i, i + 2)
+  local id, receipt, ttr, counted = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' then fault = run and 'released' or 'gone' end
   if fault then
-    stale = stale + 1
+    if counted == '1' then stale = stale + 1 end
   else
     redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
     redis.call('ZADD', reserved, text(now + tonumber(ttr) + #answers), id)

@@ -61,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 _AT_ONCE = b"0"
 _VERY_MANY = 100
 _NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
-"""Whether a released attempt counts. A refunded one does not, and gives back its share of the topic's rate."""
+"""Whether a released attempt counts, or a refused renewal. A refunded one does not, and gives back its share of the topic's rate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,8 +93,10 @@ def _finish(jobs: Sequence[HasReceipt], *, results: Sequence[bytes] | None = Non
     return [(*receipt_args(job), result) for job, result in zip(jobs, given, strict=True)]
 
 
-def _touch(jobs: Sequence[HasReceipt], *, ttr: Duration | None) -> list[Item]:
-    return [(*receipt_args(job), ttr_us(job, ttr)) for job in jobs]
+def _touch(jobs: Sequence[HasReceipt], *, ttr: Duration | None, counted: bool = True) -> list[Item]:
+    """``counted=False``: the topic does not count a refusal as a stale receipt."""
+    after = _COUNTED if counted else _NOT_COUNTED
+    return [(*receipt_args(job), ttr_us(job, ttr), after) for job in jobs]
 
 
 def _release(
@@ -126,7 +128,7 @@ FINISH = SettleVerb(
     _finish,
 )
 """Removes jobs whose work is done."""
-TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr")), _touch)
+TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr", "counted")), _touch)
 """Renews reservations: ``ttr`` from now, or each job's own."""
 RELEASE = SettleVerb(
     Script(
