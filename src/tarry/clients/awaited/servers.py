@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_server
-from tarry.clients.replies import log_retry, unavailable_error, with_refusal
+from tarry.clients.deliveries import Delivery
+from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import ASK_TIMEOUT_S, Address
 from tarry.connections.awaited import Server, ignore_error
-from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, TryLater, with_tls_hint
+from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, with_tls_hint
 from tarry.connections.resp import raise_faults
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
@@ -215,29 +216,28 @@ class ServerPool:
     async def _with_retries(self, once: Callable[[RetryBudget], Awaitable[R]]) -> R:
         """Repeats ``once`` until it succeeds, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
-        budget = self._patience.start(loop.time)
-        await self.ensure_open(budget)
+        delivery = Delivery(None, self._patience.start(loop.time))
+        await self.ensure_open(delivery.budget)
         self._in_callers_tasks.add(ended := loop.create_future())
         try:
-            return await self._repeat(once, budget)
+            return await self._repeat(once, delivery)
         finally:
             self._in_callers_tasks.discard(ended)
             ended.set_result(None)
 
-    async def _repeat(self, once: Callable[[RetryBudget], Awaitable[R]], budget: RetryBudget) -> R:
+    async def _repeat(self, once: Callable[[RetryBudget], Awaitable[R]], delivery: Delivery) -> R:
         while True:
             try:
                 await self.ensure_master_known()
-                return await once(budget)
-            except Fault as met:
-                fault = with_refusal(met, budget)
-                pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
+                return await once(delivery.budget)
+            except Fault as fault:
+                pause = delivery.next_try(fault, self._topology.redacted, self._patience.bound)
                 if pause is None:
-                    raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from met
-                budget.tries += 1
+                    raise delivery.error(self._topology.redacted) from fault
                 await asyncio.sleep(pause)
-                with suppress(Unavailable, Fault):  # no server yet: patience decides
-                    await self.refresh(budget.remaining)
+                if delivery.needs_refresh:
+                    with suppress(Unavailable, Fault):  # no server yet: patience decides
+                        await self.refresh(delivery.budget.remaining)
 
     @property
     def is_own(self) -> bool:
