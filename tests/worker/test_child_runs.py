@@ -210,6 +210,18 @@ def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, d
         assert settings == of_its_tasks == process_app.settings_of(client.engine.config)
 
 
+def test_an_override_of_a_worker_keeps_the_other_settings_of_its_client(valkey_url: str, namespace: str) -> None:
+    others = {"max_body": 2 << 20, "patience": 20, "name_mapper": "shop:", "redisson": "3.15.1"}
+    with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
+        worker = tarry.Worker("shop", client=client)
+        worker.override(namespace="other")
+        assert worker.blocking.engine.config.settings() == {"namespace": "other", **others}
+        worker.override(url=f"{valkey_url}?db=1")
+        assert worker.blocking.engine.config.settings() == {"namespace": "other", **others}
+        assert worker.blocking.engine.config.address.full_url == f"{valkey_url}?db=1"
+        asyncio.run(worker.close())
+
+
 def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_url: str, namespace: str) -> None:
     worker = tarry.Worker("shop", client=tarry.Client(valkey_url, namespace=namespace, name_mapper=lambda name: name))
     try:

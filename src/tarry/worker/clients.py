@@ -47,9 +47,10 @@ class WorkerClients:
         return make_awaited(client), make_blocking(client)
 
     def for_server(self, url: str | None, namespace: str | None) -> WorkerClients:
-        """Clients of another URL or namespace; ``None`` keeps the present one."""
+        """Clients of another URL or namespace, with the same other settings; ``None`` keeps the present one."""
         client = self.blocking if self._awaited is None else self._awaited
-        return WorkerClients(url or client.engine.config.address.full_url, namespace or client.namespace)
+        config = client.engine.config
+        return WorkerClients(url or config.address.full_url, namespace or client.namespace, config.settings())
 
     async def close(self, *, given: bool) -> None:
         """Closes the clients that were made here; with ``given`` also the one that the worker was given.
