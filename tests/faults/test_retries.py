@@ -1,9 +1,11 @@
-"""Questions to a server that does not answer yet: tried again, and logged, alike by both clients."""
+"""Questions to a server that does not answer yet: tried again, logged alike by both clients, and left behind when cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import tarry
 from faults.proxy import Proxy
+from loops import LOOPS, run
 from tarry.connections.embedded.process import ServerProcess
 from until import until
 
@@ -49,3 +52,36 @@ def test_a_question_to_all_servers_is_tried_again_and_says_so(
         assert asyncio.run(awaited() if kind == "awaited" else in_thread()) == [[b"PONG"]]
     finally:
         proxy.close()
+
+
+@LOOPS
+def test_a_connection_that_fails_after_its_caller_was_cancelled_is_no_error_of_asyncio(loop: str) -> None:
+    """``run`` fails when asyncio reports an exception that nobody has looked at."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+
+        async def story() -> None:
+            async with tarry.AsyncClient(f"redis://127.0.0.1:{port}", patience="10m") as client:
+                asking = asyncio.ensure_future(client.engine.runner.ask_all(lambda server: server.exchange([PING])))
+                line, _ = await asyncio.to_thread(door.accept)
+                asking.cancel()
+                await asyncio.wait({asking})
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it ends with a reset
+                line.close()
+
+        run(loop, story())
+
+
+@LOOPS
+def test_servers_that_are_not_found_after_their_caller_was_cancelled_are_no_error_of_asyncio(loop: str) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            url = f"redis+cluster://127.0.0.1:{door.getsockname()[1]}"
+        async with tarry.AsyncClient(url, patience="50ms") as client:
+            asking = asyncio.ensure_future(client.topic("a").stats())
+            await asyncio.sleep(0)
+            assert client.engine.runner._opening is not None, "it looks for the nodes"
+            asking.cancel()
+            await asyncio.wait({asking})
+
+    run(loop, story())

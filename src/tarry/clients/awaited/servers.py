@@ -75,6 +75,7 @@ class ServerPool:
         if not self._opened:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._open())
+                self._opening.add_done_callback(ignore_error)
             await asyncio.shield(self._opening)
             if self.closed:  # meanwhile
                 raise Unavailable(UNANSWERED)
@@ -110,6 +111,7 @@ class ServerPool:
             meeting = self._connecting.get(url)
             if meeting is None or meeting.done():
                 meeting = self._connecting[url] = self._spawn(self._connect(url, key))
+                meeting.add_done_callback(ignore_error)
             server = await asyncio.shield(meeting)
         return server
 
