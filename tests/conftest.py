@@ -24,6 +24,7 @@ import servers
 import warm
 import zookeepers
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.background import failures
 from tarry.connections.embedded.process import ServerProcess
 from until import LONGEST_S
 
@@ -119,6 +120,12 @@ def _is_one_of(item: pytest.Item, places: list[str]) -> bool:
 @cache
 def _position(file: str) -> int:
     return next((at for at, place in enumerate(LONGEST_FILES) if file.startswith(place)), len(LONGEST_FILES))
+
+
+@pytest.fixture(autouse=True)
+def no_failure_yet() -> None:
+    """Those of other tests in this process do not count."""
+    failures.forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,7 @@ import redis.connection
 
 import tarry
 from tarry.clients.awaited.pubsub import PubSub as AsyncPubSub
+from tarry.clients.blocking import pubsub_connection
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.errors import Unavailable
 from until import until
@@ -167,8 +168,9 @@ def test_a_subscriber_that_fails_when_it_learns_of_the_loss_ends_nothing(valkey_
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it ends a thread on purpose
-def test_a_thread_that_ends_all_the_same_is_not_given_subscribers(
-    valkey_url: str, server: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("supervised", [True, False])
+def test_a_thread_that_exits_begins_again_and_else_is_not_given_subscribers(
+    valkey_url: str, server: Any, monkeypatch: pytest.MonkeyPatch, *, supervised: bool
 ) -> None:
     def leave(original: Any, connection: Any, *given: Any) -> Any:
         if armed.is_set():
@@ -176,14 +178,29 @@ def test_a_thread_that_ends_all_the_same_is_not_given_subscribers(
             raise SystemExit  # which ends a thread silently
         return original(connection, *given)
 
+    def leave_again(error: BaseException, _: str) -> Any:
+        raise error
+
     armed = threading.Event()
     wrap(monkeypatch, "can_read", leave)
+    lost = threading.Event()
+    if not supervised:
+        monkeypatch.setattr(pubsub_connection, "lost_by", leave_again)
+        monkeypatch.setattr(pubsub_connection, "supervise", lambda work, run, pause: run())
     with tarry.Client(valkey_url) as client:
         listening = Listening(client)
-        listening.subscribe(OTHER)
+        listening.pubsub.subscribe(OTHER, (OTHER,), listening._receive, on_lost=lambda _: lost.set())
         armed.set()
         server.publish(OTHER, b"")  # wakes it
-        until(lambda: not listening.pubsub._connections, "it leaves no trace")
+        if supervised:
+            assert lost.wait(30)
+            until(
+                lambda: listening.pubsub._connections and server.publish(OTHER, b"x") and not listening.received.empty()
+            )
+            while not listening.received.empty():
+                listening.received.get()
+        else:
+            until(lambda: not listening.pubsub._connections, "it leaves no trace")
         listening.subscribe(CHANNEL)
         listening.assert_receives(server, CHANNEL)
 

@@ -15,7 +15,9 @@ from msgspec import UNSET, UnsetType
 
 from tarry.clients.channels import Subscriber
 from tarry.clients.config import wait_seconds
-from tarry.errors import LockLost, NotAcquired
+from tarry.connections.background import failures
+from tarry.connections.faults import CONNECTION_ERRORS
+from tarry.errors import LockLost, NotAcquired, TarryError
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.locks.lock_table import Acquisition, Wake
 from tarry.verbs.locks.models import LockId
@@ -147,5 +149,9 @@ def process_label() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def log_watchdog_failure(fault: Exception) -> None:
-    logger.warning("Locks could not be looked after, trying again: %s", fault)
+def log_watchdog_failure(fault: Exception, work: str) -> None:
+    """Logs an outage; any other error is noted as a failure of ``work``."""
+    if isinstance(fault, (TarryError, *CONNECTION_ERRORS)):
+        logger.warning("Locks could not be looked after, trying again: %s", fault)
+    else:
+        failures.note(work, fault)

@@ -9,12 +9,12 @@ ServerRefused    the server refuses for good; the error says why.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 
 import redis.exceptions as driver
 
+from tarry.connections.background import failures
 from tarry.core.requests import WrongType, refusal_error
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 
@@ -150,12 +150,12 @@ def fault_of(error: BaseException, what: str = "the call", *, database: int = 0)
     return ServerRefused(refusal_error(text) or ServerUnfit(f"The server failed at {what}: {text}"))
 
 
-def lost_by(error: Exception) -> Fault:
+def lost_by(error: BaseException, work: str) -> Fault:
     """The fault of a connection that a thread or a task of its own reads. It must go on after any error: one that is not the
-    connection's, a bug of the driver or of tarry, is logged, and means no more than that the connection is lost."""
+    connection's, a bug of the driver or of tarry, is noted as a failure of the work, and means no more than that the connection is lost."""
     if isinstance(error, (*CONNECTION_ERRORS, *CLOSED, UnicodeError)):
         return fault_of(error)
-    logging.getLogger("tarry").error("A connection failed in an unexpected way; it is made again.", exc_info=error)
+    failures.note(work, error)
     return ConnectionLost(f"{type(error).__name__}: {error}")
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.connections.address import ASK_TIMEOUT_S
+from tarry.connections.background import start_thread
 from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.clock import now
 from tarry.connections.faults import (
@@ -34,6 +35,7 @@ from tarry.connections.faults import (
 from tarry.connections.resp import pack
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
 
+WORK = "tarry-sentinel"
 EVERY_S = 0.5
 TRUSTED_S = 1.0
 """How long a report counts, from the moment of the request."""
@@ -247,7 +249,7 @@ class _Sentinel:
         with self._lock:
             if self._wakeup is None:
                 self._wakeup = SocketWakeEvent()
-                threading.Thread(target=self._run, name="tarry-sentinel", daemon=True).start()
+                start_thread(WORK, self._run)
             self._wakeup.set()
 
     def wake(self) -> None:
@@ -270,7 +272,7 @@ class _Sentinel:
                 self._read_messages()
             except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: nobody would ask it again
                 self._disconnect()
-                self.report, self.fault, self.failing, self.failed_at = None, lost_by(error), True, now()
+                self.report, self.fault, self.failing, self.failed_at = None, lost_by(error, WORK), True, now()
                 self._sentinels.notify()
                 if not self._at_once:
                     event.wait(RETRY_S)

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable,
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Generic, TypeVar
 
+from tarry.connections.background import failures, supervise_task
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -116,7 +118,7 @@ class Background:
     """Work of a client in the background."""
 
     def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._task = asyncio.ensure_future(run())
+        self._task = asyncio.ensure_future(supervise_task(name, run))
         self._task.set_name(name)
 
     @property
@@ -138,13 +140,15 @@ class Background:
 class BackgroundCalls:
     """Operations in the background."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, operation: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(operation)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        failures.watch_task(self._name, task)
 
     async def join(self, seconds: float) -> None:
         """Waits for all, and cancels them when the time is up."""

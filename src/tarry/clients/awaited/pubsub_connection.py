@@ -20,7 +20,8 @@ from tarry.clients.channels import (
     log_dropped,
 )
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.faults import fault_of, lost_by
+from tarry.connections.background import supervise_task
+from tarry.connections.faults import ConnectionLost, fault_of, lost_by
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
 from tarry.core.patience import RetryDelay
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
 
 logger = logging.getLogger("tarry")
+WORK = "tarry-subscriptions"
 
 
 class PubSubHost(Protocol):
@@ -51,6 +53,7 @@ class PubSubConnection:
         self._connection: Any = None
         self._unsent: list[Args] = []
         self._changed = asyncio.Event()
+        self._was_lost = False
         self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
         self._task = asyncio.ensure_future(self._run())
 
@@ -73,27 +76,32 @@ class PubSubConnection:
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        was_lost = False
         try:
-            while not self._pubsub.end_if_unused(self):
-                try:
-                    if was_lost:
-                        was_lost = False
-                        await self._pubsub.reassign(self)
-                    else:
-                        self._connection = await self.server.connect()
-                        await self._serve()
-                        self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
-                except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: all would be deaf
-                    was_lost = True
-                    self._disconnect()
-                    fault = lost_by(error)
-                    logger.info("The line that events come by broke, calling again: %s", fault)
-                    self.channels.connection_lost(fault)
-                    await asyncio.sleep(self._back_off.next_delay())
+            await supervise_task(WORK, self._keep_connected)
         finally:
             self._pubsub.forget(self)
             self._disconnect()
+
+    async def _keep_connected(self) -> None:
+        if self._connection is not None:  # something that it awaited was cancelled
+            self._disconnect()
+            self.channels.connection_lost(ConnectionLost("a task of the connection was cancelled"))
+        while not self._pubsub.end_if_unused(self):
+            try:
+                if self._was_lost:
+                    self._was_lost = False
+                    await self._pubsub.reassign(self)
+                else:
+                    self._connection = await self.server.connect()
+                    await self._serve()
+                    self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
+            except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: all would be deaf
+                self._was_lost = True
+                self._disconnect()
+                fault = lost_by(error, WORK)
+                logger.info("The line that events come by broke, calling again: %s", fault)
+                self.channels.connection_lost(fault)
+                await asyncio.sleep(self._back_off.next_delay())
 
     async def _serve(self) -> None:
         """Sends and receives on a new connection, until it breaks or there are no subscribers."""
@@ -164,7 +172,7 @@ class Callbacks:
         self._dropped = 0
         self._ended = False
         self._idle: asyncio.Future[Callable[[], Awaitable[None]]] | None = None
-        self._task = asyncio.ensure_future(self._run())
+        self._task = asyncio.ensure_future(supervise_task("tarry-events", self._run))
 
     @classmethod
     def for_listener(cls, engine: HandleEngine) -> Callbacks:  # noqa: ARG003  # as the blocking one

@@ -21,12 +21,14 @@ from typing import Any
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, read_in_background, read_push_or_reply, send
+from tarry.connections.background import supervise_task
 from tarry.connections.faults import ConnectionLost, Fault, lost_by
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
 from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
 
 logger = logging.getLogger("tarry")
+WORK = "tarry-tracking"
 ServerKey = tuple[str, float, bool]
 """A server's URL, with the user, how long its answers may take, and whether it belongs to a Cluster."""
 _shared: weakref.WeakKeyDictionary[
@@ -69,17 +71,20 @@ class TrackingConnection:
 
     async def _run(self) -> None:
         try:
-            while not self._is_over():
-                try:
-                    await self._read_inbox()
-                    await self._wait_for_work()
-                    await self._read_messages()
-                    if self._is_over():
-                        await self._disconnect(ConnectionLost("no wait is left"))
-                except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: its waits would never
-                    await self._disconnect(_meaning(error))
+            await supervise_task(WORK, self._work)
         finally:
             await self._disconnect(ConnectionLost("the client was closed"))
+
+    async def _work(self) -> None:
+        while not self._is_over():
+            try:
+                await self._read_inbox()
+                await self._wait_for_work()
+                await self._read_messages()
+                if self._is_over():
+                    await self._disconnect(ConnectionLost("no wait is left"))
+            except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: its waits would never
+                await self._disconnect(_meaning(error))
 
     def _is_over(self) -> bool:
         """There has been no wait for ``linger_s``."""
@@ -276,7 +281,7 @@ def _meaning(error: Exception) -> Fault:
     return (
         ConnectionLost("the tracking connection has been silent for too long")
         if type(error) is TimeoutError
-        else lost_by(error)
+        else lost_by(error, WORK)
     )
 
 

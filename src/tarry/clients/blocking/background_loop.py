@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from tarry.clients.blocking.concurrency import Background, Mutex, Signal
 from tarry.clients.config import ErrorLog
+from tarry.connections.background import failures
 from tarry.connections.clock import now
+from tarry.connections.faults import CONNECTION_ERRORS
+from tarry.core.patience import RetryDelay
+from tarry.errors import TarryError
 
 CLOSING_S = 5.0
 LONGEST_SLEEP_S = 30.0
@@ -24,6 +28,7 @@ class BackgroundLoop:
         self._closed = False
         self._title = f"The background work {self.NAME}"
         self._errors = ErrorLog()
+        self._back_off = RetryDelay()
         self._background: Background | None = None
 
     def _start(self) -> None:
@@ -47,9 +52,13 @@ class BackgroundLoop:
             try:
                 until = self._work()
                 self._errors.resolved(self._title)
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the work must go on
+                self._back_off.reset()
+            except (TarryError, *CONNECTION_ERRORS) as fault:
                 self._errors.report(self._title, "continued", fault)
                 until = now() + PAUSE_S
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the work must go on
+                failures.note(self.NAME, fault)
+                until = now() + self._back_off.next_delay()
             with self._mutex:
                 if self._closed or not self._is_needed():
                     self._background = None

@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tarry.connections.background import start_thread
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -125,8 +127,8 @@ class Background:
     """Work of a client in the background."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=run, name=name, daemon=True)
-        self._thread.start()
+        self._ending = threading.Event()
+        self._thread = start_thread(name, run, self._ending.wait)
 
     @property
     def ended(self) -> bool:
@@ -137,6 +139,7 @@ class Background:
 
     def join(self, seconds: float) -> None:
         """Waits for its end, or until the time is up. From inside it does nothing."""
+        self._ending.set()
         if self._thread is not threading.current_thread():
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
 
@@ -144,6 +147,7 @@ class Background:
 class BackgroundCalls:
     """Operations in the background. Here they are done when they are started."""
 
+    def __init__(self, name: str) -> None: ...
     def start(self, answer: object) -> None: ...
     def join(self, seconds: float) -> None: ...
 

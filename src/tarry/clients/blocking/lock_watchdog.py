@@ -37,7 +37,7 @@ class LockWatchdog(BackgroundLoop):
         self.table = LockTable(now, Mutex(), self._wakeup.set, is_alive)
         self.backend = make_backend(self.table)
         self._perform = perform
-        self._calls = BackgroundCalls()
+        self._calls = BackgroundCalls(self.NAME)
         self._renew_at = now() + RENEWED_EVERY_S
 
     def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
@@ -82,7 +82,7 @@ class LockWatchdog(BackgroundLoop):
         try:
             self.run(self.backend.renew(self.table.holds, due=due))
         except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
-            log_watchdog_failure(fault)
+            log_watchdog_failure(fault, self.NAME)
             self._renew_at = min(self._renew_at, now() + CLEAN_UP_EVERY_S)
             self._wakeup.set()
             return False

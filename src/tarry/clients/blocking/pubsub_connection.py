@@ -20,6 +20,7 @@ from tarry.clients.channels import (
     Subscriber,
     log_dropped,
 )
+from tarry.connections.background import start_thread, supervise
 from tarry.connections.blocking import Server, socket_of
 from tarry.connections.faults import fault_of, lost_by
 from tarry.connections.resp import Args, pack
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
 
 logger = logging.getLogger("tarry")
+WORK = "tarry-subscriptions"
 CLOSING_S = 5.0
 
 
@@ -63,7 +65,7 @@ class PubSubConnection:
         self._silent_at = 0.0
         """When the silence is too long: then it is pinged, and after that lost."""
         self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
-        self._thread = threading.Thread(target=self._run, name="tarry-subscriptions", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self._thread.start()
 
     def add(self, subscriber: Subscriber) -> None:
@@ -89,30 +91,31 @@ class PubSubConnection:
 
     def _run(self) -> None:
         try:
-            while not self._closed.is_set() and not (
-                not self.channels.subscribers and self._pubsub.end_if_unused(self)
-            ):
-                try:
-                    if self._was_lost:
-                        self._was_lost = False
-                        self._pubsub.reassign(self)
-                    elif self._connection is None:
-                        self._connect()
-                    else:
-                        self._listen()
-                except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: all would be deaf
-                    self._was_lost = True
-                    self._disconnect()
-                    if not self._closed.is_set():
-                        fault = lost_by(error)
-                        logger.info("The line that events come by broke, calling again: %s", fault)
-                        with self._lock:
-                            self.channels.connection_lost(fault)
-                        self._closed.wait(self._back_off.next_delay())
+            supervise(WORK, self._keep_connected, self._closed.wait)
         finally:
             self._pubsub.forget(self)
             self._disconnect()
             self._wakeup.close()
+
+    def _keep_connected(self) -> None:
+        while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub.end_if_unused(self)):
+            try:
+                if self._was_lost:
+                    self._was_lost = False
+                    self._pubsub.reassign(self)
+                elif self._connection is None:
+                    self._connect()
+                else:
+                    self._listen()
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the thread must not end: all would be deaf
+                self._was_lost = True
+                self._disconnect()
+                if not self._closed.is_set():
+                    fault = lost_by(error, WORK)
+                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    with self._lock:
+                        self.channels.connection_lost(fault)
+                    self._closed.wait(self._back_off.next_delay())
 
     def _connect(self) -> None:
         self._connection = self.server.connect()
@@ -185,8 +188,7 @@ class Callbacks:
     def __init__(self, engine: Any) -> None:  # noqa: ARG002  # as every part of a client
         self._queued: queue.Queue[Callable[[], None] | None] = queue.Queue(MOST_EVENTS)
         self._dropped = 0
-        self._thread = threading.Thread(target=self._run, name="tarry-events", daemon=True)
-        self._thread.start()
+        start_thread("tarry-events", self._run)
 
     @classmethod
     def for_listener(cls, engine: HandleEngine) -> Callbacks:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.connections import connection_limit
+from tarry.connections.background import start_thread
 from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import ConnectionLost, Fault, fault_of, lost_by
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tarry.connections.wake_event import WakeEvent
 
 logger = logging.getLogger("tarry")
+WORK = "tarry-tracking"
 CLOSING_S = 5.0
 
 
@@ -59,8 +61,7 @@ class TrackingConnection:
                 token_wait.fault, token_wait.ended = ConnectionLost("the client was closed"), True
                 return
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="tarry-tracking", daemon=True)
-                self._thread.start()
+                self._thread = start_thread(WORK, self._run)
         self._wakeup.set()
 
     def close(self) -> None:
@@ -81,7 +82,7 @@ class TrackingConnection:
                 self._wait_for_work()
                 self._read_messages()
             except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: its waits would never
-                self._disconnect(lost_by(error))
+                self._disconnect(lost_by(error, WORK))
             if self._is_over():
                 return
 

@@ -106,8 +106,10 @@ class Supervisor:
         threading.Thread(target=self._wait_until_all_left, daemon=True).start()
 
     def _wait_until_all_left(self) -> None:
-        folder_files.wait_for_exclusive(self.users)
-        os.write(self._notify, b".")
+        try:
+            folder_files.wait_for_exclusive(self.users)
+        finally:  # also when it cannot be waited for: then ``run`` tries the lock after the linger, and starts the thread again
+            os.write(self._notify, b".")
 
     def request_stop(self, *_: object) -> None:
         """Handles SIGTERM. The request is only noted here; ``run`` stops between two steps."""

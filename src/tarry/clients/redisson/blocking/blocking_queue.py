@@ -13,6 +13,7 @@ from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, Colle
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
 from tarry.clients.redisson.shared_queues import failure_reason
+from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
+WORK = "tarry-queue"
 
 
 class BlockingQueue(CollectionOperators[T]):
@@ -144,7 +146,7 @@ class Subscription:
         self._handler = handler
         self._in_handler = False
         self._stopped = Event()
-        self._background = Background(f"tarry-{queue.name}", self._run)
+        self._background = Background(WORK, self._run)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._queue.name!r}>"
@@ -165,10 +167,11 @@ class Subscription:
         self._background.join(float("inf"))
 
     def _run(self) -> None:
+        self._in_handler = False
         while not self._stopped.is_set():
             try:
                 taken = self._queue.take_next(LONGEST_WAIT_S)
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
+            except (TarryError, *CONNECTION_ERRORS) as fault:
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 self._stopped.wait(LONGEST_DELAY_S)
                 continue
