@@ -334,3 +334,10 @@ def test_an_unusable_server_exits_with_3(start_workers: Start, monkeypatch: pyte
     for processes in ("1", "2"):
         code, said = start_workers("--processes", processes, "--url", "embedded://").ended()
         assert (code, "[server_unfit]" in said) == (3, True), said
+
+
+def test_a_worker_whose_background_work_fails_again_and_again_ends_as_unfit(start_workers: Start) -> None:
+    code, log = start_workers(app="unfit_app:worker").ended()
+    assert code == 3
+    assert "error: tarry renewal failed 10 times within a minute, at last by TypeError: a bug of tarry." in log
+    assert log.count("Traceback (most recent call last)") == 10

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tarry.connections.background import supervise_task
 from tarry.worker import log_lines
 from tarry.worker.topic_consumer import TopicConsumer
 
@@ -25,7 +26,7 @@ class Consumers:
         self._mode_asked = asyncio.Event()
         self._quiet_asked = self._held_back = False
         self._tasks = self._start()
-        self._logging = asyncio.create_task(self._log_periodically())
+        self._logging = asyncio.create_task(supervise_task("tarry log", self._log_periodically))
 
     def _start(self) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(consumer.run()) for consumer in self._consumers]

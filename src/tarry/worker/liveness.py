@@ -25,6 +25,7 @@ from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.clients.handle_verbs import server_verbs
+from tarry.connections.background import failures, supervise
 from tarry.connections.faults import Fault, ServerRefused
 from tarry.core.patience import RetryDelay
 from tarry.core.requests import ScriptCall
@@ -37,6 +38,7 @@ from tarry.worker.outage import Outage, ServerHealth
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.worker")
+WORK = "tarry liveness"
 LINGER_S = 0.5
 """So long after its last job a worker is idle. With jobs that come faster it says nothing between them."""
 REPEAT_S = 5.0
@@ -70,8 +72,8 @@ class Liveness:
         self._health = ServerHealth(outage)
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="tarry liveness", daemon=True)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self._subscriber: Subscriber | None = None
         self._subscribed = False
         self._outdated = False
@@ -96,7 +98,7 @@ class Liveness:
 
     async def stop(self) -> None:
         """Ends the subscription, after the server has forgotten it."""
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
         await asyncio.to_thread(self._thread.join)
 
@@ -154,7 +156,14 @@ class Liveness:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        while not self._stopping:
+        supervise(WORK, self._keep_working, self._stopping.wait)
+        with failures.noted(WORK), suppress(TarryError):
+            self._withdraw()
+        with failures.noted(WORK):
+            self._unsubscribe()
+
+    def _keep_working(self) -> None:
+        while not self._stopping.is_set():
             try:
                 pause = self._work()
             except Unavailable as fault:
@@ -163,14 +172,8 @@ class Liveness:
                     self._health.failed(fault)  # the worker takes no jobs, so nothing else would log it
             except TarryError as refusal:
                 self._refusal, pause = refusal, RETRY_S
-            except Exception:
-                logger.exception("✗ Looking for dead workers failed; it goes on.")
-                pause = EVERY_S
             self._wake.wait(None if pause == math.inf else pause)
             self._wake.clear()
-        with suppress(TarryError):
-            self._withdraw()
-        self._unsubscribe()
 
     def _work(self) -> float:
         """Does what is due. Returns in how many seconds there is more."""

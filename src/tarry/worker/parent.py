@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tarry.connections.background import failures, supervise_task
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
 from tarry.values import names
@@ -146,15 +147,25 @@ class Parent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        renewal = asyncio.ensure_future(self._renew_for_silent_children())
-        stopping = asyncio.ensure_future(self._stop_children())
+        renewal = asyncio.ensure_future(supervise_task("tarry renewal for children", self._renew_for_silent_children))
+        stopping = asyncio.ensure_future(supervise_task("tarry stop", self._stop_children))
+        end_listening = failures.listen(self._on_failure)
         try:
             await asyncio.gather(*[self._keep_child_running(number) for number in range(1, self._processes + 1)])
         finally:
+            end_listening()
             renewal.cancel()
             stopping.cancel()
             self._client.close()
         return next((code for code in EXIT_CODES_BY_WEIGHT if code in self._codes), STOPPED)
+
+    def _on_failure(self, _work: str, unfit: str) -> None:
+        """Ends with the children when its own work fails again and again, so that its supervisor sees it."""
+        if unfit:
+            self._codes.append(NO_SERVER)
+            if not self._stopping.is_set():
+                logger.error("✗ The workers stop, because their parent is not fit to work: %s", unfit)
+                self.stop()
 
     async def _keep_child_running(self, number: int) -> None:
         """Starts child ``number``, and another one when it dies."""

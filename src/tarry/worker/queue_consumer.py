@@ -20,6 +20,7 @@ from typing import Any
 
 from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.redisson.shared_queues import failure_reason
+from tarry.connections.background import failures
 from tarry.errors import TarryError
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute
@@ -138,6 +139,7 @@ class QueueConsumer:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
+        failures.task_ended("tarry settling", task)
         self._wakeup.set()
 
     async def _set_aside(self, element: TakenElement, reason: str) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.clients.handle_verbs import server_verbs
+from tarry.connections.background import failures, supervise
 from tarry.errors import StaleReceipt, TarryError
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import BaseJob
@@ -36,6 +37,7 @@ from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.topic_consumer import TopicConsumer
 
 logger = logging.getLogger("tarry.worker")
+WORK = "tarry renewal"
 CHECK_PARTS, RENEW_PARTS = 6, 3
 """In fractions of a TTR: the thread checks every sixth; a job older than a third is renewed."""
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.01, 5.0
@@ -65,7 +67,7 @@ class Renewal:
         self._loop_thread = threading.get_ident()
         self._renewed: dict[BaseJob[Any], float] = {}
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._usual_interval_s = min(
             [LONGEST_INTERVAL_S, *(_interval_of(consumer) / CHECK_PARTS for consumer in consumers)]
         )
@@ -74,7 +76,7 @@ class Renewal:
         self._pinged_at: float | None = None
         self._logged_at = -LOG_AGAIN_S
         self._blocker = ""
-        self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self.on_alive: Callable[[bool], None] = lambda worked: None
         """Called at each check, with whether the server has ever answered; a child sends its parent a heartbeat."""
         self.on_asked: Callable[[WorkerMode], None] = lambda mode: None
@@ -86,7 +88,6 @@ class Renewal:
     def start(self) -> None:
         for consumer in self._consumers:
             consumer.on_popped = self._on_popped
-        self._wake.set()  # the first check sends the first report
         self._thread.start()
 
     def announce_stop(self) -> None:
@@ -97,7 +98,7 @@ class Renewal:
             self._wake.set()
 
     async def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
         await asyncio.to_thread(self._thread.join)
         self._client.close()
@@ -113,15 +114,16 @@ class Renewal:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        while not self._stopping:
+        supervise(WORK, self._keep_renewing, self._stopping.wait)
+        with failures.noted(WORK):
+            self._reports.unregister()
+
+    def _keep_renewing(self) -> None:
+        while not self._stopping.is_set():  # the first check sends the first report
+            self.on_alive(self._outage.ever_answered)
+            self._renew_due(time.monotonic())
             self._wake.wait(min(self._interval_s, self._blocked_s / 2 if self._has_work() else self._interval_s))
             self._wake.clear()
-            self.on_alive(self._outage.ever_answered)
-            try:
-                self._renew_due(time.monotonic())
-            except Exception:
-                logger.exception("✗ The renewal of reservations failed; it goes on.")
-        self._reports.unregister()
 
     def _asked(self, mode: WorkerMode) -> None:
         self._wake.set()  # the next check reports the new mode

@@ -10,12 +10,14 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
-from tarry.errors import BadInput, Unavailable
+from tarry.connections.background import failures
+from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import clients
@@ -81,6 +83,8 @@ class WorkerRun:
         self._awaited, self._blocking = clients.for_run()
         self._outage = Outage()
         self._idle_s = idle_s
+        self._unfit = ""
+        """Why this process is not fit to work, once it is not."""
         worker.holder = worker.holder or _new_holder()
         slot_pool = None if worker.slots is None else SlotPool(worker.slots)
         self._quota: JobQuota | None = None
@@ -166,8 +170,29 @@ class WorkerRun:
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         """Runs until it is stopped; returns how many running jobs had to be given back."""
-        with self._outage.logs_retries_of(self._awaited.engine.config.address.redacted):
-            return await self._execute(stopping, stop_now)
+        loop = asyncio.get_running_loop()
+
+        def on_failure(_work: str, unfit: str) -> None:
+            if unfit:
+                with suppress(RuntimeError):  # the loop is closed: nothing is left to end
+                    loop.call_soon_threadsafe(self._end_as_unfit, stopping, unfit)
+
+        end_listening = failures.listen(on_failure)
+        try:
+            with self._outage.logs_retries_of(self._awaited.engine.config.address.redacted):
+                cut_off = await self._execute(stopping, stop_now)
+        finally:
+            end_listening()
+        if self._unfit:
+            raise ServerUnfit(self._unfit)
+        return cut_off
+
+    def _end_as_unfit(self, stopping: asyncio.Event, why: str) -> None:
+        """Work in the background fails again and again: it stops as after SIGTERM, and ends with an error that its supervisor sees."""
+        self._unfit = why
+        if not stopping.is_set():
+            logger.error("✗ The worker stops, because its process is not fit to work: %s", why)
+            self._worker.stop()
 
     async def _execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         if self._idle_s is not None:

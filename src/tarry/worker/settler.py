@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.handle_verbs import server_verbs
+from tarry.connections.background import failures
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.verbs.jobs import precedence
@@ -77,7 +78,11 @@ class Settler:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.background.add(task)
-        task.add_done_callback(self.background.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.background.discard(task)
+        failures.task_ended("tarry settling", task)  # its jobs come back after their TTR
 
     def flush(self) -> None:
         """Finishes the done jobs, in the background."""

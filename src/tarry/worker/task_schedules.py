@@ -23,6 +23,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
+from tarry.connections.background import failures
 from tarry.errors import BadInput, TarryError
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
@@ -173,8 +174,8 @@ class ScheduleDeclarer:
         while True:
             try:
                 answered = declared or await self._declare()
-            except Exception:
-                logger.exception("✗ The schedules could not be declared; trying again.")
+            except Exception as fault:  # noqa: BLE001  # whatever it is, they are declared again
+                failures.note("tarry schedules", fault)
                 answered = False
             declared = False
             await asyncio.sleep(REDECLARE_S if answered else RETRY_S)

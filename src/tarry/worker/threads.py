@@ -14,6 +14,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from tarry.connections.background import failures
+
 J = TypeVar("J")
 """A job, or an element that was taken from a queue."""
 
@@ -83,4 +85,7 @@ class ThreadPool(Generic[J]):
     def _drain(self) -> None:
         self._notified = False  # first: a job that ends from now on wakes the loop again
         while self._finished:
-            self._on_end(*self._finished.popleft())
+            try:
+                self._on_end(*self._finished.popleft())
+            except Exception as fault:  # noqa: BLE001  # of this job: its reservation ends after its TTR
+                failures.note_once("tarry handlers", fault)

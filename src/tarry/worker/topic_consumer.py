@@ -294,11 +294,13 @@ class TopicConsumer:
             self._timers.pop(job).cancel()
         if self.overruns.pop(job, None) is not None:
             job.lost = False  # it was renewed all the time: this attempt is settled now
-        if fault is not None:
-            self._failed(job, self.target_of(job), fault)
-        elif not job.settled:
-            self.settler.done.append(job)
-        self._job_ended(job)
+        try:
+            if fault is not None:
+                self._failed(job, self.target_of(job), fault)
+            elif not job.settled:
+                self.settler.done.append(job)
+        finally:
+            self._job_ended(job)
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
         """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
