@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.background import failures
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 
 ROOT = Path(__file__).parents[2]
@@ -173,3 +174,18 @@ def test_overrunning_runs_are_exported_as_a_metric(
     with TestClient(valkey_url, clock, namespace=api.namespace) as client:
         client.engine.run(report_worker(api.namespace, b"ada", None, report))
     assert value(scraped(running_service)["tarry_overrun_jobs"], api.namespace) == 2
+
+
+def test_failures_in_the_background_are_exported_as_metrics(
+    running_service: RunningService, api: Api, clock: Clock, valkey_url: str
+) -> None:
+    """The service's own, and those that workers report."""
+    failures.note("tarry sampler", TypeError("a bug"))
+    with TestClient(valkey_url, clock, namespace=api.namespace) as client:
+        for name, count in ((b"ada", 2), (b"bob", 3)):
+            report = WorkerReport("ada", 7, "1", 5, 2, False, [], [], restarts={"tarry renewal": count})
+            client.engine.run(report_worker(api.namespace, name, None, report))
+    seen = scraped(running_service)
+    own = [one for one in seen["tarry_background_restarts"].samples if one.labels.get("work") == "tarry sampler"]
+    assert [one.value for one in own if one.name.endswith("_total")] == [1]
+    assert value(seen["tarry_worker_restarts"], api.namespace, work="tarry renewal") == 5

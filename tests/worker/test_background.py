@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +21,7 @@ from tarry.worker.topic_consumer import TopicConsumer
 from until import until
 
 BUG = "a bug of tarry"
+Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def failing_once(function: Callable[..., Any], seen: Callable[[], object] = lambda: None) -> Callable[..., Any]:
@@ -53,10 +56,19 @@ async def run_until(worker: tarry.Worker, is_so: Callable[[], object]) -> None:
         await asyncio.to_thread(until, is_so)
 
 
-def test_the_renewal_goes_on(worker: tarry.Worker, client: tarry.Client) -> None:
+def test_the_renewal_goes_on_is_counted_and_shown(worker: tarry.Worker, client: tarry.Client, cli: Cli) -> None:
     worker.on_alive = failing_once(worker.on_alive)
-    asyncio.run(run_until(worker, client.workers))
-    assert background.failures.counts == {"tarry renewal": 1}
+
+    async def look() -> None:
+        async with worker:
+            await asyncio.to_thread(until, client.workers, "its report")
+            [info] = client.workers()
+            assert info.restarts == {"tarry renewal": 1}
+            done = await asyncio.to_thread(cli, "doctor", "--json")
+            assert f"worker {info.name}  tarry renewal has failed 1 time and was started again" in done.stderr
+            assert json.loads(done.stdout)["restarts"] == {info.name: {"tarry renewal": 1}}
+
+    asyncio.run(look())
 
 
 def test_the_look_for_dead_workers_goes_on(worker: tarry.Worker, monkeypatch: pytest.MonkeyPatch) -> None:

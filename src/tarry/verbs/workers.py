@@ -73,7 +73,9 @@ class WorkerInfo(Struct, frozen=True):
     """A live worker process, as of its last report at ``reported_at``, at most half a minute ago.
 
     ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
-    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``. ``asked`` is the mode that it was asked to take (``set_worker_mode``), or empty.
+    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``. ``asked`` is the
+    mode that it was asked to take (``set_worker_mode``), or empty. ``restarts`` has how often each work in the background of its
+    process has failed, and was started again.
     """
 
     name: str
@@ -90,6 +92,7 @@ class WorkerInfo(Struct, frozen=True):
     jobs: tuple[HeldJob, ...]
     mode: str
     asked: str = ""
+    restarts: dict[str, int] = {}
 
     @property
     def takes_jobs(self) -> bool:
@@ -129,6 +132,8 @@ class WorkerReport(Struct, frozen=True):
     topics: Sequence[WorkerTopic]
     jobs: Sequence[ReportedJob]
     mode: str = "work"
+    restarts: dict[str, int] = {}
+    """How often each work in the background of its process has failed, and was started again."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -208,6 +213,7 @@ def _info(name: bytes, reported_us: int, record: bytes, now: int, asked: bytes) 
             ),
             mode=report.mode,
             asked=asked.decode(),
+            restarts=report.restarts,
         )
     except (msgspec.MsgspecError, ValueError, OverflowError):
         return None

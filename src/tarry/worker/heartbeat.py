@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UnsetType
 
 from tarry.clients.blocking.client import Client
+from tarry.connections.background import failures
 from tarry.errors import TarryError, Unavailable
 from tarry.values.version import __version__
 from tarry.verbs import workers
@@ -124,6 +125,7 @@ class WorkerReports:
                 for taken, consumer, job in held[:MOST_REPORTED_JOBS]
             ],
             mode="stop" if self.stopping else self.mode,
+            restarts=failures.counts,
         )
 
 

@@ -87,20 +87,27 @@ def doctor(
             client.engine.run(namespaces.register_topic(client.namespace, name))
     shown = client.engine.config.address.redacted
     servers = _servers(client)
+    workers = client.workers()
     session.print_answer(
         {
             "server": shown,
             "topics": len(known | found),
             "missing": missing,
+            "restarts": {worker.name: worker.restarts for worker in workers if worker.restarts},
             "nodes": [{"node": place, **_node_data(node)} for place, node in servers.items()],
         },
         "\n".join(
             [
-                f"server  {shown}, {count_text(len(known | found), 'topic')}, {count_text(len(client.workers()), 'worker')}",
+                f"server  {shown}, {count_text(len(known | found), 'topic')}, {count_text(len(workers), 'worker')}",
                 *(f"{place}  {as_text(node)}" for place, node in servers.items()),
             ]
         ),
     )
+    for worker in workers:
+        for work, count in sorted(worker.restarts.items()):
+            session.print_note(
+                f"worker {worker.name}  {work} has failed {count_text(count, 'time')} and was started again; its log says why"
+            )
     all_ok = not any(node.loses_jobs for node in servers.values())
     for name in missing:
         session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")

@@ -112,6 +112,7 @@ class ServiceApp:
         while self.on_close:
             await self.on_close.pop()()
         await self.clients.close()
+        self.metrics.close()
 
     @property
     def held_requests(self) -> int:

@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as EventCounter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from tarry.connections.background import failures
 from tarry.connections.fitness import parse_info
 from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
@@ -99,7 +101,18 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
+        self._restarts = EventCounter(
+            "tarry_background_restarts",
+            "Failures of work in the background of this service; it was started again.",
+            ("work",),
+            registry=self.registry,
+        )
+        self.close = failures.listen(self._count_restart)
+        """Ends the counting of failures."""
         self._observers: dict[tuple[str, int], Any] = {}
+
+    def _count_restart(self, work: str, _unfit: str) -> None:
+        self._restarts.labels(work).inc()
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts a request."""
@@ -136,6 +149,7 @@ class Metrics:
         await self.skipped.or_none("memory of the server", self._measure_memory(clients))
         seen: list[tuple[str, Stats]] = []
         overruns: Counter[tuple[str, str]] = Counter()
+        restarts: Counter[tuple[str, str]] = Counter()
         for namespace, client in clients:
             if credential is None or credential.namespace == namespace:
                 names = (await client.topics())[:MOST_TOPICS]
@@ -145,8 +159,9 @@ class Metrics:
                 seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
                 for worker in await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ():
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
+                    restarts.update({(namespace, work): count for work, count in worker.restarts.items()})
         own = generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
-        return own + generate_latest(_TopicCollector(seen, overruns)), MEDIA
+        return own + generate_latest(_TopicCollector(seen, overruns, restarts)), MEDIA
 
 
 def _all_processes() -> CollectorRegistry:
@@ -182,10 +197,13 @@ class SkippedTopics:
 class _TopicCollector(CollectorRegistry):
     """The topics at one moment, as a registry that is collected once."""
 
-    def __init__(self, stats: list[tuple[str, Stats]], overruns: Counter[tuple[str, str]]) -> None:
+    def __init__(
+        self, stats: list[tuple[str, Stats]], overruns: Counter[tuple[str, str]], restarts: Counter[tuple[str, str]]
+    ) -> None:
         super().__init__(auto_describe=False)
         self._stats = stats
         self._overruns = overruns
+        self._restarts = restarts
 
     def collect(self) -> Iterator[Metric]:
         labels = ("namespace", "topic")
@@ -204,6 +222,13 @@ class _TopicCollector(CollectorRegistry):
             "Running jobs that have taken longer than their timeout and cannot be stopped, as their workers reported.",
             labels=labels,
         )
+        restarts = GaugeMetricFamily(
+            "tarry_worker_restarts",
+            "Failures of work in the background of live workers, as they reported; it was started again.",
+            labels=("namespace", "work"),
+        )
+        for labelled, count in self._restarts.items():
+            restarts.add_metric(labelled, count)
         late = HistogramMetricFamily(
             "tarry_lateness_seconds",
             "Handed out minus due. The sum is right to within a fifth.",
@@ -224,7 +249,7 @@ class _TopicCollector(CollectorRegistry):
             late.add_metric(place, *_buckets(now.lateness.buckets.items()))
             for name, family in totals.items():
                 family.add_metric(place, getattr(now, name))
-        yield from (jobs, retrying, overdue, due, paused, watching, overrun, late, *totals.values())
+        yield from (jobs, retrying, overdue, due, paused, watching, overrun, restarts, late, *totals.values())
 
 
 def _seconds(since: datetime | None, until: datetime) -> float:
