@@ -18,10 +18,12 @@ import pytest
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry import BadInput, Client
+from tarry.connections.background import failures
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
+from tarry.programs.beanstalk.session import Session
 from tarry.verbs import tokens
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
@@ -251,3 +253,18 @@ def test_sigterm_gives_jobs_back_and_kill_leaves_them_to_their_time_to_run(
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
     code = "import sys, tarry.programs.service.app, tarry.programs.cli; print([m for m in sys.modules if 'beanstalk' in m])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_an_error_while_a_closed_connection_gives_back_its_jobs_is_noted(
+    service: Beanstalk, connect: Callable[[], Bean], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: Session) -> None:
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(Session, "give_back", fail)
+    bean = connect()
+    bean.put(b"x")
+    assert bean(b"reserve").startswith(b"RESERVED")
+    bean.socket.close()
+    bean.close()
+    until(lambda: failures.counts == {"tarry beanstalkd": 1})

@@ -37,6 +37,7 @@ import servers
 import tarry
 import tarry.celery
 from tarry.celery.relay import Relay
+from tarry.connections.background import failures
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import BadInput
 from until import LONGEST_S, until
@@ -107,9 +108,17 @@ def published(redis: ServerProcess, queue: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def relaying(app: Celery) -> Iterator[Relay]:
-    """A relay, as a worker has one."""
-    relay = Relay(app)
+def relaying(app: Celery, clients: list[BaseException] | None = None) -> Iterator[Relay]:
+    """A relay, as a worker has one. Instead of its first clients it gets these errors."""
+    relay, faults = Relay(app), list(clients or ())
+    make = relay.waiting.async_client
+
+    def async_client() -> tarry.AsyncClient:
+        if faults:
+            raise faults.pop()
+        return make()
+
+    relay.waiting.async_client = async_client  # type: ignore[method-assign]
     thread = threading.Thread(target=lambda: asyncio.run(relay.run()))
     thread.start()
     try:
@@ -348,6 +357,20 @@ def test_an_unpublishable_message_does_not_block_others(
     assert broken is not None
     assert broken.state in ("delayed", "ready", "reserved")
     assert len(published(redis, name)) == 1
+
+
+def test_a_relay_goes_on_after_any_error(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
+    """One that could not make its client would be missed by nobody, and its worker's tasks would wait for ever."""
+    app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
+    with relaying(app, clients=[TypeError("a bug"), asyncio.CancelledError()]):
+        until(lambda: client.topic("celery").stats().finished == 1)
+    assert len(published(redis, name)) == 1
+    assert failures.counts == {"tarry-relay": 2}
+
+
+def test_a_relay_that_fails_is_stopped_at_once(app: Celery) -> None:
+    with relaying(app, clients=[TypeError("a bug")] * 10_000):
+        until(lambda: failures.counts)
 
 
 def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(

@@ -11,6 +11,7 @@ import pytest
 
 from service.running_service import Api, RunningService
 from tarry.clients.testing import Clock
+from tarry.connections import background
 from until import until
 
 
@@ -68,14 +69,25 @@ def test_an_event_stream_goes_on_after_any_error(
         return topic(namespace, name)
 
     monkeypatch.setattr(running_service.app.clients, "topic", failing_once)
+    offer = module.StatsListener.offer
+
+    def offering(listener: Any, stats: Any) -> None:
+        if to_raise_by_offer:
+            raise to_raise_by_offer.pop()
+        offer(listener, stats)
+
+    to_raise_by_offer = [TypeError("a bug")]
+    monkeypatch.setattr(module.StatsListener, "offer", offering)
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         heard = events(answer)
         assert next(heard)[0] == "stats"
+        assert background.failures.counts == {"tarry event streams": 1}
         failures.append(TypeError("a bug"))
         assert next(heard)[0] == "problem"
         real.post("/v1/topics/orders/jobs", {"body": 1, "delay": 60}, 201)
         kind, stats = next(heard)
         assert (kind, stats["delayed"]) == ("stats", 1)
+    assert background.failures.counts == {"tarry event streams": 2}
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

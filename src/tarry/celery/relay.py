@@ -22,6 +22,7 @@ from kombu.entity import Exchange, Queue, binding
 
 from tarry import AsyncJob, AsyncTopic
 from tarry.celery.delayed_messages import ETA, TTR_S, MessageCodec, WaitingMessage, seconds_until, waiting_tasks
+from tarry.connections.background import supervise_task
 from tarry.core.patience import RetryDelay
 from tarry.errors import StaleReceipt, TarryError
 
@@ -63,6 +64,15 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         if self._stop_early:
             return
+        await supervise_task("tarry-relay", self._work, self._pause)
+        self._disconnect()
+
+    async def _pause(self, seconds: float) -> bool:
+        """Returns whether it was stopped."""
+        await self._unless_stopped(asyncio.sleep(seconds))
+        return self._stopping.is_set()
+
+    async def _work(self) -> None:
         async with self.waiting.async_client() as client:
             topic = client.topic(self.waiting.name, type=MessageCodec())
             back_off = RetryDelay(FIRST_S, LONGEST_S)
@@ -72,18 +82,14 @@ class Relay:
                     jobs = await self._unless_stopped(topic.pop_many(BATCH, wait=None, ttr=TTR_S))
                     back_off.reset()
                     await self._publish_all(topic, jobs or [])
-                except Exception as fault:  # a relay goes on whatever happens
+                except (TarryError, BrokerAway) as fault:
                     pause = back_off.next_delay()
-                    known = isinstance(fault, (TarryError, BrokerAway))
-                    log.warning(
-                        "tarry relay: %s; trying again in %.1f s",
-                        str(fault) or repr(fault),
-                        pause,
-                        exc_info=not known,
-                    )
+                    log.warning("tarry relay: %s; trying again in %.1f s", fault, pause)
                     self._disconnect()
                     await self._unless_stopped(asyncio.sleep(pause))
-        self._disconnect()
+                except BaseException:
+                    self._disconnect()
+                    raise
 
     async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:
         """Publishes while the reservations last, and gives the other messages back."""

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from typing import Protocol, cast
 
+from tarry.connections.background import failures
 from tarry.connections.faults import MEMORY_FULL
 from tarry.errors import TarryError
 from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, Command, ProtocolError, parse
@@ -111,6 +112,7 @@ class Connection(asyncio.Protocol):
         first = self._next()
         if first is not None:
             self._task = asyncio.ensure_future(self._perform_all(first))
+            failures.watch_task("tarry beanstalkd", self._task)
 
     async def _perform_all(self, first: Found) -> None:
         found: Found | None = first

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter as CounterMetric
 from prometheus_client import Gauge
 
+from tarry.connections.background import failures
 from tarry.errors import BadInput, ServerUnfit, TarryError
 from tarry.programs.beanstalk.commands import Command
 from tarry.programs.beanstalk.connection import Connection
@@ -161,6 +162,7 @@ class BeanstalkServer:
             task = asyncio.ensure_future(self._give_back(connection, running))
             self._giving_back.add(task)
             task.add_done_callback(self._giving_back.discard)
+            failures.watch_task("tarry beanstalkd", task)
 
     async def _give_back(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
         if running is not None:

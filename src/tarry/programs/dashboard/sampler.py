@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tarry.connections.background import supervise_task
 from tarry.errors import TarryError
 from tarry.programs.dashboard.history import History
 from tarry.verbs.jobs.stats import Stats
@@ -36,7 +37,7 @@ class Sampler:
 
     def start(self) -> None:
         if self._task is None or self._task.done():
-            self._task = asyncio.ensure_future(self._run())
+            self._task = asyncio.ensure_future(supervise_task("tarry sampler", self._run))
 
     def stop_nowait(self) -> None:
         """Stops sampling, without waiting for the task."""
@@ -81,7 +82,5 @@ class Sampler:
                 await self.sample()
             except TarryError as fault:
                 logger.debug("The dashboard could not sample the topics: %s", fault)
-            except Exception:
-                logger.exception("The dashboard could not sample the topics.")
             due = max(due + EVERY_S, loop.time())
             await asyncio.sleep(due - loop.time())

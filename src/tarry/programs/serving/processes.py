@@ -21,6 +21,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tarry.connections.background import supervise_task
 from tarry.core.patience import RetryDelay
 from tarry.programs.serving.listener import GRACE_S, write_line
 from tarry.worker.signals import handle_signals
@@ -59,7 +60,7 @@ class ServiceProcesses:
     async def run(self) -> None:
         """Runs until all children have exited."""
         restore_signals = handle_signals(self._stop, self._stopping.is_set)
-        killing = asyncio.ensure_future(self._kill_late_children())
+        killing = asyncio.ensure_future(supervise_task("tarry stop", self._kill_late_children))
         try:
             with _metrics_folder() as (folder, lock):
                 numbers = range(1, self._count + 1)

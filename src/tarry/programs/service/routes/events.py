@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tarry.connections.background import failures, supervise_task
+from tarry.errors import TarryError
 from tarry.programs.service.responses import StreamResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import TooMany, problem_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tarry.programs.service.request import Application, ServiceRequest
 
 table = RouteTable("events")
+WORK = "tarry event streams"
 POLL_INTERVAL_S = 1.0
 KEEP_ALIVE_S = 15.0
 """After this time without an event a comment is sent, so that no proxy takes the connection for dead."""
@@ -87,7 +90,7 @@ class StatsPoller:
         """Yields the events of one listener."""
         self._listeners.add(listener)
         if self._task is None or self._task.done():
-            self._task = asyncio.ensure_future(self._run())
+            self._task = asyncio.ensure_future(supervise_task(WORK, self._run))
         try:
             async for text in listener:
                 yield text
@@ -118,6 +121,8 @@ class StatsPoller:
             topics = [self._app.clients.topic(namespace, name) for name in sorted(names)]
             found = await asyncio.gather(*[topic.stats() for topic in topics])
         except Exception as fault:  # noqa: BLE001  # whatever it is, it is sent, and the next second tries again
+            if not isinstance(fault, TarryError):
+                failures.note(WORK, fault)
             for listener in listeners:
                 listener.put("", event("problem", problem_of(fault)[0]))
             return
