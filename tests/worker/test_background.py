@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from tarry.core.patience import RetryDelay
 from tarry.worker import settler
 from tarry.worker.consumers import Consumers
 from tarry.worker.liveness import Liveness
-from tarry.worker.parent import Parent
+from tarry.worker.parent import Child, Parent
 from tarry.worker.topic_consumer import TopicConsumer
 from until import until
 
@@ -208,3 +210,35 @@ def test_a_parent_renews_again_after_any_error(worker: tarry.Worker, monkeypatch
     monkeypatch.setattr(Parent, "_renew_for_silent_children", failing_once(renew))
     assert asyncio.run(Parent(worker, ["sleep", "36000"], 1).run()) == 0
     assert background.failures.counts == {"tarry renewal for children": 1}
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_parent_that_can_start_no_child_ends_as_unfit(
+    worker: tarry.Worker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert asyncio.run(Parent(worker, [str(tmp_path / "gone")], 2).run()) == 3
+    assert "tarry children failed 10 times within a minute, at last by FileNotFoundError" in caplog.text
+
+
+def test_a_child_that_cannot_be_started_or_forgotten_is_replaced(
+    worker: tarry.Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Child] = []
+    start, release = Child.start, failing_once(Parent._release_jobs_of)
+
+    async def starting(child: Child, command: Sequence[str]) -> None:
+        started.append(child)
+        if len(started) == 1:
+            raise OSError(errno.EAGAIN, "no process")
+        await start(child, command)
+
+    def releasing(parent: Parent, holder: str, counts: bool) -> int:
+        if len(started) == 3:
+            parent.stop()
+        return int(release(parent, holder, counts))
+
+    monkeypatch.setattr(Child, "start", starting)
+    monkeypatch.setattr(Parent, "_release_jobs_of", releasing)
+    monkeypatch.setattr("tarry.worker.parent.FIRST_PAUSE_S", 0)
+    assert asyncio.run(Parent(worker, ["false"], 1).run()) == 1
+    assert background.failures.counts == {"tarry children": 2}

@@ -21,6 +21,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tarry.connections.background import failures, supervise_task
@@ -71,12 +72,16 @@ class Child:
     async def start(self, command: Sequence[str]) -> None:
         parent_end, child_end = socket.socketpair()
         with child_end:
-            self.process = await asyncio.create_subprocess_exec(
-                *command,
-                env={**os.environ, HOLDER: self.holder, SOCKET: str(child_end.fileno())},
-                pass_fds=[child_end.fileno()],
-                start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
-            )
+            try:
+                self.process = await asyncio.create_subprocess_exec(
+                    *command,
+                    env={**os.environ, HOLDER: self.holder, SOCKET: str(child_end.fileno())},
+                    pass_fds=[child_end.fileno()],
+                    start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
+                )
+            except BaseException:  # no memory, no files
+                parent_end.close()
+                raise
         parent_end.setblocking(False)
         self._socket = parent_end
         asyncio.get_running_loop().add_reader(parent_end, self._read_heartbeat)
@@ -151,7 +156,9 @@ class Parent:
         stopping = asyncio.ensure_future(supervise_task("tarry stop", self._stop_children))
         end_listening = failures.listen(self._on_failure)
         try:
-            await asyncio.gather(*[self._keep_child_running(number) for number in range(1, self._processes + 1)])
+            numbers = range(1, self._processes + 1)
+            keepers = [partial(self._keep_child_running, number) for number in numbers]
+            await asyncio.gather(*[supervise_task("tarry children", keep, self._pause) for keep in keepers])
         finally:
             end_listening()
             renewal.cancel()
@@ -167,14 +174,20 @@ class Parent:
                 logger.error("✗ The workers stop, because their parent is not fit to work: %s", unfit)
                 self.stop()
 
+    async def _pause(self, seconds: float) -> bool:
+        """Returns whether it was stopped."""
+        await _wait_either(self._stopping, seconds)
+        return self._stopping.is_set()
+
     async def _keep_child_running(self, number: int) -> None:
         """Starts child ``number``, and another one when it dies."""
         restart_delay = RetryDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
-            child = self._children[number] = Child(number, self._name, next(self._starts))
+            child = Child(number, self._name, next(self._starts))
             await child.start(self._command)
+            self._children[number] = child
             if self._stopping.is_set():
-                child.signal(signal.SIGTERM)
+                child.signal(signal.SIGINT if self._stop_now.is_set() else signal.SIGTERM)
             code = await child.process.wait()
             self._server_answered = self._server_answered or any(one.server_answered for one in self._children.values())
             child.close()
@@ -211,6 +224,9 @@ class Parent:
             return await asyncio.to_thread(self._release_jobs_of, child.holder, counts)
         except TarryError as fault:
             logger.warning("✗ The jobs of worker %d come back after their TTR: %s", child.number, fault)
+            return 0
+        except Exception as fault:  # noqa: BLE001  # whatever it is, another child is started
+            failures.note_once("tarry children", fault)
             return 0
 
     def _release_jobs_of(self, holder: str, counts: bool) -> int:
