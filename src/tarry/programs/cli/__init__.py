@@ -3,7 +3,7 @@
     exit code   0  done
                 1  refused: StaleReceipt, JobExists, BodyError, Unconfirmed; a demo that lost an order
                 2  bad arguments: BadInput, unknown options
-                3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]
+                3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]; a worker that is unfit
                 4  tarry worker: stopped, but running jobs had to be given back
 
 Answers go to stdout, messages to stderr. With ``--json`` an answer is one line of JSON: ``*_ms`` integers, RFC 3339 times.
