@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -201,7 +202,7 @@ def metrics() -> Iterator[str]:
     families: list[Any] = [*counted.registry._collector_to_names]  # noqa: SLF001  # the registry has no public list of what it has
     for kind in CollectorRegistry.__subclasses__():
         if kind.__module__.startswith("tarry."):
-            nothing: list[Any] = [[] for _ in inspect.signature(kind).parameters]
+            nothing: list[Any] = [Counter[Any]() for _ in inspect.signature(kind).parameters]
             families += kind(*nothing).collect()
     return iter(sorted(_metric(one) for one in families))
 
