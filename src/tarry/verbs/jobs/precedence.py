@@ -2,9 +2,9 @@
 
     the attempt ▶ the job ▶ the call that added it ▶ the handler or task ▶ the worker ▶ the topic ▶ the default
 
-``decide`` is the rule. Where the scripts decide, because only they see the job and the topic together, and where ``add_many`` does, which
-has no time for it, tests/scripts/test_precedence.py compares them with it, for each pair of levels. docs/reference/precedence.md is made
-from the settings below.
+``decide`` is the rule. The scripts decide where only they see the job and the topic together; a job of ``add_many``, and a delay that an
+attempt asks for, take a short way of their own. tests/scripts/test_precedence.py compares all of them with the rule, for each pair of
+levels. docs/reference/precedence.md is made from the settings below.
 """
 
 from __future__ import annotations
