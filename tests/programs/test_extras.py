@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from doc_pages import ROOT
-from only_extras import all_but, installed_with
+from only_extras import all_but, command, installed_with
 from until import LONGEST_S
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -106,6 +106,19 @@ def test_the_command_line_without_its_extra_fails_with_one_line(words: list[str]
     assert done.stderr == (
         "error: The command line needs more than the library: pip install 'tarry[cli]'. [missing_extra]\n"
     )
+
+
+def test_the_service_without_its_extra_fails_with_one_line(tmp_path: Path) -> None:
+    words = [command(tmp_path / "bin", "cli"), "serve", "--port", "0"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        "error: The service needs more than the library: pip install 'tarry[http]'. [missing_extra]\n"
+    )
+
+
+def test_the_standard_extra_has_all_that_needs_nothing_else() -> None:
+    assert all_but("standard") == all_but("cli", "embedded", "http", "zookeeper")
 
 
 CELERY_RELAY = "error: tarry.celery needs Celery: pip install 'tarry[celery]'. [missing_extra]\n"
