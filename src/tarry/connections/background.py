@@ -18,7 +18,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -53,9 +53,14 @@ class BackgroundFailures:
             return dict(self._counts)
 
     def listen(self, listener: OnFailure) -> Callable[[], None]:
-        """Calls the listener at each failure, until the function that it returns is called."""
+        """Calls the listener at each failure, until the function that it returns is called; once more does nothing."""
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def end() -> None:
+            with suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
 
     def note(self, work: str, fault: BaseException) -> None:
         """Logs and counts an unexpected error of work that goes on. After ten within a minute the log has no more than one a minute."""

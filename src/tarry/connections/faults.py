@@ -14,7 +14,6 @@ from collections.abc import Iterable
 
 import redis.exceptions as driver
 
-from tarry.connections.background import failures
 from tarry.core.requests import WrongType, refusal_error
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 
@@ -155,6 +154,8 @@ def lost_by(error: BaseException, work: str) -> Fault:
     connection's, a bug of the driver or of tarry, is noted as a failure of the work, and means no more than that the connection is lost."""
     if isinstance(error, (*CONNECTION_ERRORS, *CLOSED, UnicodeError)):
         return fault_of(error)
+    from tarry.connections.background import failures
+
     failures.note(work, error)
     return ConnectionLost(f"{type(error).__name__}: {error}")
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tarry.connections.background import start_thread
-
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -127,6 +125,8 @@ class Background:
     """Work of a client in the background."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
+        from tarry.connections.background import start_thread
+
         self._ending = threading.Event()
         self._thread = start_thread(name, run, self._ending.wait)
 
