@@ -6,11 +6,13 @@ import asyncio
 import gc
 import socket
 import ssl
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,10 +20,11 @@ import trustme
 
 import servers
 import tarry
-from tarry.connections import connection_limit
+from tarry.connections import blocking, connection_limit
 from tarry.connections.awaited import Server
 from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess
-from tarry.connections.faults import ServerRefused
+from tarry.connections.faults import ConnectionLost, ServerRefused
+from until import until
 
 pytestmark = pytest.mark.otherserver
 PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
@@ -124,6 +127,32 @@ def test_a_refused_tls_connection_is_released_before_its_event_loop_ends(tmp_pat
             gc.collect()
         asked.set()
         refusing.join()
+    assert not [str(one.message) for one in told if one.category is ResourceWarning]
+
+
+def test_a_tls_connection_that_is_reset_before_its_handshake_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrap = ssl.SSLContext.wrap_socket
+
+    def is_reset(line: socket.socket) -> bool:
+        try:
+            line.getpeername()
+        except OSError:
+            return True
+        return False
+
+    def wrap_when_reset(self: ssl.SSLContext, line: socket.socket, *args: Any, **options: Any) -> ssl.SSLSocket:
+        with door.accept()[0] as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it ends with a reset
+        until(lambda: is_reset(line), "it is reset")
+        return wrap(self, line, *args, **options)
+
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", wrap_when_reset)
+    with socket.create_server(("127.0.0.1", 0)) as door, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        server = blocking.Server(f"rediss://127.0.0.1:{door.getsockname()[1]}")
+        with pytest.raises(ConnectionLost, match="reset"):
+            server.connect()
+        gc.collect()
     assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 

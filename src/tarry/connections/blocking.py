@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from traceback import walk_tb
 from typing import Any, TypeVar
 
 import redis.exceptions as driver
@@ -165,6 +166,7 @@ class Server:
                 connection._parser.set_invalidation_push_handler(_unchanged)  # noqa: SLF001  # nor for that
         except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
             connection.disconnect()
+            _close_tls_socket(error.__context__)
             raise fault_of(error, database=self._arguments.get("db", 0)) from error
         except BaseException:
             connection.disconnect()
@@ -212,6 +214,16 @@ class Server:
         """Closes a connection that failed, and all idle ones."""
         connection.disconnect()
         self.close()
+
+
+def _close_tls_socket(error: BaseException | None) -> None:
+    """Closes the socket of a connection that was reset before its handshake with TLS began: Python's ``SSLSocket`` has taken it from
+    the driver by then, and leaves it open."""
+    if error is not None:
+        for frame, _ in walk_tb(error.__traceback__):
+            made = frame.f_locals.get("self")
+            if isinstance(made, socket.socket):
+                made.close()
 
 
 class RequestConnection:
