@@ -122,6 +122,33 @@ def test_a_failed_job_that_nobody_can_settle_frees_its_slot_and_comes_back(
     assert client.topic(topic).stats().reserved == 1, "until its TTR is over"
 
 
+@pytest.mark.parametrize("topic", ["n", "plain"])
+def test_an_error_whose_text_cannot_be_shown_is_a_failed_attempt(
+    valkey_url: str, namespace: str, client: tarry.Client, topic: str
+) -> None:
+    class Shy(Exception):
+        def __str__(self) -> str:
+            raise TypeError("no text")
+
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
+
+    @worker.on("n")
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        raise Shy
+
+    @worker.on("plain")
+    def plain(job: tarry.Job[Any]) -> None:
+        raise Shy
+
+    id = client.topic(topic).add("x").id
+    asyncio.run(run_until(worker, lambda: client.topic(topic).stats().released))
+    failed = client.topic(topic).get(id)
+    assert failed is not None
+    assert failed.reason is not None
+    assert failed.reason.startswith("Shy: its text cannot be shown")
+    assert background.failures.counts == {}
+
+
 def test_the_end_of_one_thread_s_job_does_not_hold_up_the_others(
     valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

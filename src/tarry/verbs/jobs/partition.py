@@ -33,7 +33,10 @@ class TopicContext(Generic[T]):
 
 def one_line(fault: BaseException) -> str:
     """An exception in one line: its type, and its message if it has one."""
-    text = " ".join(str(fault).split())
+    try:
+        text = " ".join(str(fault).split())
+    except Exception:  # noqa: BLE001  # a user's class may raise anything
+        text = "its text cannot be shown"
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
 
 
