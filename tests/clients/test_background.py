@@ -13,8 +13,11 @@ import pytest
 import tarry
 from tarry.clients.awaited import wait_connections as awaited
 from tarry.clients.awaited.background_loop import BackgroundLoop
+from tarry.clients.awaited.concurrency import Background as AsyncBackground
+from tarry.clients.awaited.concurrency import BackgroundCalls
 from tarry.clients.blocking import wait_connections as blocking
 from tarry.clients.blocking.background_loop import BackgroundLoop as BlockingLoop
+from tarry.clients.blocking.concurrency import Background
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import ChannelTable
 from tarry.connections import background, sentinels
@@ -379,3 +382,38 @@ async def test_the_work_of_an_awaited_client_goes_on_after_any_error(caplog: pyt
         await loop.worked.wait()
     await loop.close()
     assert (count(), BUG in caplog.text) == (1, True)
+
+
+def test_a_thread_of_a_client_begins_again_after_any_error() -> None:
+    """A handler of a queue's elements is called in one."""
+    worked, count = threading.Event(), counted_since("tarry-queue")
+    thread = Background("tarry-queue", failing_once(worked.set))
+    assert worked.wait(30)
+    thread.join(30)
+    assert (thread.ended, count()) == (True, 1)
+
+
+@pytest.mark.anyio
+async def test_a_task_of_an_awaited_client_begins_again_after_any_error() -> None:
+    worked, count = asyncio.Event(), counted_since("tarry-queue")
+    fail = failing_once(worked.set)
+
+    async def work() -> None:
+        fail()
+
+    task = AsyncBackground("tarry-queue", work)
+    async with asyncio.timeout(30):
+        await worked.wait()
+        await task.join(30)
+    assert (task.ended, count()) == (True, 1)
+
+
+@pytest.mark.anyio
+async def test_the_error_of_an_operation_in_the_background_of_a_client_is_noted() -> None:
+    async def fail() -> None:
+        raise TypeError(BUG)
+
+    calls, count = BackgroundCalls("tarry-locks"), counted_since("tarry-locks")
+    calls.start(fail())
+    await calls.join(30)
+    assert count() == 1
