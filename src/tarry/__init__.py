@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob as AsyncJob
     from tarry.clients.awaited.locks import AsyncGrant as AsyncGrant
     from tarry.clients.awaited.locks import AsyncLock as AsyncLock
-    from tarry.clients.awaited.locks import AsyncLost as AsyncLost
+    from tarry.clients.awaited.locks import AsyncLockLostEvent as AsyncLockLostEvent
     from tarry.clients.awaited.schedules import AsyncSchedules as AsyncSchedules
     from tarry.clients.awaited.topic import AsyncTopic as AsyncTopic
     from tarry.clients.blocking.client import Client as Client
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.job import Job as Job
     from tarry.clients.blocking.locks import Grant as Grant
     from tarry.clients.blocking.locks import Lock as Lock
-    from tarry.clients.blocking.locks import Lost as Lost
+    from tarry.clients.blocking.locks import LockLostEvent as LockLostEvent
     from tarry.clients.blocking.schedules import Schedules as Schedules
     from tarry.clients.blocking.topic import Topic as Topic
     from tarry.clients.http.awaited import AsyncHTTPClient as AsyncHTTPClient
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from tarry.values.rates import Rate as Rate
     from tarry.values.version import __version__ as __version__
     from tarry.verbs.codecs import Codec as Codec
+    from tarry.verbs.guarded.context import GuardedItem as GuardedItem
     from tarry.verbs.guarded.context import GuardedStats as GuardedStats
-    from tarry.verbs.guarded.context import Item as Item
     from tarry.verbs.jobs.contents import FailedAttempt as FailedAttempt
     from tarry.verbs.jobs.dead_groups import DeadGroup as DeadGroup
     from tarry.verbs.jobs.dead_groups import DeadGroups as DeadGroups
@@ -77,23 +77,23 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import BaseJob as BaseJob
     from tarry.verbs.jobs.models import HasReceipt as HasReceipt
     from tarry.verbs.jobs.models import JobInfo as JobInfo
-    from tarry.verbs.jobs.models import Page as Page
+    from tarry.verbs.jobs.models import JobPage as JobPage
     from tarry.verbs.jobs.models import Reservation as Reservation
     from tarry.verbs.jobs.models import State as State
     from tarry.verbs.jobs.models import StateFilter as StateFilter
     from tarry.verbs.jobs.options import IfExists as IfExists
     from tarry.verbs.jobs.options import NewJob as NewJob
     from tarry.verbs.jobs.schedules import Schedule as Schedule
-    from tarry.verbs.jobs.stats import Check as Check
-    from tarry.verbs.jobs.stats import Defaults as Defaults
+    from tarry.verbs.jobs.stats import CheckReport as CheckReport
     from tarry.verbs.jobs.stats import Histogram as Histogram
     from tarry.verbs.jobs.stats import Lateness as Lateness
-    from tarry.verbs.jobs.stats import Limited as Limited
-    from tarry.verbs.jobs.stats import Minute as Minute
+    from tarry.verbs.jobs.stats import LimitStatus as LimitStatus
+    from tarry.verbs.jobs.stats import MinuteCounts as MinuteCounts
     from tarry.verbs.jobs.stats import Stats as Stats
+    from tarry.verbs.jobs.stats import TopicSettings as TopicSettings
     from tarry.verbs.locks.models import LockState as LockState
     from tarry.verbs.redisson.delayed.stats import QueueStats as QueueStats
-    from tarry.verbs.redisson.delayed.transfer import SetAside as SetAside
+    from tarry.verbs.redisson.delayed.transfer import PoisonElement as PoisonElement
     from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
     from tarry.verbs.redisson.mapcache.models import MapEvent as MapEvent
     from tarry.verbs.redisson.mapcache.models import MapStats as MapStats
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from tarry.worker.tasks import Task as Task
     from tarry.worker.verdicts import BackOff as BackOff
     from tarry.worker.verdicts import Bury as Bury
-    from tarry.worker.verdicts import Dead as Dead
+    from tarry.worker.verdicts import JobDied as JobDied
     from tarry.worker.verdicts import Retry as Retry
     from tarry.worker.verdicts import Snooze as Snooze
     from tarry.worker.worker import Worker as Worker
@@ -115,7 +115,7 @@ _NAMES_BY_MODULE = {
     "values.version": "__version__",
     "clients.awaited.client": "AsyncClient",
     "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
-    "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLost",
+    "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLockLostEvent",
     "clients.redisson.awaited.blocking_queue": "AsyncBlockingQueue AsyncSubscription",
     "clients.redisson.awaited.delayed_queue": "AsyncDelayedQueue",
     "clients.redisson.blocking.blocking_queue": "BlockingQueue Subscription",
@@ -129,7 +129,7 @@ _NAMES_BY_MODULE = {
     "verbs.jobs.migration": "Migrated",
     "clients.blocking.client": "Client",
     "clients.blocking.guarded_queue": "Guard GuardedQueue",
-    "clients.blocking.locks": "Grant Lock Lost",
+    "clients.blocking.locks": "Grant Lock LockLostEvent",
     "clients.blocking.job": "Job",
     "verbs.jobs.schedules": "Schedule",
     "clients.blocking.schedules": "Schedules",
@@ -140,17 +140,17 @@ _NAMES_BY_MODULE = {
     "worker.targets": "current_job",
     "worker.task_jobs": "AsyncTaskJob TaskJob",
     "worker.tasks": "Task",
-    "worker.verdicts": "BackOff Bury Dead Retry Snooze",
+    "worker.verdicts": "BackOff Bury JobDied Retry Snooze",
     "worker.worker": "Worker",
     "verbs.codecs": "Codec",
-    "verbs.redisson.delayed.transfer": "SetAside",
+    "verbs.redisson.delayed.transfer": "PoisonElement",
     "verbs.redisson.delayed.stats": "QueueStats",
-    "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Minute Stats",
-    "verbs.jobs.models": "Added BaseJob HasReceipt JobInfo Page Reservation State StateFilter",
+    "verbs.jobs.stats": "CheckReport TopicSettings Histogram Lateness LimitStatus MinuteCounts Stats",
+    "verbs.jobs.models": "Added BaseJob HasReceipt JobInfo JobPage Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
     "verbs.jobs.contents": "FailedAttempt",
     "verbs.jobs.dead_groups": "DeadGroup DeadGroups",
-    "verbs.guarded.context": "GuardedStats Item",
+    "verbs.guarded.context": "GuardedStats GuardedItem",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",
     "clients.redisson.awaited.map_listener": "AsyncMapListener",

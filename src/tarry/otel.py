@@ -32,7 +32,7 @@ from tarry import __version__
 from tarry.verbs.jobs.models import BaseJob
 from tarry.worker.registry import Registry
 from tarry.worker.tasks import parse_envelope
-from tarry.worker.verdicts import Bury, Dead, Snooze
+from tarry.worker.verdicts import Bury, JobDied, Snooze
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048
@@ -96,7 +96,7 @@ def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[No
     try:
         yield
         outcome = "finished"
-    except Dead as dead:
+    except JobDied as dead:
         outcome = "dead"
         _failed(span, dead.error)
         raise

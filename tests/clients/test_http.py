@@ -254,7 +254,7 @@ def test_a_repeated_request_is_not_done_twice(lossy: Lossy, running_service: Any
     try:
         with tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}", namespace="lossy") as client:
             topic = client.topic("orders")
-            assert topic.add({"order": 7}, id="7").created
+            assert topic.add({"order": 7}, id="7").is_new
             assert len(topic.add_many(["a", "b"])) == 2
             with tarry.HTTPClient(running_service.url, namespace="lossy") as direct:
                 job = direct.topic("orders").pop()

@@ -12,10 +12,10 @@ import pytest
 from tarry.values.rates import Rate
 from tarry.verbs.guarded.context import GuardedStats
 from tarry.verbs.jobs.models import Added
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Stats
+from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, Stats, TopicSettings
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.mapcache.models import MapStats
 from tarry.wire import answers, topic_answers
 from tarry.wire.endpoints import guarded, locks
@@ -42,7 +42,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             AT,
             None,
             None,
-            Limited("rate", AT),
+            LimitStatus("rate", AT),
             **NUMBERS,
             lateness=LATE,
             retrying=1,
@@ -58,7 +58,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "next_due": TEXT,
             "oldest_ready": None,
             "paused_until": None,
-            "limited": {"why": "rate", "until": TEXT},
+            "limited": {"reason": "rate", "until": TEXT},
             **NUMBERS,
             "lateness": {
                 "count": 9,
@@ -78,11 +78,11 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
     ),
     (
         topic_answers.DEFAULTS,
-        Defaults(60 * SECOND, None, None, Rate(100, 60 * SECOND), 5, None, 1.0005 * SECOND),
+        TopicSettings(60 * SECOND, None, None, Rate(100, 60 * SECOND), 5, None, 1.0005 * SECOND),
         {
             "ttr_ms": 60_000,
             "max_attempts": None,
-            "keep_ms": None,
+            "keep_dead_ms": None,
             "rate": "100/1m",
             "burst": 5,
             "concurrency": None,
@@ -92,7 +92,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
     ),
     (
         topic_answers.CHECK,
-        Check(15, ("a", "b"), 1),
+        CheckReport(15, ("a", "b"), 1),
         {"looked_at": 15, "faults": ["a", "b"], "leaving": 1, "schedules_leaving": 0},
     ),
     (
@@ -129,7 +129,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
     (topic_answers.PAUSED, None, {"until": None}),
     (
         queue_answers.POISON,
-        [SetAside(b"\0\1", "truncated")],
+        [PoisonElement(b"\0\1", "truncated")],
         {"elements": [{"raw_base64": "AAE=", "reason": "truncated"}]},
     ),
     (

@@ -26,7 +26,7 @@ PAIRS = [
     (tarry.Subscription, tarry.AsyncSubscription),
     (tarry.Lock, tarry.AsyncLock),
     (tarry.Grant, tarry.AsyncGrant),
-    (tarry.Lost, tarry.AsyncLost),
+    (tarry.LockLostEvent, tarry.AsyncLockLostEvent),
     (tarry.MapCache, tarry.AsyncMapCache),
     (tarry.MapListener, tarry.AsyncMapListener),
     (DictMethods, AsyncDictMethods),

@@ -40,7 +40,7 @@ class AnswerProxy:
         found = getattr(self.plain, name)
         if isinstance(self.plain, CLIENTS) and name in HANDLES:
             return self._handle(found)
-        if isinstance(found, tarry.Lost | tarry.AsyncLost):
+        if isinstance(found, tarry.LockLostEvent | tarry.AsyncLockLostEvent):
             return AnswerProxy(found, self._said)
         if not callable(found):
             return found

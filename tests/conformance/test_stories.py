@@ -44,7 +44,7 @@ TABLE: dict[str, tuple[Callable[[Environment], Any], tuple[type, ...]]] = {
     "movers": (queues.movers, ()),
     "map caches": (queues.map_caches, (tarry.MapCache, tarry.MapListener)),
     "native maps": (queues.native_maps, ()),
-    "locks": (queues.locks, (tarry.Lock, tarry.Grant, tarry.Lost)),
+    "locks": (queues.locks, (tarry.Lock, tarry.Grant, tarry.LockLostEvent)),
     "guarded queues": (queues.guarded_queues, (tarry.GuardedQueue,)),
 }
 _numbers = itertools.count()

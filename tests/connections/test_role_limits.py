@@ -168,6 +168,6 @@ def test_each_role_can_still_do_its_own_work(guarded: tuple[str, Any], role: str
     """Else nothing above would say anything."""
     path, _ = guarded
     with tarry.Client(f"unix://{role}:secret@{path}", namespace=SHOP) as client:
-        assert client.topic("orders").add(role, id=role, if_exists="keep").created
+        assert client.topic("orders").add(role, id=role, if_exists="keep").is_new
         assert role in [job.id for job in client.topic("orders").list()]
         assert client.topics() == ["orders"]

@@ -14,7 +14,7 @@ from tarry.programs.dashboard.charts import axes, timeline
 from tarry.programs.dashboard.charts.timeline import bars_path
 from tarry.programs.dashboard.charts.topic import EDGES_S, day, forecast, heat, row_of
 from tarry.programs.dashboard.visit import parse_moment, return_path
-from tarry.verbs.jobs.stats import Histogram, Minute
+from tarry.verbs.jobs.stats import Histogram, MinuteCounts
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 
@@ -205,7 +205,7 @@ def test_a_time_range_can_be_moved_and_widened() -> None:
 
 def test_the_last_day_has_a_line_for_each_counter_that_moved() -> None:
     this = NOW.replace(second=0, microsecond=0)
-    first, second = Minute(this - timedelta(hours=12), 30, 0, 0, 0), Minute(this, 15, 60, 0, 3)
+    first, second = MinuteCounts(this - timedelta(hours=12), 30, 0, 0, 0), MinuteCounts(this, 15, 60, 0, 3)
     drawn = day([first, second], NOW)
     assert [(line.name, line.total) for line in drawn.lines] == [("added", 45), ("finished", 60), ("died", 3)]
     assert drawn.top == 4, "sixty in a quarter of an hour"

@@ -104,7 +104,7 @@ async def race(client: tarry.AsyncClient, seed: int, *, die: bool) -> None:
     if die:  # and whoever asks next puts it right
         again = asyncio.ensure_future(replacement.replace_job(x, "south", ID, "again", headers={}, delay=60))
         await steps.go([again], die=False)
-        assert (await again).created
+        assert (await again).is_new
         assert await left(client) == ["south"], (seed, before, chosen)
 
 

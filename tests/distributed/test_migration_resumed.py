@@ -33,7 +33,7 @@ def lived(to: Any) -> set[str]:
         elif id == "buried":
             to.bury(job, "no use")
         elif id != "held":
-            to.release(job, count=False)
+            to.release(job, counted=False)
     if "deleted" in there:
         to.delete("deleted")
     if "replaced" in there:

@@ -193,9 +193,9 @@ def test_configured_options_migrate_too(two: Any, targets: int | None) -> None:
     to = new.topic("orders", partitions=targets)
     usual = to.configure()
     options = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
-    assert old.migrate("orders", to, dry_run=True) == tarry.Migrated(0, 0, 0, options=options)
+    assert old.migrate("orders", to, dry_run=True) == tarry.Migrated(0, 0, 0, settings=options)
     assert to.configure() == usual
-    assert old.migrate("orders", to) == tarry.Migrated(0, 0, 0, options=options)
+    assert old.migrate("orders", to) == tarry.Migrated(0, 0, 0, settings=options)
     assert to.configure() == said
     to.configure(ttr="1m", concurrency=4)
     assert old.migrate("orders", to) == tarry.Migrated(0, 0, 0), "what is said over there stays"
@@ -235,7 +235,7 @@ def test_schedules_migrate_to_a_cluster_and_into_partitions(
         old.topic("orders").configure(concurrency=9)
         old.topic("orders").add_many([tarry.NewJob(n, id=f"{n}") for n in range(30)], delay="1h")
         to = new.topic("orders", partitions=4)
-        assert old.migrate("orders", to) == tarry.Migrated(30, 0, 0, schedules=4, options=("concurrency",))
+        assert old.migrate("orders", to) == tarry.Migrated(30, 0, 0, schedules=4, settings=("concurrency",))
         assert (seen(old), seen(new), to.stats().delayed) == ({}, before, 30)
         clock.advance("10m")
         [job] = to.pop_many(9)

@@ -11,7 +11,7 @@ from distributed.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch, Command
 from tarry.verbs.jobs import migration, settings
-from tarry.verbs.jobs.settings import FIELDS, TopicSettings
+from tarry.verbs.jobs.settings import FIELDS, SettingsChange
 
 BEFORE, AFTER = 20, 40
 
@@ -31,7 +31,7 @@ def topic(client: TestClient) -> Any:
 
 def begin(topic: Any, **limits: Any) -> Any:
     """A configure of which no step is done."""
-    return one_by_one(topic.verbs.configure(TopicSettings(**limits)))
+    return one_by_one(topic.verbs.configure(SettingsChange(**limits)))
 
 
 def one_by_one(flow: Any) -> Any:
@@ -106,7 +106,7 @@ def test_a_first_partition_that_lost_its_options_takes_those_of_the_others(topic
     first = topic.engine.run(topic.verbs.partitions())[0]
     topic.configure(concurrency=AFTER)
     topic.configure(concurrency=60)
-    topic.engine.run(settings.configure(first.keys, TopicSettings(concurrency=AFTER), first.share))
+    topic.engine.run(settings.configure(first.keys, SettingsChange(concurrency=AFTER), first.share))
     topic.engine.run(Command((b"HSET", first.keys.meta, b"ruling", b"1"), int))
     assert topic.configure().concurrency == AFTER
     assert stored_settings(topic)["concurrency"] == {b"40"}
@@ -123,5 +123,5 @@ def test_a_migration_interrupted_among_the_limits_sets_them_everywhere(client: T
     for _ in range(4):  # two looks, two partitions
         _, request = migration_flow.send(answer)
         answer = client.engine.run(request)
-    assert client.migrate("plain", there).options == ("concurrency",)
+    assert client.migrate("plain", there).settings == ("concurrency",)
     assert stored_settings(there)["concurrency"] == {b"40"}

@@ -96,7 +96,7 @@ def test_limits_hold_over_all_partitions(adapter: Any, topic: Any, clock: Clock)
         jobs = [job for _ in range(3) for job in await topic.pop_many(50)]
         assert len(jobs) == 7
         stats = await topic.stats()
-        assert (stats.reserved, stats.limited and stats.limited.why) == (7, "concurrency")
+        assert (stats.reserved, stats.limited and stats.limited.reason) == (7, "concurrency")
         assert await topic.pop() is None
         await topic.finish(jobs[0])
         again = await topic.pop()

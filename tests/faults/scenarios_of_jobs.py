@@ -161,7 +161,7 @@ def release(scenario: Scenario) -> Iterator[None]:
 def release_uncounted(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.perform("release", job, count=False)
+    scenario.perform("release", job, counted=False)
     assert (counts(scenario), scenario.at.get(job.id).attempts) == ((0, 1, 0, 0), 0)
 
 

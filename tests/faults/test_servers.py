@@ -133,7 +133,7 @@ def test_a_full_memory_raises_unavailable_with_a_reason(which: str) -> None:
         topic.delete(rest[2].id)
         assert topic.pop() is not None
         server.ask("CONFIG", "SET", "maxmemory", "0")
-        assert topic.add("tea").created
+        assert topic.add("tea").is_new
         assert topic.check().ok
 
 

@@ -286,7 +286,7 @@ def test_two_messages_with_one_id_are_both_delivered(
     held = client.topic("celery").pop(wait=60)
     assert held is not None
     app.send_task("shop.close", [3], countdown=TAKES_NO_TIME, task_id="7")
-    held.release(count=False)
+    held.release(counted=False)
     with relaying(app):
         until(lambda: client.topic("celery").stats().finished == 3)
     messages = published(redis, name)
@@ -593,7 +593,7 @@ def test_a_killed_relay_loses_nothing_and_repeats_one_message_at_most(
         kill(relay)
         for job in topic.list("reserved").jobs:  # as after its TTR
             assert job.holder is not None
-            topic.release_holder(job.holder, count=False)
+            topic.release_holder(job.holder, counted=False)
             break
     last = start("tarry", "celery-relay", "celery_shop:app")
     until(lambda: not topic.stats().ready and not topic.stats().reserved)

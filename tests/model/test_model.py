@@ -107,7 +107,7 @@ class Game(RuleBasedStateMachine):
                 assert told.value.state == state
             else:
                 added = self.client.engine.run(ask)
-                assert (added.created, added.state) == (created, state)
+                assert (added.is_new, added.state) == (created, state)
 
     @rule(specs=st.lists(NEW, min_size=1, max_size=6), if_exists=IF_EXISTS)
     def add_many(self, specs: Any, if_exists: Any) -> None:
@@ -123,7 +123,7 @@ class Game(RuleBasedStateMachine):
         else:
             answers = [self.believed.add(id, job, if_exists) for id, (_, job) in zip(ids, pairs, strict=True)]
             added = self.topic.add_many(reals, if_exists=if_exists)
-            assert [(one.created, one.state) for one in added] == answers
+            assert [(one.is_new, one.state) for one in added] == answers
 
     @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS, holder=HOLDERS)
     def pop(self, n: int, ttr: int, holder: str = "web-1") -> None:
@@ -191,7 +191,7 @@ class Game(RuleBasedStateMachine):
 
     @rule(holder=HOLDERS, counts=st.booleans())
     def release_holder(self, holder: str, counts: bool) -> None:
-        assert self.topic.release_holder(holder, count=counts) == self.believed.release_holder(holder, counts)
+        assert self.topic.release_holder(holder, counted=counts) == self.believed.release_holder(holder, counts)
 
     @rule(holder=HOLDERS, ttr=TTRS)
     def touch_holder(self, holder: str, ttr: int) -> None:

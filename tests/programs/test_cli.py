@@ -173,7 +173,7 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
         "topic": "orders",
         "ttr_ms": 60_000,
         "max_attempts": 20,
-        "keep_ms": 2_592_000_000,
+        "keep_dead_ms": 2_592_000_000,
         "keep_finished_ms": None,
         **limits,
     }
@@ -181,12 +181,12 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
     words = "--ttr 30s --max-attempts 3 --keep 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
     [now] = answers("configure", "orders", *words.split())
     assert now == {
-        **usual, "ttr_ms": 30_000, "max_attempts": 3, "keep_ms": 86_400_000,
+        **usual, "ttr_ms": 30_000, "max_attempts": 3, "keep_dead_ms": 86_400_000,
         "rate": "100/1m", "burst": 5, "concurrency": 2, "max_lateness_ms": 600_000,
     }  # fmt: skip
     assert client.topic("orders").configure().max_attempts == 3
     nothing = [word for word in words.split() if word.startswith("--") for word in (word, "none")]
-    assert answers("configure", "orders", *nothing) == [{**usual, "max_attempts": None, "keep_ms": None}]
+    assert answers("configure", "orders", *nothing) == [{**usual, "max_attempts": None, "keep_dead_ms": None}]
     said = "orders  ttr 1m  max attempts none  keep for ever  no limits\n"
     assert cli("configure", "orders").stdout == said
     assert cli("configure", "orders", "--max-attempts", "many").returncode == 2
@@ -194,7 +194,7 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
 
 def test_a_topic_is_paused_and_resumed(answers: Answers) -> None:
     answers("add", "orders", "1")
-    [paused] = answers("pause", "orders", "--for", "1h")
+    [paused] = answers("pause", "orders", "--duration", "1h")
     assert paused["paused_until"].endswith("Z")
     assert answers("pop", "orders") == []
     answers("resume", "orders")

@@ -89,7 +89,7 @@ REFUSALS = [
     ("check ''", "TOPIC: it is empty"),
     ("purge orders --state gone", "--state: 'gone' is unknown"),
     ("purge orders --state gone --dry-run", "--state: 'gone' is unknown"),
-    ("pause orders --for soon", "--for: 'soon' is not a duration"),
+    ("pause orders --duration soon", "--duration: 'soon' is not a duration"),
     ("resume ''", "TOPIC: it is empty"),
     ("limit orders --rate fast", "--rate: 'fast'; write "),
     ("limit orders --rate 0/s", "--rate: 0 jobs; it is a whole number"),

@@ -162,7 +162,7 @@ def test_context_propagates_through_jobs_tasks_and_batches(
     with traced.tracer.start_as_current_span("adding") as adding:
         tarry_client.topic("n").add("x", headers=otel.headers({"mine": "1"}))
         asyncio.run(send.add_async(1))
-        tarry_client.topic("shop").add_many([send.job(n) for n in range(2)])
+        tarry_client.topic("shop").add_many([send.new_job(n) for n in range(2)])
     context.detach(token)
     tarry_clock.advance(0)
     spans = traced.spans("process n") + traced.spans("process shop")

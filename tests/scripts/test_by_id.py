@@ -55,7 +55,7 @@ def test_a_job_that_is_reserved_by_id_has_the_attempts_of_any_other(
     topic.configure(max_attempts=topics)
     topic.add("a", id="7", max_attempts=own)
     pop_by_id(topic, "7")
-    assert topic.get("7").attempt_limit == limit
+    assert topic.get("7").effective_max_attempts == limit
 
 
 def test_a_pause_does_not_keep_a_job_from_being_reserved_by_id(topic: Any) -> None:

@@ -221,7 +221,7 @@ def test_counts_of_sixteen_digits_stay_exact(topic: Any, server: Any) -> None:
 def test_receipts_rise_even_when_the_clock_is_set_back(topic: Any, client: TestClient) -> None:
     topic.add("tea", ttr=1000)
     first = topic.pop()
-    topic.release(first, delay=0, count=False)
+    topic.release(first, delay=0, counted=False)
     back = Clock(client.clock.us - 60_000_000)
     back.drive(client.engine.runner)
     topic.reschedule(first.id, delay=0)

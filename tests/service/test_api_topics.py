@@ -76,9 +76,13 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
     )
     api.post("/v1/topics/orders/resume", {}, 204)
     none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None, "keep_finished_ms": None}
-    assert api.get("/v1/topics/orders/defaults") == none | {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}
+    assert api.get("/v1/topics/orders/defaults") == none | {
+        "ttr_ms": 60000,
+        "max_attempts": 20,
+        "keep_dead_ms": 2592000000,
+    }
     changed = api("PATCH", "/v1/topics/orders/defaults", {"ttr": "30s", "max_attempts": None})
-    assert changed.json() == none | {"ttr_ms": 30000, "max_attempts": None, "keep_ms": 2592000000}
+    assert changed.json() == none | {"ttr_ms": 30000, "max_attempts": None, "keep_dead_ms": 2592000000}
     limited = api(
         "PATCH", "/v1/topics/orders/defaults", {"rate": "100/m", "concurrency": 5, "max_lateness": "1h"}
     ).json()

@@ -64,7 +64,7 @@ def test_the_library_refuses_names_of_dots(client: tarry.Client, valkey_url: str
         with pytest.raises(tarry.BadInput, match="folder"):
             refused()
     assert client.topics() == []
-    assert client.topic("orders", partitions=2).add(1).created
+    assert client.topic("orders", partitions=2).add(1).is_new
 
 
 @pytest.mark.parametrize("name", DOTS)

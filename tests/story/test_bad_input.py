@@ -106,8 +106,8 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "buckets 0": (lambda t: t.histogram(buckets=0), "buckets"),
     "span 0": (lambda t: t.histogram(span=0), "span"),
     "throughput of a week": (lambda t: t.throughput(span="7d"), "span"),
-    "pause 0": (lambda t: t.pause(0), "for_"),
-    "keep 0": (lambda t: t.configure(keep=0), "keep"),
+    "pause 0": (lambda t: t.pause(0), "duration"),
+    "keep 0": (lambda t: t.configure(keep_dead=0), "keep"),
     "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),
     **{
         f"topic {name} -1": (lambda t, name=name: t.configure(**{name: -1}), name)

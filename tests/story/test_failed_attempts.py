@@ -63,7 +63,7 @@ async def test_lost_buried_and_exhausted_attempts_are_kept_too(adapter: Adapter,
 
 async def test_an_attempt_that_does_not_count_is_not_kept(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
-    await topic.release(await topic.pop(), count=False)
+    await topic.release(await topic.pop(), counted=False)
     assert (await topic.get("7")).failed_attempts == ()
 
 

@@ -25,7 +25,7 @@ async def test_release_holder_makes_jobs_ready_uncounted_and_in_order(
     dead = await popped(topic, "dead", 3)
     other = await popped(topic, "alive", 2)
     clock.advance(1)
-    assert await topic.release_holder("dead", count=False) == 3
+    assert await topic.release_holder("dead", counted=False) == 3
     assert [job.id for job in await topic.list("reserved")] == [job.id for job in other]
     assert [job.attempts for job in await topic.list("ready")] == [0] * 4
     again = await popped(topic, "heir", 6)

@@ -13,7 +13,7 @@ import redis
 from story.adapters import Adapter
 from story.drain import MINUTE, drain
 from story.test_add import US, now
-from tarry import BadInput, Limited, NewJob, Rate
+from tarry import BadInput, LimitStatus, NewJob, Rate
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs import settle
@@ -118,12 +118,12 @@ async def test_rate_and_concurrency_limits_hold_together(adapter: Adapter, topic
     clock.advance(60)
     await topic.add_many(range(50))
     assert len(await topic.pop_many(50)) == 4
-    assert (await topic.stats()).limited.why == "concurrency"
+    assert (await topic.stats()).limited.reason == "concurrency"
     await topic.purge("reserved")
     assert len(await topic.pop_many(50)) == 4
     await topic.purge("reserved")
     assert len(await topic.pop_many(50)) == 2
-    assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(milliseconds=100))
+    assert (await topic.stats()).limited == LimitStatus("rate", now(clock) + timedelta(milliseconds=100))
 
 
 async def test_jobs_waiting_for_a_limit_keep_their_order_and_attempts(
@@ -144,15 +144,15 @@ async def test_stats_show_why_ready_jobs_wait(adapter: Adapter, topic: Any, cloc
     assert (await topic.stats()).limited is None, "nothing waits"
     await topic.add_many(range(3))
     await topic.pop(wait="1m")
-    assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(seconds=10))
+    assert (await topic.stats()).limited == LimitStatus("rate", now(clock) + timedelta(seconds=10))
     await topic.pause("1m")
-    assert (await topic.stats()).limited == Limited("pause", now(clock) + MINUTE)
+    assert (await topic.stats()).limited == LimitStatus("pause", now(clock) + MINUTE)
     await topic.pause()
-    assert (await topic.stats()).limited == Limited("pause", None)
+    assert (await topic.stats()).limited == LimitStatus("pause", None)
     await topic.resume()
     await topic.configure(rate=None, concurrency=1)
     held = (await topic.list("reserved")).jobs[0]
-    assert (await topic.stats()).limited == Limited("concurrency", held.reserved_until)
+    assert (await topic.stats()).limited == LimitStatus("concurrency", held.reserved_until)
     await topic.configure(concurrency=None)
     assert (await topic.stats()).limited is None
 
@@ -257,7 +257,7 @@ async def test_undelivered_jobs_return_their_share_of_the_rate(adapter: Adapter,
     await give_back(adapter, topic, jobs[:2])
     assert [job.body for job in await topic.pop_many(9)] == [0, 1]
     assert await topic.pop() is None
-    await topic.release(jobs[2], 0, count=False)
+    await topic.release(jobs[2], 0, counted=False)
     assert await topic.pop() is None, "that one was in somebody's hands"
 
 

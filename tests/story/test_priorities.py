@@ -58,7 +58,7 @@ async def test_a_job_keeps_its_priority_wherever_it_is_put_back(adapter: Adapter
         return job
 
     await topic.release(await comes_first(), delay=0)
-    await topic.release(await comes_first(), delay="1s", count=False)
+    await topic.release(await comes_first(), delay="1s", counted=False)
     assert (await topic.pop()).id == "low"
     await topic.release_holder((await topic.get("low")).holder)
     clock.advance("1s")

@@ -62,7 +62,7 @@ async def test_an_uncounted_release_takes_the_attempt_back(adapter: Adapter, top
     for _ in range(5):
         job = await topic.pop()
         assert job.attempt == 1
-        await topic.release(job, count=False)
+        await topic.release(job, counted=False)
     assert (await topic.stats()).dead == 0
 
 

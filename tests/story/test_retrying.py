@@ -34,7 +34,7 @@ async def test_a_failed_job_is_retrying_until_it_is_due(adapter: Adapter, topic:
 
 async def test_a_job_is_not_retrying_if_its_attempt_did_not_count(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea")
-    await topic.release(await topic.pop(), delay="10s", count=False)
+    await topic.release(await topic.pop(), delay="10s", counted=False)
     assert await retrying(topic) == []
 
 

@@ -28,7 +28,7 @@ async def test_a_paused_topic_hands_out_nothing_and_loses_nothing(adapter: Adapt
 
 async def test_a_pause_may_have_a_duration(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea")
-    until = await topic.pause(for_="10m")
+    until = await topic.pause(duration="10m")
     assert until == now(clock) + timedelta(minutes=10) == (await topic.stats()).paused_until
     assert await topic.pop(wait="9m59s") is None
     job = await topic.pop(wait="1m")
@@ -98,7 +98,7 @@ async def test_dead_jobs_are_kept_thirty_days(adapter: Adapter, topic: Any, cloc
 async def test_the_retention_of_dead_jobs_is_configurable_per_topic(
     adapter: Adapter, topic: Any, clock: Clock, keep: str | None, days: int
 ) -> None:
-    defaults = await topic.configure(keep=keep)
+    defaults = await topic.configure(keep_dead=keep)
     assert defaults.keep == (timedelta(days=days) if keep else None)
     await topic.add("tea", id="7")
     await topic.bury(await topic.pop(), "no")

@@ -121,7 +121,7 @@ async def test_counters_count_every_event(adapter: Adapter, topic: Any, clock: C
     await topic.add_many([NewJob(n, id=str(n), max_attempts=1) for n in range(6)])
     jobs = await topic.pop_many(5, ttr=10)
     await topic.finish(jobs[0])
-    await topic.release(jobs[1], delay=0, count=False)
+    await topic.release(jobs[1], delay=0, counted=False)
     await topic.release(jobs[2], delay=0)  # its last attempt
     await topic.bury(jobs[3])
     await topic.kick("3")

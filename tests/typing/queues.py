@@ -23,7 +23,7 @@ def blocking() -> None:
         assert_type(delayed.remove("tea"), bool)
         assert_type(delayed.stats(), tarry.QueueStats)
         assert_type(delayed.stats().oldest_overdue, timedelta)
-        assert_type(delayed.poison(), list[tarry.SetAside])
+        assert_type(delayed.poison(), list[tarry.PoisonElement])
 
         ready = client.blocking_queue("orders", redisson="3.16.8")
         assert_type(ready, tarry.BlockingQueue[Any])

@@ -39,6 +39,6 @@ async def awaited() -> None:
         orders = client.topic("orders", type=Order)
         assert_type(orders, tarry.AsyncTopic[Order])
         assert_type(await client.delayed_queue("letters").size(), int)
-        assert_type(await client.guarded_queue("reminders").poll(), list[tarry.Item[Any]])
+        assert_type(await client.guarded_queue("reminders").poll(), list[tarry.GuardedItem[Any]])
         assert_type((await client.lock("stock").state()).held, bool)
         assert_type((await client.migrate("orders", orders)).refused, int)

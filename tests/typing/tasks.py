@@ -83,7 +83,7 @@ async def well() -> None:
     assert_type(await remind(7), bool)
     assert_type(add_up([1, 2], twice=True), int)
     assert_type(add_up.add([1, 2], twice=True), tarry.TaskJob)
-    assert_type(add_up.job([1]), tarry.NewJob[Any])
+    assert_type(add_up.new_job([1]), tarry.NewJob[Any])
     assert_type(await worker.run(), int)
     async with worker as same:
         assert_type(same, tarry.Worker)

@@ -30,9 +30,9 @@ def blocking() -> None:
         assert_type(orders.add_many([Order(7), tarry.NewJob(Order(8), delay=timedelta(1))]), list[tarry.Added])
 
         rules = orders.configure(rate=(100, timedelta(minutes=1)), burst=5, concurrency=None, max_lateness="1h")
-        assert_type(rules, tarry.Defaults)
+        assert_type(rules, tarry.TopicSettings)
         assert_type(orders.configure(rate="5/s").rate, tarry.Rate | None)
-        assert_type(orders.stats().limited, tarry.Limited | None)
+        assert_type(orders.stats().limited, tarry.LimitStatus | None)
         assert_type(orders.add(Order(9), max_lateness=60, priority=1), tarry.Added)
 
         made = client.schedules.put(orders, "tidy", Order(1), every="5m")
@@ -53,10 +53,10 @@ def blocking() -> None:
             assert_type(job.receipt, int)
             assert_type(orders.finish(job), None)
             orders.touch(job, ttr="30s")
-            orders.release(job, timedelta(seconds=1), count=False)
+            orders.release(job, timedelta(seconds=1), counted=False)
             orders.bury(tarry.Reservation(job.id, job.receipt), "no such order")
             assert_type(job.finish(), None)
-            job.release("5m", count=False, reason="busy")
+            job.release("5m", counted=False, reason="busy")
             job.bury("no such order")
         assert_type(orders.pop_many(10), list[tarry.Job[Order]])
 
@@ -73,9 +73,9 @@ def blocking() -> None:
         assert_type(groups + orders.dead_groups(cursor=groups.cursor), tarry.DeadGroups)
         for group in groups:
             assert_type(group, tarry.DeadGroup)
-            assert_type(orders.list("dead", group=group.id), tarry.Page[Order])
+            assert_type(orders.list("dead", group=group.id), tarry.JobPage[Order])
         assert_type(orders.stats(), tarry.Stats)
-        assert_type(orders.throughput(span="1h"), tuple[tarry.Minute, ...])
+        assert_type(orders.throughput(span="1h"), tuple[tarry.MinuteCounts, ...])
 
 
 async def awaited() -> None:
@@ -90,11 +90,11 @@ async def awaited() -> None:
                 assert_type(same.body, Order)
             assert_type(await orders.finish(job), None)
             assert_type(await job.finish(), None)
-            await job.release("5m", count=False, reason="busy")
+            await job.release("5m", counted=False, reason="busy")
             await job.bury("no such order")
         assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
         assert_type(await orders.stats(), tarry.Stats)
-        assert_type(await orders.throughput(span=timedelta(hours=1)), tuple[tarry.Minute, ...])
+        assert_type(await orders.throughput(span=timedelta(hours=1)), tuple[tarry.MinuteCounts, ...])
 
 
 def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order]) -> None:

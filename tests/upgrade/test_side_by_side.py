@@ -77,7 +77,7 @@ def test_pause_limits_and_defaults_of_one_version_hold_for_the_other(pair: Pair)
     advance(pair, "1m")
     assert giver("topic.pop_many(5)[0].body") == "d"
     assert both(pair, "topic.pop()") is None
-    assert both(pair, "str(topic.stats().limited.why)") == "rate"
+    assert both(pair, "str(topic.stats().limited.reason)") == "rate"
 
 
 def test_a_schedule_of_one_version_fires_once_in_either(pair: Pair) -> None:

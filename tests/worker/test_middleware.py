@@ -21,7 +21,7 @@ def noted(name: str, job: Any, seen: list[Any]) -> Iterator[None]:
     seen.append((name, "start", job.id))
     try:
         yield
-    except tarry.Dead as dead:
+    except tarry.JobDied as dead:
         seen.append((name, "dead", str(dead.error)))
         raise
     except Exception as fault:

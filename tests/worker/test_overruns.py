@@ -104,7 +104,7 @@ def test_a_run_that_timed_out_never_runs_beside_its_own_retry(
     assert ("too late" in job.error) is raises
     assert client.topic("n").stats().timed_out == 0
     assert "was settled, and then its handler raised" not in caplog.text
-    assert [type(fault) for fault in seen] == [TimeoutError, tarry.Dead] * middleware
+    assert [type(fault) for fault in seen] == [TimeoutError, tarry.JobDied] * middleware
 
 
 async def _until_dead(worker: tarry.Worker, client: tarry.Client) -> None:

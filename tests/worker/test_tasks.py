@@ -40,7 +40,7 @@ def test_a_task_call_keeps_its_arguments(valkey_url: str, namespace: str) -> Non
     worker = made(valkey_url, namespace, tasks)
     when = datetime(2027, 1, 2, tzinfo=timezone.utc)
     added = remind.options(id="u7", headers={"trace": "1"}).add(User(7), when, loud=True)
-    assert (added.id, added.created) == ("u7", True)
+    assert (added.id, added.is_new) == ("u7", True)
     remind.add(User(8), when=when, text="hi")
     add_up.add([1, 2, 3])
     asyncio.run(worker.run_until_idle())
@@ -82,7 +82,7 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         assert remind.options(delay="1h", id="u7").add(7).state == "delayed"
         with pytest.raises(tarry.JobExists):
             remind.options(id="u7").add(7)
-        assert remind.options(id="u7", if_exists="keep").add(7).created is False
+        assert remind.options(id="u7", if_exists="keep").add(7).is_new is False
         remind.options(max_lateness="5m", id="u8", headers={"k": "v"}, priority=2).add(7)
         late = client.topic("mail").get("u8")
         assert late is not None
@@ -95,7 +95,7 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         job = client.topic("mail").get("u7")
         assert job is not None
         assert job.body == {"task": "remind", "args": {"user": 7}}
-        client.topic("mail").add_many([remind.job(8), remind.job(user=9)])
+        client.topic("mail").add_many([remind.new_job(8), remind.new_job(user=9)])
         assert client.topic("mail").stats().ready == 2
 
 
@@ -108,7 +108,7 @@ def test_an_added_task_can_be_cancelled_rescheduled_and_read(valkey_url: str, na
 
     worker = made(valkey_url, namespace, tasks)
     paid, later, unknown = (remind.options(delay="1h").add(n) for n in (1, 2, 3))
-    assert (paid.topic, paid.state, paid.created) == ("mail", "delayed", True)
+    assert (paid.topic, paid.state, paid.is_new) == ("mail", "delayed", True)
     found = paid.get()
     assert found is not None
     assert (found.id, found.due) == (paid.id, paid.due)
@@ -167,7 +167,7 @@ def test_plain_tasks_run_twenty_at_a_time_as_plain_handlers_do(valkey_url: str, 
 
     worker = made(valkey_url, namespace, tasks)
     with tarry.Client(valkey_url, namespace=namespace) as client:
-        client.topic("shop").add_many([work.job(n) for n in range(60)])
+        client.topic("shop").add_many([work.new_job(n) for n in range(60)])
         asyncio.run(worker.run_until_idle())
         assert (reserved, client.topic("shop").stats().finished) == ([20], 60)
 

@@ -105,12 +105,12 @@ def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play,
     play.topic.add("tea")
     play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
     [job] = play.topic.list("delayed")
-    assert (job.attempts, job.attempt_limit, job.max_attempts) == (1, 2, None)
+    assert (job.attempts, job.effective_max_attempts, job.max_attempts) == (1, 2, None)
     play.clock.advance(play.wait())
     play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
     job = play.dead()
-    assert (job.reason, job.attempts, job.attempt_limit) == ("attempts exhausted", 2, 2)
-    assert answers.JOB.dump(job).attempt_limit == 2
+    assert (job.reason, job.attempts, job.effective_max_attempts) == ("attempts exhausted", 2, 2)
+    assert answers.JOB.dump(job).effective_max_attempts == 2
     facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
     assert facts.of == " of 2"
 
@@ -166,7 +166,7 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
 def test_the_attempts_of_a_job_win_over_its_handlers(play: Play, own: int, handlers: int, plain: bool) -> None:
     play.topic.add("tea", max_attempts=own)
     play.run_until_dead(max_attempts=handlers, plain=plain)
-    assert (play.dead().attempts, play.dead().attempt_limit) == (own, own)
+    assert (play.dead().attempts, play.dead().effective_max_attempts) == (own, own)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -175,14 +175,14 @@ def test_the_attempts_of_a_handler_win_over_the_topics(play: Play, topics: Any, 
     play.topic.configure(max_attempts=topics)
     play.topic.add("tea")
     play.run_until_dead(max_attempts=handlers, plain=plain)
-    assert (play.dead().attempts, play.dead().attempt_limit) == (handlers, handlers)
+    assert (play.dead().attempts, play.dead().effective_max_attempts) == (handlers, handlers)
 
 
 def test_a_job_without_a_limit_has_none_from_its_handler(play: Play) -> None:
     play.topic.add("tea", max_attempts=None)
     play.run(lambda job: ValueError("broken"), max_attempts=1)
     [job] = play.topic.list("delayed")
-    assert (job.attempts, job.attempt_limit) == (1, None)
+    assert (job.attempts, job.effective_max_attempts) == (1, None)
 
 
 def test_past_the_limit_of_the_topic_an_attempt_that_nobody_ends_is_the_last(play: Play) -> None:

@@ -110,7 +110,7 @@ class Relay:
                 self.published += 1
         finally:
             if left:
-                await _settled(topic.release_many(left, count=False))
+                await _settled(topic.release_many(left, counted=False))
 
     def _publish_again_if_cut_off(self, job: Job) -> None:
         """An error means something else in each transport. Where a new connection can be had and the message

@@ -12,7 +12,7 @@ from typing import Any
 from tarry.clients.config import NamingConfig
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta, duration_us
-from tarry.verbs.guarded.context import GuardedContext, Item, keys_of
+from tarry.verbs.guarded.context import GuardedContext, GuardedItem, keys_of
 
 
 def guarded_context(
@@ -38,7 +38,7 @@ def lock_domain(guard: Any) -> bytes:
 
 
 def call_on_late(
-    items: list[Item[Any]], on_late: Callable[[timedelta], object] | None, max_lateness_us: int | None
+    items: list[GuardedItem[Any]], on_late: Callable[[timedelta], object] | None, max_lateness_us: int | None
 ) -> None:
     """Calls back when the first item is later than it may be."""
     if on_late is not None and max_lateness_us is not None and items[0].lateness > as_timedelta(max_lateness_us):

@@ -53,7 +53,7 @@ class WorkerTopic(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     max_attempts: dict[str, int | None] = {}
 
-    def attempt_limit(self, task: str | None) -> int | UnsetType | None:
+    def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
         """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""
         handler = self.handlers[0] if task is None and len(self.handlers) == 1 else task
         return UNSET if handler is None else self.max_attempts.get(handler, UNSET)

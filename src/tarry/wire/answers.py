@@ -12,7 +12,7 @@ from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import contents
 from tarry.verbs.jobs.contents import FailedAttempt
-from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobState, Page, PoppedFields, State, StoredJob
+from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobPage, JobState, PoppedFields, State, StoredJob
 from tarry.wire import bodies
 from tarry.wire.schemas import Schema, SharedFields, field_schema, schema_of
 from tarry.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
@@ -84,7 +84,7 @@ class JobShown(JobFields, kw_only=True):
     result_not_kept: str | None = None
     """Why there is no result."""
     max_attempts: int | None = None
-    attempt_limit: int | None = None
+    effective_max_attempts: int | None = None
     """The limit that held when it was last handed out or failed: its own, its handler's or the topic's."""
     ttr_ms: Milliseconds | None = None
     receipt: int | None = None
@@ -97,7 +97,7 @@ class JobShown(JobFields, kw_only=True):
     """The last ten, the last one first; ``error`` is one line."""
 
 
-class JobPage(Answer):
+class JobPageShown(Answer):
     """Without ``cursor`` it is the last page. ``scanned``: how many jobs were read for it."""
 
     jobs: list[JobShown]
@@ -191,7 +191,7 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
     since = job.due or job.reserved_until or job.died or job.kept_until
     run = contents.JobRun(
         attempt=job.attempts,
-        limit=job.attempt_limit or 0,
+        limit=job.effective_max_attempts or 0,
         receipt=job.receipt or 0,
         first_failure=moment_us(job.first_failure) if job.first_failure else 0,
         holder=job.holder or "",
@@ -223,12 +223,12 @@ def _load_jobs(found: JobsShown, codec: BodyCodec[T]) -> list[JobInfo[T] | None]
     return [None if job is None else _load_job(job, codec) for job in found.jobs]
 
 
-def _dump_page(found: Page[Any]) -> JobPage:
-    return JobPage([_dump_job(job) for job in found], found.cursor, found.scanned)
+def _dump_page(found: JobPage[Any]) -> JobPageShown:
+    return JobPageShown([_dump_job(job) for job in found], found.cursor, found.scanned)
 
 
-def _load_page(found: JobPage, codec: BodyCodec[T]) -> Page[T]:
-    return Page(tuple(_load_job(job, codec) for job in found.jobs), found.cursor, found.scanned)
+def _load_page(found: JobPageShown, codec: BodyCodec[T]) -> JobPage[T]:
+    return JobPage(tuple(_load_job(job, codec) for job in found.jobs), found.cursor, found.scanned)
 
 
 def _dump_popped_jobs(jobs: list[Any]) -> PoppedJobs:
@@ -248,4 +248,4 @@ POPPED_JOBS: Schema[list[Any]] = Schema(PoppedJobs, _dump_popped_jobs, _popped_i
 """A handle makes jobs of what ``load`` returns: ``PoppedJob``."""
 JOB: Schema[JobInfo[Any]] = Schema(JobShown, _dump_job, _load_job)
 JOBS: Schema[list[JobInfo[Any] | None]] = Schema(JobsShown, _dump_jobs, _load_jobs)
-JOB_PAGE: Schema[Page[Any]] = Schema(JobPage, _dump_page, _load_page)
+JOB_PAGE: Schema[JobPage[Any]] = Schema(JobPageShown, _dump_page, _load_page)

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Minute, Stats
+from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.wire.schemas import Schema, field_schema, model_schema, schema_of
 
@@ -24,20 +24,22 @@ LATENESS = schema_of(
     "LatenessShown",
     "How late jobs were handed out since the topic began; percentiles are right to within a fifth.",
 )
-LIMITED = schema_of(Limited, "LimitedShown", "``until`` null: until ``resume``.")
+LIMITED = schema_of(LimitStatus, "LimitedShown", "``until`` null: until ``resume``.")
 STATS = schema_of(Stats, "TopicStats", "A topic at one moment. A reservation whose TTR is over counts as ready.")
 HISTOGRAM = schema_of(
     Histogram, "TopicHistogram", "How many jobs are due when. Bucket i spans ``start + i × width_ms``."
 )
-MINUTE = schema_of(Minute, "MinuteShown", "The numbers of one minute. ``failed`` counts attempts, the others jobs.")
-THROUGHPUT: Schema[tuple[Minute, ...]] = field_schema(
+MINUTE = schema_of(
+    MinuteCounts, "MinuteShown", "The numbers of one minute. ``failed`` counts attempts, the others jobs."
+)
+THROUGHPUT: Schema[tuple[MinuteCounts, ...]] = field_schema(
     "TopicThroughput",
     "minutes",
-    tuple[Minute, ...],
+    tuple[MinuteCounts, ...],
     "The oldest first; minutes in which nothing happened are left out.",
 )
 DEFAULTS = schema_of(
-    Defaults,
+    TopicSettings,
     "TopicDefaults",
     "The defaults of the topic's jobs. ``null``: no limit of attempts, dead jobs kept for ever.",
 )
@@ -53,7 +55,7 @@ DEAD_GROUPS = schema_of(
     omit_defaults=True,
 )
 CHECK = schema_of(
-    Check,
+    CheckReport,
     "TopicCheck",
     "``faults`` is empty when every job is in exactly one place. ``leaving``, ``schedules_leaving``: how many a running or\n"
     "interrupted move is moving to another topic.",
@@ -73,7 +75,7 @@ class MigratedShown(Struct):
     reserved: int
     schedules: int
     schedules_refused: int
-    options: list[str]
+    settings: list[str]
     done: bool
 
 

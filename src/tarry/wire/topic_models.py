@@ -73,7 +73,7 @@ class ThroughputQuery(Strict):
     span: DayWords = "1d"
 
 
-class Pause(Strict, rename={"for_": "for"}):
+class Pause(Strict, rename={"duration": "for"}):
     """``for``: how long; without it until ``resume``."""
 
     for_: SomeSpan | None = None
@@ -100,7 +100,7 @@ class Configure(Strict):
 
     ttr: Ttr | UnsetType | None = UNSET
     max_attempts: Attempts | UnsetType | None = UNSET
-    keep: LongSpan | UnsetType | None = UNSET
+    keep_dead: LongSpan | UnsetType | None = UNSET
     rate: WholeRate | RateText | UnsetType | None = UNSET
     burst: WholeRate | UnsetType | None = UNSET
     concurrency: WholeRate | UnsetType | None = UNSET

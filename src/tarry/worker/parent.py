@@ -231,7 +231,7 @@ class Parent:
 
     def _release_jobs_of(self, holder: str, counts: bool) -> int:
         """The jobs first; the worker's record is only for people."""
-        given_back = sum(self._client.topic(topic).release_holder(holder, count=counts) for topic in self._topics)
+        given_back = sum(self._client.topic(topic).release_holder(holder, counted=counts) for topic in self._topics)
         self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
         return given_back
 

@@ -29,7 +29,7 @@ from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.targets import Target
-from tarry.worker.verdicts import Dead, Verdict, decide
+from tarry.worker.verdicts import JobDied, Verdict, decide
 
 Job = BaseJob[Any]
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class Settler:
         if not jobs:
             return  # no request without a job: the server may be unusable
         try:
-            await self.topic.release_many(jobs, 0, count=False)
+            await self.topic.release_many(jobs, 0, counted=False)
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:
@@ -196,13 +196,13 @@ class Settler:
         return False
 
     async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
-        """Settles a failed job inside its middleware. Raises ``Dead`` when that was the job's end."""
+        """Settles a failed job inside its middleware. Raises ``JobDied`` when that was the job's end."""
         if await self.failed(job, target, fault):
-            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+            raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
     def settle_blocking(self, job: Job, target: Target, fault: BaseException) -> None:
         if self.failed_blocking(job, target, fault):
-            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+            raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
     def _operation(
         self, job: Job, verdict: Verdict, max_attempts: int | UnsetType | None

@@ -3,7 +3,7 @@
     middleware ▶ middleware ▶ settles a failure ▶ timeout ▶ body or arguments ▶ the function
 
 Middleware is a plain callable ``(job, handle)``: an ``async def`` goes around async handlers, a plain function around plain
-ones. It sees the start, what ``handle`` returns, what it raises, and ``Dead`` when that was the end of the job.
+ones. It sees the start, what ``handle`` returns, what it raises, and ``JobDied`` when that was the end of the job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
-"""Settles a failed job, and raises ``Dead`` if the job is dead then; awaited around async handlers."""
+"""Settles a failed job, and raises ``JobDied`` if the job is dead then; awaited around async handlers."""
 
 _current: ContextVar[BaseJob[Any]] = ContextVar("tarry_job")
 
@@ -50,7 +50,7 @@ class Target:
     keep_finished: Duration | None = None
     """How long its finished jobs are kept; ``None``: the topic decides."""
     settles: bool = False
-    """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
+    """Whether failures are settled inside the middleware, so that the middleware sees ``JobDied``."""
 
 
 def make_call(handler: Handler) -> Callable[[Any], Any]:

@@ -279,7 +279,7 @@ class Task(Generic[P, R]):
             confirmation_for(durability)
         return TaskOptions(self, options, id)
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
+    def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
         return NewJob(self.body(*args, **kwargs), headers=self.registry.stamped_headers(None))
 

@@ -57,7 +57,7 @@ class Bury(Exception):
         self.reason = reason
 
 
-class Dead(Exception):
+class JobDied(Exception):
     """Seen by middleware when a job became dead; ``error`` is the handler's exception."""
 
     def __init__(self, reason: str, error: BaseException) -> None:

@@ -60,9 +60,9 @@ class AsyncJob(BaseJob[T]):
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         await self._topic.finish(self, result=result)
 
-    async def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
-        """Puts the job back, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
-        await self._topic.release(self, delay, count=count, reason=reason)
+    async def release(self, delay: Duration | None = None, *, counted: bool = True, reason: str = "") -> None:
+        """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
+        await self._topic.release(self, delay, counted=counted, reason=reason)
 
     async def bury(self, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""

@@ -64,7 +64,7 @@ class RedisLocks(LockWatchdog):
             self._engine.shared_part(PubSub).unsubscribe(subscriber)
 
 
-class AsyncLost:
+class AsyncLockLostEvent:
     """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
@@ -98,7 +98,7 @@ class AsyncGrant:
         self._locks = locks
         self._hold = hold
         self._released = False
-        self._lost: AsyncLost | None = None
+        self._lost: AsyncLockLostEvent | None = None
         self.name = hold.name
         self.token = hold.token
         hold.grants.add(self)
@@ -135,10 +135,10 @@ class AsyncGrant:
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
 
     @property
-    def lost(self) -> AsyncLost:
+    def lost(self) -> AsyncLockLostEvent:
         """Whether it was lost: ``lost.is_set()``, ``lost.wait(within)``."""
         if self._lost is None:
-            self._lost = AsyncLost(self._locks.table, self._hold)
+            self._lost = AsyncLockLostEvent(self._locks.table, self._hold)
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from tarry.core.requests import Transaction, split_items
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, checked_count
+from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_count
 
 T = TypeVar("T")
 RECHECK_S = 1.0
@@ -80,7 +80,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
                 scores += pushed
         return [as_datetime(score * self.context.unit) for score in scores]
 
-    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[GuardedItem[T]]:
         """Removes and returns up to ``count`` due items in order; none if none is due within ``wait``.
 
         ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
@@ -94,7 +94,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
 
-    def items_of(self, polled: PollReply) -> list[Item[T]]:
+    def items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
         return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
     def poll_until(self, count: int, until: float) -> PollReply | None:

@@ -65,7 +65,7 @@ class RedisLocks(LockWatchdog):
             self._engine.shared_part(PubSub).unsubscribe(subscriber)
 
 
-class Lost:
+class LockLostEvent:
     """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
@@ -99,7 +99,7 @@ class Grant:
         self._locks = locks
         self._hold = hold
         self._released = False
-        self._lost: Lost | None = None
+        self._lost: LockLostEvent | None = None
         self.name = hold.name
         self.token = hold.token
         hold.grants.add(self)
@@ -136,10 +136,10 @@ class Grant:
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
 
     @property
-    def lost(self) -> Lost:
+    def lost(self) -> LockLostEvent:
         """Whether it was lost: ``lost.is_set()``, ``lost.wait(within)``."""
         if self._lost is None:
-            self._lost = Lost(self._locks.table, self._hold)
+            self._lost = LockLostEvent(self._locks.table, self._hold)
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ from tarry.verbs.jobs.models import (
     BaseJob,
     HasReceipt,
     JobInfo,
-    Page,
+    JobPage,
     State,
     StateFilter,
     result_of,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import DeadGroups
     from tarry.verbs.jobs.pop import RawJob
     from tarry.verbs.jobs.settle import SettleVerb
-    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+    from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -162,9 +162,9 @@ class Topic(Generic[T]):
         return None
 
     @answers_other_words(OF_POP)
-    def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
+    def pop_many(self, limit: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
         """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
-        return pop_first(self.engine, [self], n, wait, ttr)
+        return pop_first(self.engine, [self], limit, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,19 +189,21 @@ class Topic(Generic[T]):
         """Touches many."""
         self.engine.run(self.verbs.settle(lazy.settle.TOUCH, jobs, ttr=ttr))
 
-    def release(self, job: HasReceipt, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
+    def release(
+        self, job: HasReceipt, delay: Duration | None = None, *, counted: bool = True, reason: str = ""
+    ) -> None:
         """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
-        The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
+        The last attempt that counts makes it dead. ``counted=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        self._settle(lazy.settle.RELEASE, [job], delay=delay, count=count, reason=reason)
+        self._settle(lazy.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
 
     def release_many(
-        self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+        self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, counted: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
-        self._settle(lazy.settle.RELEASE, jobs, delay=delay, count=count, reason=reason)
+        self._settle(lazy.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
 
     def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
@@ -211,13 +213,13 @@ class Topic(Generic[T]):
         """Buries many."""
         self._settle(lazy.settle.BURY, jobs, reason=reason)
 
-    def release_holder(self, holder: str, *, count: bool = True, limit: int | None = None) -> int:
+    def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
 
-        Their attempts count, because a job may have killed it: the last one makes dead. ``count=False`` takes the attempts
+        Their attempts count, because a job may have killed it: the last one makes dead. ``counted=False`` takes the attempts
         back. At most ``limit``, if one is given. Returns how many jobs it had.
         """
-        return self.engine.run(self.verbs.release_holder(holder, count, limit))
+        return self.engine.run(self.verbs.release_holder(holder, counted, limit))
 
     def touch_holder(self, holder: str, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
@@ -297,7 +299,7 @@ class Topic(Generic[T]):
         group: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> Page[T]:
+    ) -> JobPage[T]:
         """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
         ``"retrying"``: those delayed jobs that have failed before. ``"finished"``: those that are kept, by the end of their keep;
@@ -345,7 +347,7 @@ class Topic(Generic[T]):
         before now. Zeros for an unknown topic."""
         return self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
-    def throughput(self, *, span: Duration = "1d") -> tuple[Minute, ...]:
+    def throughput(self, *, span: Duration = "1d") -> tuple[MinuteCounts, ...]:
         """Returns what was added, finished, failed and died in each minute of ``span``, at most a day, until now. The oldest minute is
         first; those without numbers are left out.
 
@@ -353,7 +355,7 @@ class Topic(Generic[T]):
         """
         return self.engine.run_view(self.verbs.throughput(span))
 
-    def check(self) -> Check:
+    def check(self) -> CheckReport:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
 
         Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
@@ -361,9 +363,9 @@ class Topic(Generic[T]):
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def pause(self, for_: Duration | None = None) -> datetime | None:
+    def pause(self, duration: Duration | None = None) -> datetime | None:
         """Hands out nothing for a time, or until ``resume``. Returns the end of the pause, ``None`` if it has none."""
-        return self.engine.run(self.verbs.pause(for_))
+        return self.engine.run(self.verbs.pause(duration))
 
     def resume(self) -> None:
         """Ends a pause."""
@@ -374,13 +376,13 @@ class Topic(Generic[T]):
         *,
         ttr: Duration | UnsetType | None = UNSET,
         max_attempts: int | UnsetType | None = UNSET,
-        keep: Duration | UnsetType | None = UNSET,
+        keep_dead: Duration | UnsetType | None = UNSET,
         rate: RateLike | UnsetType | None = UNSET,
         burst: int | UnsetType | None = UNSET,
         concurrency: int | UnsetType | None = UNSET,
         max_lateness: Duration | UnsetType | None = UNSET,
         keep_finished: Duration | UnsetType | None = UNSET,
-    ) -> Defaults:
+    ) -> TopicSettings:
         """Sets options of the topic, for all clients and at once, and returns all of them.
 
         For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
@@ -389,10 +391,10 @@ class Topic(Generic[T]):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
-        given = lazy.settings.TopicSettings(
+        given = lazy.settings.SettingsChange(
             ttr=ttr,
             max_attempts=max_attempts,
-            keep=keep,
+            keep_dead=keep_dead,
             rate=rate,
             burst=burst,
             concurrency=concurrency,

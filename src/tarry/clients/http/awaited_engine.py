@@ -35,7 +35,7 @@ from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
+from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats
 from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.locks.lock_table import LockTable
 from tarry.wire.answers import popped_parts
@@ -205,9 +205,9 @@ class AsyncHTTPGuardedQueue(AsyncGuardedQueue[T]):
         due: list[datetime] = await self.engine.run(self._verbs.push(items))
         return due
 
-    async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+    async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[GuardedItem[T]]:
         for request in self._verbs.poll_requests(count, wait_seconds(wait)):
-            items: list[Item[T]] = await self.engine.perform(request)
+            items: list[GuardedItem[T]] = await self.engine.perform(request)
             if items:
                 call_on_late(items, self._on_late, self._max_lateness_us)
                 return items

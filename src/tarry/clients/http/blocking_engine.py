@@ -36,7 +36,7 @@ from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
+from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats
 from tarry.verbs.jobs.models import ENDED, JobInfo
 from tarry.verbs.locks.lock_table import LockTable
 from tarry.wire.answers import popped_parts
@@ -205,9 +205,9 @@ class HTTPGuardedQueue(GuardedQueue[T]):
         due: list[datetime] = self.engine.run(self._verbs.push(items))
         return due
 
-    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[GuardedItem[T]]:
         for request in self._verbs.poll_requests(count, wait_seconds(wait)):
-            items: list[Item[T]] = self.engine.perform(request)
+            items: list[GuardedItem[T]] = self.engine.perform(request)
             if items:
                 call_on_late(items, self._on_late, self._max_lateness_us)
                 return items

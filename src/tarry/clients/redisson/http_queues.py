@@ -21,7 +21,7 @@ from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_count
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import format_of
 from tarry.wire.endpoint import Endpoint
 from tarry.wire.redisson import queue_answers, queue_models, queues
@@ -43,7 +43,7 @@ class HTTPQueueVerbs(Generic[T]):
         self.keys = context.keys
         self._random = random
 
-    def set_aside_elements(self) -> HTTPRequest[list[SetAside]]:
+    def set_aside_elements(self) -> HTTPRequest[list[PoisonElement]]:
         return self.request(queues.POISON)
 
     def stats(self) -> HTTPRequest[QueueStats]:

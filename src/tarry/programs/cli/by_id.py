@@ -122,7 +122,7 @@ def release_holder(
         for job in islice(held, limit):
             session.print_answer({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
         return
-    found = handle.release_holder(holder, count=not uncounted, limit=limit)
+    found = handle.release_holder(holder, counted=not uncounted, limit=limit)
     session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 

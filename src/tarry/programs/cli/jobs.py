@@ -95,7 +95,7 @@ def add(
 
 
 def _added(session: CommandSession, job: Added) -> None:
-    text = job.state if job.created else f"was there already, {job.state}"
+    text = job.state if job.is_new else f"was there already, {job.state}"
     session.print_answer(lambda: output.added_data(job), f"{job.id}  {text}, due {output.rfc3339(job.due)}")
 
 

@@ -17,7 +17,7 @@ from tarry.values.durations import as_text
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
     from tarry.verbs.jobs.schedules import Schedule
-    from tarry.verbs.jobs.stats import Defaults, Histogram, Minute, Stats
+    from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats, TopicSettings
     from tarry.verbs.workers import WorkerInfo
     from tarry.wire.schemas import Schema
 
@@ -101,7 +101,7 @@ def stats_data(stats: Stats) -> dict[str, Any]:
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
-def defaults_data(defaults: Defaults) -> dict[str, Any]:
+def defaults_data(defaults: TopicSettings) -> dict[str, Any]:
     """A topic's defaults."""
     from tarry.wire.topic_answers import DEFAULTS
 
@@ -141,7 +141,7 @@ def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
     return {"topic": topic, **as_data(HISTOGRAM, found)}
 
 
-def throughput_data(topic: str, found: tuple[Minute, ...]) -> dict[str, Any]:
+def throughput_data(topic: str, found: tuple[MinuteCounts, ...]) -> dict[str, Any]:
     from tarry.wire.topic_answers import THROUGHPUT
 
     return {"topic": topic, **as_data(THROUGHPUT, found)}

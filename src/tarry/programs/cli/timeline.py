@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
     from tarry.clients.blocking.topic import Topic
     from tarry.core.requests import Flow
-    from tarry.verbs.jobs.stats import Histogram, Minute, Stats
+    from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats
     from tarry.verbs.workers import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"
@@ -203,7 +203,7 @@ def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
         yield f"{INDENT}{begin:>{wide}}  {bar}{' ' if bar else ''}{count}"
 
 
-def throughput_lines(topic: str, span: str, found: Sequence[Minute]) -> Iterator[str]:
+def throughput_lines(topic: str, span: str, found: Sequence[MinuteCounts]) -> Iterator[str]:
     """The sums, and a table with a line for each minute, by local time."""
     sums = "  ".join(f"{name} {sum(getattr(minute, name) for minute in found)}" for name in PER_MINUTE)
     yield f"{topic}  in the last {span}  {sums}"

@@ -19,7 +19,7 @@ from tarry.values.durations import MILLISECOND, as_text, moment_us
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
     from tarry.verbs.jobs.models import StateFilter
-    from tarry.verbs.jobs.stats import Check, Stats
+    from tarry.verbs.jobs.stats import CheckReport, Stats
 
 
 NO_LIMIT = "none"
@@ -62,7 +62,7 @@ def stats_text(found: Stats) -> str:
     if found.paused_until is not None:
         parts.append("paused")
     elif found.limited is not None:
-        parts.append(f"held back by its {found.limited.why}")
+        parts.append(f"held back by its {found.limited.reason}")
     if found.lateness.count:
         late = found.lateness
         parts.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
@@ -113,12 +113,12 @@ def _delete_some(topic: Topic[Any], ids: Sequence[str]) -> int:
 def pause(
     session: CommandSession,
     topic: TopicName,
-    for_: Annotated[
-        str | None, typer.Option("--for", help="How long; default: until resume.", show_default=False)
+    duration: Annotated[
+        str | None, typer.Option("--duration", help="How long; default: until resume.", show_default=False)
     ] = None,
 ) -> None:
     """Pauses a topic: hands out nothing for a time, or until resume."""
-    end = output.rfc3339(session.topic(topic).pause(for_))
+    end = output.rfc3339(session.topic(topic).pause(duration))
     session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
 
 
@@ -164,7 +164,7 @@ def _settings(**settings: str | None) -> dict[str, Any]:
 
 def _settings_text(data: dict[str, Any]) -> str:
     """``ttr 1m  max attempts 20  keep 30d  no limits``"""
-    attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_ms"]
+    attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_dead_ms"]
     kept = "for ever" if keep is None else as_text(keep * MILLISECOND)
     if (history := data["keep_finished_ms"]) is not None:
         kept += f"  keep finished {as_text(history * MILLISECOND)}"
@@ -205,7 +205,7 @@ def resume(session: CommandSession, topic: TopicName) -> None:
     session.print_answer({"topic": topic, "paused_until": None}, f"{topic}  goes on")
 
 
-def check_with_progress(topic: Topic[Any]) -> Check:
+def check_with_progress(topic: Topic[Any]) -> CheckReport:
     """Checks a topic, with a progress bar."""
     from tarry.core.requests import flow_of
     from tarry.verbs.jobs.views import CHECK

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
 from tarry.verbs.jobs.models import JobInfo
-from tarry.verbs.jobs.stats import Defaults, Stats
+from tarry.verbs.jobs.stats import Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
 
@@ -25,7 +25,7 @@ class JobFacts:
 
     job: JobInfo[Any]
     stats: Stats
-    defaults: Defaults
+    defaults: TopicSettings
     workers: Sequence[WorkerInfo]
     timed_out: bool
     ahead: int
@@ -54,7 +54,7 @@ class JobFacts:
             task = parse_envelope(self.job).task
         holders = [one for one in self.workers if self.job.state == "reserved" and one.name == self.job.holder]
         topics = [one for worker in holders or self.workers for one in worker.topics if one.name == self.job.topic]
-        limits = [limit for one in topics if not isinstance(limit := one.attempt_limit(task), UnsetType)]
+        limits = [limit for one in topics if not isinstance(limit := one.max_attempts_of(task), UnsetType)]
         return min(limits, key=lambda limit: math.inf if limit is None else limit, default=UNSET)
 
     @property
@@ -128,7 +128,7 @@ def _limited(facts: JobFacts) -> str:
     limited, defaults = facts.stats.limited, facts.defaults
     assert limited is not None
     until = f", which lets the next go in {filters.span(limited.until - facts.now)}" if limited.until else ""
-    if limited.why == "concurrency":
+    if limited.reason == "concurrency":
         return (
             f"The topic is capped at {defaults.concurrency} at a time, and {facts.stats.reserved} are reserved{until}."
         )
@@ -159,8 +159,8 @@ def _dead(facts: JobFacts) -> Iterator[str]:
     if last := last_line(job):
         yield f"Its last error: {last}"
     yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
-    if facts.defaults.keep is not None and job.died is not None:
-        yield f"After {filters.span(job.died + facts.defaults.keep - facts.now)} it is deleted."
+    if facts.defaults.keep_dead is not None and job.died is not None:
+        yield f"After {filters.span(job.died + facts.defaults.keep_dead - facts.now)} it is deleted."
 
 
 def _finished(facts: JobFacts) -> Iterator[str]:

@@ -447,7 +447,7 @@ def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
 async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> None:
     """Adds moved messages. Where another message of that id is there already, the moved one gets an id of its own."""
     added = await dead.add_many(moved, if_exists="keep", max_attempts=None)
-    found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.created}
+    found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.is_new}
     if not found:
         return
     there = {job.id: job for job in await dead.engine.run(dead.verbs.get(list(found))) if job is not None}

@@ -26,7 +26,7 @@ LAYOUTS = ("tarry", "article")
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Generic[T]):
+class GuardedItem(Generic[T]):
     """An item that was polled from a guarded queue."""
 
     value: T
@@ -102,10 +102,10 @@ class GuardedContext(Generic[T]):
             return (now if self.article else now - count + index) // self.unit
         return -(-(now + delay + (0 if self.article else index)) // self.unit)
 
-    def item(self, member: bytes, score: int, now: int) -> Item[T]:
+    def item(self, member: bytes, score: int, now: int) -> GuardedItem[T]:
         due = score * self.unit
         value = self._value(member)
-        return Item(value, as_datetime(due), as_timedelta(max(now - due, 0)))
+        return GuardedItem(value, as_datetime(due), as_timedelta(max(now - due, 0)))
 
     def _value(self, member: bytes) -> Any:
         try:

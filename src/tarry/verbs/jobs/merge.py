@@ -12,7 +12,7 @@ from tarry.core.flows import gather
 from tarry.core.requests import Flow
 from tarry.errors import JobExists, StaleReceipt, Unavailable, Unconfirmed
 from tarry.verbs.jobs.models import Added
-from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Minute, Stats
+from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats
 
 
 def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
@@ -69,7 +69,7 @@ def merge_stats(parts: list[Stats]) -> Stats:
     )
 
 
-def _merge_limits(parts: list[Stats]) -> Limited | None:
+def _merge_limits(parts: list[Stats]) -> LimitStatus | None:
     """The limit of the whole topic: none while one partition may hand out its ready jobs; else the one that ends first."""
     held = [part.limited for part in parts if part.ready]
     if None in held:
@@ -88,13 +88,13 @@ def merge_histograms(parts: list[Histogram]) -> Histogram:
     return replace(parts[0], before=before, counts=counts, after=after)
 
 
-def merge_minutes(parts: list[tuple[Minute, ...]]) -> tuple[Minute, ...]:
+def merge_minutes(parts: list[tuple[MinuteCounts, ...]]) -> tuple[MinuteCounts, ...]:
     """Adds up what happened in the same minute."""
-    found: dict[datetime, list[Minute]] = defaultdict(list)
+    found: dict[datetime, list[MinuteCounts]] = defaultdict(list)
     for minute in (minute for part in parts for minute in part):
         found[minute.start].append(minute)
     return tuple(
-        Minute(
+        MinuteCounts(
             start,
             sum(one.added for one in same),
             sum(one.finished for one in same),
@@ -105,8 +105,8 @@ def merge_minutes(parts: list[tuple[Minute, ...]]) -> tuple[Minute, ...]:
     )
 
 
-def merge_checks(parts: list[Check]) -> Check:
-    return Check(
+def merge_checks(parts: list[CheckReport]) -> CheckReport:
+    return CheckReport(
         sum(part.looked_at for part in parts),
         tuple(fault for part in parts for fault in part.faults),
         sum(part.leaving for part in parts),

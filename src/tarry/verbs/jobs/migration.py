@@ -63,7 +63,7 @@ class Migrated:
     schedules: int = 0
     schedules_refused: int = 0
     """Schedules whose names are taken in the target, or that are damaged; they go on in the source."""
-    options: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     """Options that ``configure`` had set in the source and not in the target; they are set there too."""
 
 

@@ -70,7 +70,7 @@ class Added(Struct, frozen=True):
     """The result of ``add``. ``created`` is false if ``if_exists="keep"`` found a job with this id."""
 
     id: str
-    created: bool
+    is_new: bool
     state: State
     due: datetime
 
@@ -270,7 +270,7 @@ class JobInfo(StoredJob[T]):
         return own if 0 < own < contents.NO_LIMIT else None
 
     @property
-    def attempt_limit(self) -> int | None:
+    def effective_max_attempts(self) -> int | None:
         """The limit that held when it was last handed out or failed: its own, its handler's or the topic's.
         ``None`` if it was never handed out, there is no limit, or it is not known yet."""
         limit = self._run_record.limit
@@ -339,7 +339,7 @@ def not_kept(job: JobInfo[Any], why: str) -> NoResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class JobPage(Generic[T]):
     """One page of ``list``. ``cursor`` is ``None`` on the last one. Of a search it may be empty before the last one."""
 
     jobs: tuple[JobInfo[T], ...]

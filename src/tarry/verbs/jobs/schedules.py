@@ -53,12 +53,12 @@ class Schedule:
     _record: contents.Record = field(repr=False)
     """The record of its jobs."""
 
-    def following(self, count: int, after: datetime) -> list[datetime]:
+    def following(self, limit: int, after: datetime) -> list[datetime]:
         """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
-        found = recurrences.next_occurrences(self._recurrence, moment_us(self.next), moment_us(after), count)
+        found = recurrences.next_occurrences(self._recurrence, moment_us(self.next), moment_us(after), limit)
         return [as_datetime(at) for at in found]
 
     @property

@@ -32,7 +32,7 @@ from tarry.verbs.jobs.models import StateFilter, ranges_of
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, TTR, decide
-from tarry.verbs.jobs.stats import Defaults
+from tarry.verbs.jobs.stats import TopicSettings
 
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
@@ -55,21 +55,21 @@ def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]
 
 def pause_us(span: Duration | None) -> int:
     """How long to pause, in µs. Raises ``BadInput``."""
-    return LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
+    return LAST_MOMENT_US if span is None else duration_us(span, "duration", minimum=1)
 
 
 def resume(keys: TopicKeys) -> ScriptCall[None]:
     return ScriptCall(PAUSE, keys, (b"",), lambda _: None)
 
 
-class TopicSettings(Struct, frozen=True):
+class SettingsChange(Struct, frozen=True):
     """The settings of one call of ``configure``, as they were given: defaults for jobs, and the limits of the topic. ``None``
     removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that
     finished jobs are not kept."""
 
     ttr: Duration | UnsetType | None = UNSET
     max_attempts: int | UnsetType | None = UNSET
-    keep: Duration | UnsetType | None = UNSET
+    keep_dead: Duration | UnsetType | None = UNSET
     rate: RateLike | UnsetType | None = UNSET
     burst: int | UnsetType | None = UNSET
     concurrency: int | UnsetType | None = UNSET
@@ -87,10 +87,10 @@ class TopicSettings(Struct, frozen=True):
             items += [b"ttr", b"%d" % (ttr_ms_of(self.ttr) * MILLISECOND) if self.ttr is not None else b""]
         if self.max_attempts is not UNSET:
             items += [b"max_attempts", b"%d" % max_attempts_of(self.max_attempts)]
-        if self.keep is not UNSET:
+        if self.keep_dead is not UNSET:
             items += [
                 b"keep",
-                b"%d" % duration_us(self.keep, "keep", minimum=SECOND) if self.keep is not None else b"0",
+                b"%d" % duration_us(self.keep_dead, "keep", minimum=SECOND) if self.keep_dead is not None else b"0",
             ]
         if self.rate is not UNSET:
             items += [b"rate", b"%d %d" % _rate(self.rate, parts) if self.rate is not None else b""]
@@ -106,11 +106,11 @@ class TopicSettings(Struct, frozen=True):
         return items
 
 
-FIELDS = TopicSettings.__struct_fields__
+FIELDS = SettingsChange.__struct_fields__
 """The settings of a topic, in the order in which lua/topic/configure.lua returns them."""
 
 
-def configure(keys: TopicKeys, settings: TopicSettings, share: Share = WHOLE_TOPIC) -> ScriptCall[Defaults]:
+def configure(keys: TopicKeys, settings: SettingsChange, share: Share = WHOLE_TOPIC) -> ScriptCall[TopicSettings]:
     """Sets what is given. Settings and answer are of the whole topic; a partition keeps its ``share``. Raises ``BadInput`` for
     limits that cannot be divided."""
     return _configure(keys, share, settings.encode(share[1]), lambda reply: _defaults(reply, share[1]))
@@ -131,7 +131,7 @@ class StoredSettings:
     values: tuple[bytes | None, ...]
     number: int
 
-    def defaults(self, parts: int) -> Defaults:
+    def defaults(self, parts: int) -> TopicSettings:
         return _defaults(self.values, parts)
 
 
@@ -202,14 +202,14 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
     return b"%d" % value
 
 
-def _defaults(reply: Reply, parts: int) -> Defaults:
+def _defaults(reply: Reply, parts: int) -> TopicSettings:
     ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
-    return Defaults(
+    return TopicSettings(
         ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
         max_attempts=decide(MAX_ATTEMPTS, {"topic": given_max_attempts(limit or 0)}).value,
-        keep=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
+        keep_dead=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
         rate=rate,
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),
         concurrency=concurrency,

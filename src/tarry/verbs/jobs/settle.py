@@ -103,18 +103,18 @@ def _release(
     jobs: Sequence[HasReceipt],
     *,
     delay: Duration | None,
-    count: bool = True,
+    counted: bool = True,
     reason: str = "",
     jitter: Callable[[], float] = random,
 ) -> list[Item]:
     """``jitter`` gives numbers from 0 to 1, for the back-off."""
     if delay is not None:
         due_times = [b"%d" % duration_us(delay)] * len(jobs)
-    elif not count:
+    elif not counted:
         due_times = [_AT_ONCE] * len(jobs)
     else:
         due_times = [_back_off(jitter()) for _ in jobs]
-    after = _COUNTED if count else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
+    after = _COUNTED if counted else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
     return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
 
@@ -141,7 +141,7 @@ RELEASE = SettleVerb(
     done=(b"delayed", b"dead"),  # for the other verbs "dead" is a reason why the receipt does not hold
 )
 """Puts jobs back, due after a delay; without one after a back-off by the job's attempt, which the server knows, or at once if the attempt does not count.
-``count=False`` takes the attempt back."""
+``counted=False`` takes the attempt back."""
 BURY = SettleVerb(
     Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS),
     _bury,
@@ -157,7 +157,7 @@ def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
     elif isinstance(fault, Exception):
         settling = verbs.settle(RELEASE, [job], delay=None, reason=one_line(fault))
     else:
-        settling = verbs.settle(RELEASE, [job], delay=0, count=False)
+        settling = verbs.settle(RELEASE, [job], delay=0, counted=False)
     return settling
 
 

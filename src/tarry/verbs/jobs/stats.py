@@ -18,7 +18,7 @@ from tarry.verbs.jobs.contents import given_max_attempts
 from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
-Why = Literal["pause", "rate", "concurrency"]
+LimitReason = Literal["pause", "rate", "concurrency"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class LimitStatus:
     """Why ready jobs are not handed out, and until when at least; ``None``: until ``resume``."""
 
-    why: Why
+    reason: LimitReason
     until: datetime | None
 
 
@@ -80,7 +80,7 @@ class Stats:
     next_due: datetime | None
     oldest_ready: datetime | None
     paused_until: datetime | None
-    limited: Limited | None
+    limited: LimitStatus | None
     watching: int
     added: int
     popped: int
@@ -115,7 +115,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Minute:
+class MinuteCounts:
     """The numbers of a topic in one minute. ``failed`` counts attempts, the others jobs."""
 
     start: datetime
@@ -126,7 +126,7 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class TopicSettings:
     """The options of a topic: the defaults for its jobs, and the limits for all of them together.
 
     ``max_attempts=None``: no limit; ``keep=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
@@ -136,7 +136,7 @@ class Defaults:
 
     ttr: timedelta
     max_attempts: int | None
-    keep: timedelta | None
+    keep_dead: timedelta | None
     rate: Rate | None
     burst: int | None
     concurrency: int | None
@@ -149,14 +149,14 @@ class Defaults:
         own: int | UnsetType | None = UNSET
         with suppress(BodyError):
             own = given_max_attempts(job.head.max_attempts)
-        topics = self.max_attempts if job.attempt_limit is None else job.attempt_limit
+        topics = self.max_attempts if job.effective_max_attempts is None else job.effective_max_attempts
         given: dict[Level, Any] = {"job": own, "handler": handlers, "topic": topics}
         limit: int | None = decide(MAX_ATTEMPTS, given).value
         return limit
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckReport:
     """The result of ``check``: without faults if all is well."""
 
     looked_at: int

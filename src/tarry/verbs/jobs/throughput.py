@@ -16,14 +16,14 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import POPPING_PARTS, TopicKeys
-from tarry.verbs.jobs.stats import Minute
+from tarry.verbs.jobs.stats import MinuteCounts
 
 THROUGHPUT = Script("topic/throughput", keys=POPPING_PARTS, read_only=True)
 MINUTE, MINUTES = 60 * SECOND, 24 * 60
 _ENTRY = Struct("<Idddd")
 
 
-def throughput(keys: TopicKeys, span: Duration) -> ScriptCall[tuple[Minute, ...]]:
+def throughput(keys: TopicKeys, span: Duration) -> ScriptCall[tuple[MinuteCounts, ...]]:
     """The minutes of ``span`` before now in which anything happened, the oldest first; the present one is the last."""
     wanted = minutes_of(span)
     return ScriptCall(THROUGHPUT, THROUGHPUT.keys_for(keys), (), lambda reply: _decode(reply, wanted))
@@ -37,7 +37,7 @@ def minutes_of(span: Duration) -> int:
     return minutes
 
 
-def _decode(reply: Reply, wanted: int) -> tuple[Minute, ...]:
+def _decode(reply: Reply, wanted: int) -> tuple[MinuteCounts, ...]:
     now, *totals = reply[:5]
     entries = [_ENTRY.unpack(entry) for entry in reply[5:] if len(entry) == _ENTRY.size]
     if not entries:
@@ -50,7 +50,7 @@ def _decode(reply: Reply, wanted: int) -> tuple[Minute, ...]:
         for at, change in enumerate(changes[1:], 1):
             counts[minute][at] += change
     return tuple(
-        Minute(as_datetime(minute * MINUTE), *some)
+        MinuteCounts(as_datetime(minute * MINUTE), *some)
         for minute, some in sorted(counts.items())
         if minute > this_minute - wanted and any(some)
     )

@@ -18,7 +18,7 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs import add
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import (
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.pop import PopReply
-    from tarry.verbs.jobs.settings import StoredSettings, TopicSettings
+    from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import SettleVerb
-    from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+    from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -152,12 +152,12 @@ class TopicVerbs(Partitions[T]):
 
         return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
 
-    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
+    def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
-            return self._on_each(lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=count), sum)
+            return self._on_each(lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=counted), sum)
         return self._dispatch(
-            lambda only: lazy.holders.release_holder(only.keys, holder, count=count, limit=limit),
-            lambda parts: self._release_up_to(parts, holder, count, limit),
+            lambda only: lazy.holders.release_holder(only.keys, holder, count=counted, limit=limit),
+            lambda parts: self._release_up_to(parts, holder, counted, limit),
         )
 
     def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
@@ -205,7 +205,7 @@ class TopicVerbs(Partitions[T]):
         limit: int,
         cursor: str | None,
         search: JobSearch | None = None,
-    ) -> Flow[Page[T]]:
+    ) -> Flow[JobPage[T]]:
         return self.over_partitions(
             lambda parts: lazy.views.list_jobs(
                 [verbs.context for verbs in parts],
@@ -249,7 +249,7 @@ class TopicVerbs(Partitions[T]):
 
         return self._dispatch(lambda only: of_partition(only, start, past), of_all)
 
-    def throughput(self, span: Duration) -> Operation[tuple[Minute, ...]]:
+    def throughput(self, span: Duration) -> Operation[tuple[MinuteCounts, ...]]:
         return self._on_each(lambda part: lazy.throughput.throughput(part.keys, span), lazy.merge.merge_minutes)
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
@@ -258,14 +258,14 @@ class TopicVerbs(Partitions[T]):
     def resume(self) -> Operation[None]:
         return self._on_each(lambda part: lazy.settings.resume(part.keys), lambda ends: None)
 
-    def configure(self, given: TopicSettings) -> Operation[Defaults]:
+    def configure(self, given: SettingsChange) -> Operation[TopicSettings]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
         return self._dispatch(
             lambda only: lazy.settings.configure(only.keys, given, only.share),
             lambda parts: self._configure(parts, given),
         )
 
-    def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: TopicSettings) -> Flow[Defaults]:
+    def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: SettingsChange) -> Flow[TopicSettings]:
         """Sets the options of the first partition, and copies all that it has to the others, so that nothing stays half done. A
         partition with a later change, because a fail-over lost the first one's, is overwritten once the first has counted past
         it."""
@@ -285,7 +285,7 @@ class TopicVerbs(Partitions[T]):
     def purge(self, state: StateFilter | None) -> Operation[int]:
         return self._on_each(lambda part: lazy.settings.purge(part.keys, state), sum)
 
-    def check(self) -> Operation[Check]:
+    def check(self) -> Operation[CheckReport]:
         return self._on_each(lambda part: lazy.views.check_topic(part.keys), lazy.merge.merge_checks)
 
 

@@ -17,9 +17,9 @@ from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime
 from tarry.values.keys import GETTING_PARTS, LISTING_PARTS, MOVING_PARTS, TopicKeys, keys_of_parts, part_key
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.contents import FinishedRecord
-from tarry.verbs.jobs.models import JobInfo, JobState, Page, Range, StateFilter, ranges_of
+from tarry.verbs.jobs.models import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
 from tarry.verbs.jobs.partition import TopicContext
-from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
+from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitReason, LimitStatus, Stats
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import JobSearch
@@ -84,7 +84,7 @@ def list_jobs(
     cursor: str | None = None,
     search: JobSearch | None = None,
     reads: int = MOST_SEARCHED,
-) -> Flow[Page[T]]:
+) -> Flow[JobPage[T]]:
     """Reads one page of jobs, in the order of their moments: due, end of TTR, death. All partitions are one list.
 
     With a search it returns those that match of the next ``reads`` jobs, at most ``limit``.
@@ -101,14 +101,14 @@ def list_jobs(
             if info is not None and (search is None or search.matches(info)):
                 found.append(info)
                 if search and len(found) == limit:
-                    return Page(tuple(found), _write_cursor(index, *_position(row)), scanned)
+                    return JobPage(tuple(found), _write_cursor(index, *_position(row)), scanned)
         if more and rows:
-            return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])), scanned)
+            return JobPage(tuple(found), _write_cursor(index, *_position(rows[-1][1])), scanned)
         index, since, past = index + 1, b"", b""
         if index == len(places):
-            return Page(tuple(found), None, scanned)
+            return JobPage(tuple(found), None, scanned)
         if scanned >= reads if search else len(found) >= limit:
-            return Page(tuple(found), _write_cursor(index, None, b""), scanned)
+            return JobPage(tuple(found), _write_cursor(index, None, b""), scanned)
 
 
 def page_args(
@@ -212,10 +212,12 @@ def _moment_of(score: bytes | None) -> datetime | None:
     return as_datetime(int(float(score))) if score is not None else None
 
 
-def _limit_of(why: bytes | None, until: int) -> Limited | None:
+def _limit_of(why: bytes | None, until: int) -> LimitStatus | None:
     if why is None:
         return None
-    return Limited(cast("Why", why.decode()), as_datetime(until) if until < LAST_MOMENT_US - SECOND else None)
+    return LimitStatus(
+        cast("LimitReason", why.decode()), as_datetime(until) if until < LAST_MOMENT_US - SECOND else None
+    )
 
 
 def _lateness(meta: dict[bytes, bytes]) -> Lateness:
@@ -265,7 +267,7 @@ def histogram_args(start: Duration | datetime, span: Duration, buckets: int, pas
     return first, b"%d" % first, width
 
 
-def check_topic(keys: TopicKeys) -> Flow[Check]:
+def check_topic(keys: TopicKeys) -> Flow[CheckReport]:
     """Checks a whole topic in bounded steps: every job is in exactly one place, and every record belongs to a job."""
     looked, faults = 0, list[str]()
     for part in ("jobs", "runs", "due", "reserved", "dead"):
@@ -280,7 +282,7 @@ def check_topic(keys: TopicKeys) -> Flow[Check]:
             if cursor == b"0":
                 break
     away = yield from gather(map(ask, count_leaving(keys)))
-    return Check(looked, tuple(faults), *away)
+    return CheckReport(looked, tuple(faults), *away)
 
 
 def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
-from tarry.verbs.guarded.context import GuardedStats, Item
+from tarry.verbs.guarded.context import GuardedItem, GuardedStats
 from tarry.wire import bodies
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
 from tarry.wire.redisson import queue_answers
@@ -56,7 +56,7 @@ class ClearGuarded(GuardedQuery):
     """Everything."""
 
 
-class GuardedItem(Answer, kw_only=True):
+class GuardedItemShown(Answer, kw_only=True):
     """An item that was taken."""
 
     body: AnyJson | UnsetType = UNSET
@@ -66,30 +66,30 @@ class GuardedItem(Answer, kw_only=True):
     lateness_ms: Milliseconds
 
 
-class GuardedItems(Struct):
+class GuardedItemsShown(Struct):
     """The first first; none, if none was due in time."""
 
-    items: list[GuardedItem]
+    items: list[GuardedItemShown]
 
 
-_FIELDS = SharedFields(GuardedItem, Answer, "body", "body_base64", "coded")
+_FIELDS = SharedFields(GuardedItemShown, Answer, "body", "body_base64", "coded")
 
 
-def _dump_items(found: list[Item[Any]]) -> GuardedItems:
-    return GuardedItems([_dump(item) for item in found])
+def _dump_items(found: list[GuardedItem[Any]]) -> GuardedItemsShown:
+    return GuardedItemsShown([_dump(item) for item in found])
 
 
-def _dump(item: Item[Any]) -> GuardedItem:
+def _dump(item: GuardedItem[Any]) -> GuardedItemShown:
     """A member that cannot be read is its bytes."""
     body = (item.value, RAW) if isinstance(item.value, bytes) else item.value
-    return GuardedItem(**bodies.body_fields(body), **_FIELDS.dump(item))
+    return GuardedItemShown(**bodies.body_fields(body), **_FIELDS.dump(item))
 
 
-def _load_items(found: GuardedItems, codec: BodyCodec[Any]) -> list[Item[Any]]:
-    return [Item(_load(item, codec), **_FIELDS.load(item)) for item in found.items]
+def _load_items(found: GuardedItemsShown, codec: BodyCodec[Any]) -> list[GuardedItem[Any]]:
+    return [GuardedItem(_load(item, codec), **_FIELDS.load(item)) for item in found.items]
 
 
-def _load(item: GuardedItem, codec: BodyCodec[Any]) -> Any:
+def _load(item: GuardedItemShown, codec: BodyCodec[Any]) -> Any:
     """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
     raw, flag = bodies.body_in(item)
     try:
@@ -98,7 +98,7 @@ def _load(item: GuardedItem, codec: BodyCodec[Any]) -> Any:
         return raw
 
 
-ITEMS: Schema[list[Item[Any]]] = Schema(GuardedItems, _dump_items, _load_items)
+ITEMS: Schema[list[GuardedItem[Any]]] = Schema(GuardedItemsShown, _dump_items, _load_items)
 GUARDED_STATS = schema_of(
     GuardedStats, "GuardedStatsShown", "The state of a guarded queue. ``lateness_ms``: how late its first item is."
 )
@@ -139,7 +139,7 @@ POLL = Endpoint(
     problem_codes=("fallen_behind",),
     example=Example(
         PollGuarded(wait="30s"),
-        GuardedItems([GuardedItem(body=_BODY, due=_DUE, lateness_ms=0.4)]),
+        GuardedItemsShown([GuardedItemShown(body=_BODY, due=_DUE, lateness_ms=0.4)]),
         _PATH,
     ),
 )

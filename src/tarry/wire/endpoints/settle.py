@@ -35,7 +35,7 @@ class Release(Held):
     """Without ``delay``: a back-off by the job's attempt. ``count=false`` takes the attempt back, and means at once."""
 
     delay: Span | None = None
-    count: bool = True
+    counted: bool = True
     reason: str = ""
 
 
@@ -90,7 +90,7 @@ class ReleaseMany(ManyHeld):
     """As ``Release``, for all."""
 
     delay: Span | None = None
-    count: bool = True
+    counted: bool = True
     reason: str = ""
 
 
@@ -109,7 +109,7 @@ class HolderTouch(Strict):
 class HolderRelease(Strict):
     """``count=false`` takes the attempts back; ``limit``: the most jobs."""
 
-    count: bool = True
+    counted: bool = True
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 

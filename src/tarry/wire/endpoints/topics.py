@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Minute, Stats
+from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, MinuteCounts, Stats, TopicSettings
 from tarry.wire import answers, topic_answers, topic_models
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
 from tarry.wire.schemas import NOTHING
@@ -19,10 +19,10 @@ _STATS = Stats(
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
     lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
 )  # fmt: skip
-_DEFAULTS = Defaults(
+_DEFAULTS = TopicSettings(
     ttr=timedelta(minutes=1),
     max_attempts=20,
-    keep=timedelta(days=30),
+    keep_dead=timedelta(days=30),
     rate=None,
     burst=None,
     concurrency=None,
@@ -79,7 +79,9 @@ THROUGHPUT = Endpoint(
     query_model=topic_models.ThroughputQuery,
     problem_codes=UNKNOWN,
     returns=topic_answers.THROUGHPUT,
-    example=Example(answer=(Minute(_NOW - timedelta(minutes=1), 12, 10, 1, 0), Minute(_NOW, 3, 4, 0, 0)), path=_PATH),
+    example=Example(
+        answer=(MinuteCounts(_NOW - timedelta(minutes=1), 12, 10, 1, 0), MinuteCounts(_NOW, 3, 4, 0, 0)), path=_PATH
+    ),
 )
 LIST_JOBS = Endpoint(
     "GET",
@@ -88,7 +90,7 @@ LIST_JOBS = Endpoint(
     query_model=topic_models.ListQuery,
     problem_codes=("unknown_cursor", *UNKNOWN),
     returns=answers.JOB_PAGE,
-    example=Example(answer=answers.JobPage([]), path=_PATH),
+    example=Example(answer=answers.JobPageShown([]), path=_PATH),
 )
 DEAD_GROUPS = Endpoint(
     "GET",
@@ -104,7 +106,7 @@ CHECK = Endpoint(
     "/v1/topics/{topic}/check",
     scopes=ADMIN,
     returns=topic_answers.CHECK,
-    example=Example(answer=Check(15, ())),
+    example=Example(answer=CheckReport(15, ())),
 )
 PAUSE = Endpoint(
     "POST",
@@ -168,7 +170,7 @@ MIGRATE = Endpoint(
     example=Example(
         topic_models.Migrate("orders-8"),
         topic_answers.MigratedShown(
-            moved=998, refused=0, reserved=3, schedules=1, schedules_refused=0, options=["ttr"], done=True
+            moved=998, refused=0, reserved=3, schedules=1, schedules_refused=0, settings=["ttr"], done=True
         ),
         _PATH,
     ),

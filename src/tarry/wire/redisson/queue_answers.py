@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.values import Opaque
 from tarry.wire.schemas import Schema, base64_text, field_schema, model_schema, schema_of
 from tarry.wire.types import Answer
@@ -20,8 +20,10 @@ OFFERED: Schema[list[datetime]] = field_schema(
 )
 CHANGED: Schema[bool] = field_schema("Changed", "changed", bool, "Whether there was something to do.")
 CONTAINED: Schema[bool] = field_schema("Contained", "contains", bool, "Whether each of them is there.")
-SET_ASIDE = schema_of(SetAside, "AsideShown", "Bytes that could not be used, and why.")
-POISON: Schema[list[SetAside]] = field_schema("Poison", "elements", list[SetAside], "The elements that were set aside.")
+SET_ASIDE = schema_of(PoisonElement, "AsideShown", "Bytes that could not be used, and why.")
+POISON: Schema[list[PoisonElement]] = field_schema(
+    "Poison", "elements", list[PoisonElement], "The elements that were set aside."
+)
 QUEUE_STATS = schema_of(
     QueueStats,
     "QueueStatsShown",

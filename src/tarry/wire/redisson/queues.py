@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.wire.endpoint import (
     ADMIN,
     ANY_SCOPE,
@@ -129,7 +129,7 @@ POISON = Endpoint(
     "/v1/queues/{queue}/poison",
     scopes=VIEW,
     returns=queue_answers.POISON,
-    example=Example(answer=[SetAside(b"\0\0\0", "truncated")], path=_PATH),
+    example=Example(answer=[PoisonElement(b"\0\0\0", "truncated")], path=_PATH),
 )
 ASIDE = Endpoint(
     "POST",

@@ -13,7 +13,7 @@ from typing import Any
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
 from tarry.clients.http.verbs.fields import encoded_body_fields, new_idempotency_key, run_in_order
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, checked_count
+from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats, checked_count
 from tarry.wire.endpoints import guarded
 from tarry.wire.types import LONGEST_WAIT_S
 
@@ -48,7 +48,7 @@ class HTTPGuardedVerbs:
             requests.append(request_to(guarded.PUSH, self.context.name, body=body, key=key))
         return run_in_order(requests)
 
-    def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
+    def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[GuardedItem[Any]]]]:
         """One request for each minute of the wait."""
         count, bound = checked_count(count), self.context.max_lateness_us
         known = (self.context.codec,)

@@ -92,7 +92,7 @@ def _migrate(
     while True:
         found: topic_answers.MigratedShown = yield from ask(request)
         moved, schedules = moved + found.moved, schedules + found.schedules
-        options.update(dict.fromkeys(found.options))
+        options.update(dict.fromkeys(found.settings))
         if progress is not None and found.moved and not dry_run:
             progress(moved)
         if found.done:

@@ -31,13 +31,13 @@ from tarry.verbs.jobs import add, holders, settings, throughput, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, Page, State, StateFilter, ranges_of
+from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, JobPage, State, StateFilter, ranges_of
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.verbs.jobs.partition import TopicContext, require_several
 from tarry.verbs.jobs.partitions import check_count
-from tarry.verbs.jobs.settings import TopicSettings
+from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 from tarry.wire import models, topic_models
 from tarry.wire.endpoint import Endpoint
 from tarry.wire.endpoints import by_id as by_id_endpoints
@@ -156,11 +156,11 @@ class HTTPTopicVerbs(Generic[T]):
         bodies = [model(jobs=part, **spans_as_text(fields)) for held, fields in groups for part in split(held)]
         return gather_requests([ask(self.request(endpoints.many, body=body)) for body in bodies])
 
-    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> HTTPRequest[int]:
+    def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)
         holders.check_limit(limit)
         return self.request(
-            settle_endpoints.RELEASE_HOLDER, holder, body=settle_endpoints.HolderRelease(count=count, limit=limit)
+            settle_endpoints.RELEASE_HOLDER, holder, body=settle_endpoints.HolderRelease(counted=counted, limit=limit)
         )
 
     def touch_holder(self, holder: str, ttr: Duration) -> HTTPRequest[int]:
@@ -211,7 +211,7 @@ class HTTPTopicVerbs(Generic[T]):
         limit: int,
         cursor: str | None,
         search: JobSearch | None = None,
-    ) -> HTTPRequest[Page[T]]:
+    ) -> HTTPRequest[JobPage[T]]:
         views.page_args(state, due_after, due_before, limit, cursor)
         moments = {"due_after": due_after, "due_before": due_before}
         bounds = {name: at.isoformat() for name, at in moments.items() if at is not None}
@@ -236,11 +236,11 @@ class HTTPTopicVerbs(Generic[T]):
         query = {"start": begin, "span": span_text(span), "past": span_text(past), "buckets": str(buckets)}
         return self.request(topics.HISTOGRAM, query=query)
 
-    def throughput(self, span: Duration) -> HTTPRequest[tuple[Minute, ...]]:
+    def throughput(self, span: Duration) -> HTTPRequest[tuple[MinuteCounts, ...]]:
         throughput.minutes_of(span)
         return self.request(topics.THROUGHPUT, query={"span": span_text(span)})
 
-    def check(self) -> HTTPRequest[Check]:
+    def check(self) -> HTTPRequest[CheckReport]:
         return self.request(topics.CHECK)
 
     def pause(self, for_: Duration | None) -> HTTPRequest[datetime | None]:
@@ -250,7 +250,7 @@ class HTTPTopicVerbs(Generic[T]):
     def resume(self) -> HTTPRequest[None]:
         return self.request(topics.RESUME)
 
-    def configure(self, given: TopicSettings) -> HTTPRequest[Defaults]:
+    def configure(self, given: SettingsChange) -> HTTPRequest[TopicSettings]:
         given.encode(1)
         fields = given.changes()
         for name in {"ttr", "keep", "max_lateness", "keep_finished"} & fields.keys():

@@ -18,7 +18,7 @@ from tarry.errors import TarryError
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -85,11 +85,11 @@ class AsyncBlockingQueue(CollectionOperators[T]):
             return taken[1]
         return values[0] if values else None
 
-    async def drain_to(self, target: list[T], n: int | None = None) -> int:
+    async def drain_to(self, target: list[T], limit: int | None = None) -> int:
         """Appends all elements, or ``n`` at most, to a list. Returns their number."""
         done = 0
-        while n is None or done < n:
-            values = await self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
+        while limit is None or done < limit:
+            values = await self.engine.run(self.verbs.poll(1000 if limit is None else min(limit - done, 1000)))
             if not values:
                 break
             target += values
@@ -112,7 +112,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         """The number of elements in each place, and the lateness of the first one that is not moved."""
         return await self.engine.run_view(self.verbs.stats())
 
-    async def poison(self) -> list[SetAside]:
+    async def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read or handled, with the reasons."""
         return await self.engine.run(self.verbs.set_aside_elements())
 

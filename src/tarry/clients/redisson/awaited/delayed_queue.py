@@ -11,7 +11,7 @@ from tarry.clients.awaited.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -128,7 +128,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         """Removes all elements that are not moved yet. Returns whether there was one."""
         return await self.engine.run(self.verbs.clear())
 
-    async def poison(self) -> list[SetAside]:
+    async def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read, with the reasons."""
         return await self.engine.run(self.verbs.set_aside_elements())
 

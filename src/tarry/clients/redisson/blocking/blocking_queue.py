@@ -19,7 +19,7 @@ from tarry.errors import TarryError
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
@@ -86,11 +86,11 @@ class BlockingQueue(CollectionOperators[T]):
             return taken[1]
         return values[0] if values else None
 
-    def drain_to(self, target: list[T], n: int | None = None) -> int:
+    def drain_to(self, target: list[T], limit: int | None = None) -> int:
         """Appends all elements, or ``n`` at most, to a list. Returns their number."""
         done = 0
-        while n is None or done < n:
-            values = self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
+        while limit is None or done < limit:
+            values = self.engine.run(self.verbs.poll(1000 if limit is None else min(limit - done, 1000)))
             if not values:
                 break
             target += values
@@ -113,7 +113,7 @@ class BlockingQueue(CollectionOperators[T]):
         """The number of elements in each place, and the lateness of the first one that is not moved."""
         return self.engine.run_view(self.verbs.stats())
 
-    def poison(self) -> list[SetAside]:
+    def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read or handled, with the reasons."""
         return self.engine.run(self.verbs.set_aside_elements())
 

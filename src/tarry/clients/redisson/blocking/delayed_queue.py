@@ -12,7 +12,7 @@ from tarry.clients.blocking.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.interfaces import HandleEngine
@@ -129,7 +129,7 @@ class DelayedQueue(CollectionOperators[T]):
         """Removes all elements that are not moved yet. Returns whether there was one."""
         return self.engine.run(self.verbs.clear())
 
-    def poison(self) -> list[SetAside]:
+    def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read, with the reasons."""
         return self.engine.run(self.verbs.set_aside_elements())
 

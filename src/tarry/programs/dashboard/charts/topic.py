@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
-from tarry.verbs.jobs.stats import Minute
+from tarry.verbs.jobs.stats import MinuteCounts
 
 DAY_COLUMNS, COLUMN_WIDTH = 96, timedelta(minutes=15)
 LINES = ("added", "finished", "failed", "died")
@@ -43,7 +43,7 @@ class Day:
     top: float
 
 
-def day(minutes: Sequence[Minute], now: datetime) -> Day:
+def day(minutes: Sequence[MinuteCounts], now: datetime) -> Day:
     """The columns of the last 24 h, the oldest first. The last one ends with the present minute."""
     end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     counts = {name: [0] * DAY_COLUMNS for name in LINES}

@@ -13,7 +13,7 @@ from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.sections import Download, Section
 from tarry.programs.dashboard.visit import Visit, view_known
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import Page
+from tarry.verbs.jobs.models import JobPage
 from tarry.wire.answers import JOB
 
 SHOWN, EXPORTED_AT_ONCE = 100, 500
@@ -47,7 +47,7 @@ async def export(visit: Visit) -> Response:
     )
 
 
-async def _lines(topic: AsyncTopic[Any], search: JobSearch, page: Page[Any]) -> AsyncIterator[bytes]:
+async def _lines(topic: AsyncTopic[Any], search: JobSearch, page: JobPage[Any]) -> AsyncIterator[bytes]:
     """Page by page; if the server is lost the download breaks off."""
     while True:
         yield b"".join(msgspec.json.encode(JOB.dump(job)) + b"\n" for job in page)

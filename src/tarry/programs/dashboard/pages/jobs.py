@@ -15,7 +15,7 @@ from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import JobInfo, Page, StateFilter
+from tarry.verbs.jobs.models import JobInfo, JobPage, StateFilter
 
 SHOWN = 50
 PREVIEW = 120
@@ -75,7 +75,7 @@ async def _read(
     before: datetime | None,
     search: JobSearch,
     cursor: str | None,
-) -> Page[Any]:
+) -> JobPage[Any]:
     """A page; of a search as many pages as can be read in a moment, until there are enough jobs."""
     loop, found, scanned = asyncio.get_running_loop(), list[JobInfo[Any]](), 0
     until = loop.time() + SEARCH_S
@@ -85,7 +85,7 @@ async def _read(
         )
         found, scanned, cursor = [*found, *page], scanned + page.scanned, page.cursor
         if cursor is None or len(found) == SHOWN or not search.given() or loop.time() > until:
-            return Page(tuple(found), cursor, scanned)
+            return JobPage(tuple(found), cursor, scanned)
 
 
 def fault(job: JobInfo[Any]) -> str:

@@ -25,7 +25,7 @@ from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.stats import Histogram
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160
@@ -135,7 +135,7 @@ async def one(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def _nothing() -> list[SetAside]:
+async def _nothing() -> list[PoisonElement]:
     return []
 
 

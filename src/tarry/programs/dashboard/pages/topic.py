@@ -19,7 +19,7 @@ from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import PageHost, Visit, parse_moment, view_known
-from tarry.verbs.jobs.stats import Minute, Stats
+from tarry.verbs.jobs.stats import MinuteCounts, Stats
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -34,9 +34,9 @@ class LastDays:
     """The minutes of the last day of each topic, read again every half minute."""
 
     def __init__(self, _: PageHost) -> None:
-        self._known: dict[str, tuple[float, tuple[Minute, ...]]] = {}
+        self._known: dict[str, tuple[float, tuple[MinuteCounts, ...]]] = {}
 
-    async def of(self, topic: AsyncTopic[Any]) -> tuple[Minute, ...]:
+    async def of(self, topic: AsyncTopic[Any]) -> tuple[MinuteCounts, ...]:
         now = asyncio.get_running_loop().time()
         self._known = {name: one for name, one in self._known.items() if now - one[0] < DAY_REFRESH_S}
         if topic.name not in self._known:
@@ -116,7 +116,7 @@ def verdict(stats: Stats, workers: list[WorkerInfo], has_consumer: bool) -> tupl
         return "calm", f"Paused {until}."
     if stats.limited is not None:
         until = f", the next in {filters.span(stats.limited.until - stats.now)}" if stats.limited.until else ""
-        return "calm", f"{filters.jobs(stats.ready)} held back by its {stats.limited.why}{until}."
+        return "calm", f"{filters.jobs(stats.ready)} held back by its {stats.limited.reason}{until}."
     if is_late(stats):
         by = filters.span(overdue(stats))
         if not has_consumer:

@@ -16,7 +16,7 @@ from tarry.programs.service.redisson import shared_queues
 from tarry.programs.service.redisson.shared_queues import name_of, queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queues as endpoints
@@ -150,7 +150,7 @@ async def stats(request: ServiceRequest) -> QueueStats:
 
 
 @table.handles(endpoints.POISON)
-async def poison(request: ServiceRequest) -> list[SetAside]:
+async def poison(request: ServiceRequest) -> list[PoisonElement]:
     """The elements that could not be decoded or handled and were set aside, with the reasons."""
     return await queue_of(request, "bytes").poison()
 

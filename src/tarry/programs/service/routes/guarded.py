@@ -17,7 +17,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.guarded.context import GuardedStats, Item
+from tarry.verbs.guarded.context import GuardedItem, GuardedStats
 from tarry.wire import bodies
 from tarry.wire.endpoints import guarded as endpoints
 
@@ -53,7 +53,7 @@ async def push(request: ServiceRequest) -> list[datetime]:
 
 
 @table.handles(endpoints.POLL)
-async def poll(request: ServiceRequest) -> list[Item[bodies.Body]]:
+async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
     """Removes and answers up to `count` items that are due, the earliest first; waits up to 60 s for one.
 
     A client that disconnects while it waits takes nothing. With `max_lateness` nothing is taken when the first is later.

@@ -69,7 +69,7 @@ async def add(request: ServiceRequest) -> Response:
     call = _add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
-    return Response(added, 201 if added.created else 200)
+    return Response(added, 201 if added.is_new else 200)
 
 
 def _add_operation(
@@ -280,7 +280,7 @@ async def reschedule_many(request: ServiceRequest) -> list[State | None]:
 async def release_holder(request: ServiceRequest) -> int:
     """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
     return await request.topic.release_holder(
-        request.path["holder"], count=request.payload.count, limit=request.payload.limit
+        request.path["holder"], counted=request.payload.count, limit=request.payload.limit
     )
 
 

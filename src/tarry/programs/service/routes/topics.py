@@ -19,8 +19,8 @@ from tarry.programs.serving.problems import UnknownCursor
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import DeadGroups
-from tarry.verbs.jobs.models import Page
-from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Minute, Stats
+from tarry.verbs.jobs.models import JobPage
+from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.wire import topic_answers, topic_models
 from tarry.wire.endpoints import topics as endpoints
@@ -85,7 +85,7 @@ async def histogram(request: ServiceRequest) -> Histogram:
 
 
 @table.handles(endpoints.THROUGHPUT)
-async def throughput(request: ServiceRequest) -> tuple[Minute, ...]:
+async def throughput(request: ServiceRequest) -> tuple[MinuteCounts, ...]:
     """How many jobs were added, finished and died in each minute of the last day, and how many attempts failed."""
     return await _view_of_known(request, request.topic.throughput(span=request.query_model.span))
 
@@ -99,7 +99,7 @@ def start_of(text: str) -> str | datetime:
 
 
 @table.handles(endpoints.LIST_JOBS)
-async def list_jobs(request: ServiceRequest) -> Page[Body]:
+async def list_jobs(request: ServiceRequest) -> JobPage[Body]:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it. With `task`, `error`, `text` or `group` it is
@@ -129,7 +129,7 @@ async def _page_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) 
 
 
 @table.handles(endpoints.CHECK)
-async def check(request: ServiceRequest) -> Check:
+async def check(request: ServiceRequest) -> CheckReport:
     """Checks the whole topic: whether every job is in exactly one state, and which jobs are being moved to another topic."""
     return await request.topic.check()
 
@@ -156,13 +156,13 @@ async def purge(request: ServiceRequest) -> int:
 
 
 @table.handles(endpoints.DEFAULTS)
-async def defaults(request: ServiceRequest) -> Defaults:
+async def defaults(request: ServiceRequest) -> TopicSettings:
     """The topic's defaults for jobs that are added without these options."""
     return await request.topic.configure()
 
 
 @table.handles(endpoints.CONFIGURE)
-async def configure(request: ServiceRequest) -> Defaults:
+async def configure(request: ServiceRequest) -> TopicSettings:
     """Changes the topic's defaults, and answers all of them. Fields that are not given stay."""
     payload = request.payload
     named = {name: value for name in payload.__struct_fields__ if (value := getattr(payload, name)) is not UNSET}
@@ -210,6 +210,6 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
         reserved=found.reserved,
         schedules=found.schedules,
         schedules_refused=found.schedules_refused,
-        options=list(found.options),
+        settings=list(found.settings),
         done=done,
     )

@@ -145,7 +145,7 @@ def set_aside(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> Scri
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class PoisonElement:
     """Bytes that could not be decoded, and why: a packed element, or the payload of a taken one."""
 
     raw: bytes

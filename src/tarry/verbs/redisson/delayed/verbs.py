@@ -16,7 +16,7 @@ from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import READ_PAGE
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.delayed.stats import QueueStats, queue_stats
-from tarry.verbs.redisson.delayed.transfer import SetAside
+from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import Element, format_of, unpack
 
 T = TypeVar("T")
@@ -32,13 +32,13 @@ class QueueVerbs(Generic[T]):
     def stats(self) -> ScriptCall[QueueStats]:
         return queue_stats(self.context)
 
-    def set_aside_elements(self) -> Command[list[SetAside]]:
+    def set_aside_elements(self) -> Command[list[PoisonElement]]:
         """The bytes that were set aside."""
 
-        def decode(reply: Reply) -> list[SetAside]:
+        def decode(reply: Reply) -> list[PoisonElement]:
             flat = [arg for pair in reply.items() for arg in pair] if isinstance(reply, dict) else reply
             texts = [reason.decode("utf-8", "replace").partition(" ")[2] for reason in flat[1::2]]
-            return [SetAside(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
+            return [PoisonElement(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
 
         return Command((b"HGETALL", self.keys.poison), decode)
 
