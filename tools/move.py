@@ -91,6 +91,9 @@ def patterns_of(old: str, new: str) -> Iterator[tuple[re.Pattern[str], str]]:
         yield re.compile(rf"^(-- include (?:[\w/]+ )*){included}(?![\w/])", re.M), rf"\g<1>{include_of(new)}"
     elif old.startswith(SCRIPTS):
         folder, target = old.removeprefix(SCRIPTS), new.removeprefix(SCRIPTS)
+        if old.endswith(".lua"):
+            yield re.compile(rf"(?<=[\"'`]){re.escape(folder[:-4])}(?=[\"'`])"), target[:-4]
+            return
         names = "|".join(sorted(path.stem for path in (ROOT / old).glob("*.lua")))
         yield re.compile(rf"(?<=[\"']){re.escape(folder)}/({names})(?=[\"'])"), rf"{target}/\g<1>"
 
