@@ -1,27 +1,12 @@
-"""All commands, by module; ``--help`` lists them in this order."""
+"""All commands; their modules are those of ``commands.MODULES``, in the order of ``--help``."""
 
 from __future__ import annotations
 
-from tarry.programs.cli import jobs, by_id, dead, topics, doctor, top, workers, worker  # isort: skip  # the order of the help
-from tarry.programs.cli import schedules, migration, queues, maps, locks, guarded, serve, tokens  # isort: skip
-from tarry.programs.cli.commands import app
+from importlib import import_module
 
-__all__ = [
-    "app",
-    "by_id",
-    "dead",
-    "doctor",
-    "guarded",
-    "jobs",
-    "locks",
-    "maps",
-    "migration",
-    "queues",
-    "schedules",
-    "serve",
-    "tokens",
-    "top",
-    "topics",
-    "worker",
-    "workers",
-]
+from tarry.programs.cli.commands import MODULES, app
+
+__all__ = ["app"]
+
+for _module in MODULES:
+    import_module(_module)

@@ -4,7 +4,7 @@
     def kick(session: CommandSession, topic: TopicName, ids: Ids) -> None:
         "Makes dead jobs ready again."      (the docstring is the help)
 
-Name a new command in ``MODULES`` and ``SECTIONS``, a new module in ``app.py`` too.
+Name a new command in ``MODULES`` and ``SECTIONS``.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ SECTIONS = {
 }
 """The commands as ``--help`` groups them."""
 MODULES = {
-    "jobs": "add pop finish touch release bury",
-    "by_id": "get list result delete kick reschedule release-holder",
-    "dead": "dead",
-    "topics": "stats check purge pause resume configure limit",
-    "doctor": "doctor",
-    "top": "histogram throughput top demo demo-worker",
-    "workers": "workers worker-mode",
-    "worker": "worker",
-    "schedules": "schedule",
-    "migration": "migrate",
-    "queues": "delayed-queue move-to-topic",
-    "maps": "map-cache",
-    "locks": "lock",
-    "guarded": "guarded-queue",
-    "serve": "serve",
-    "tokens": "token",
+    "tarry.programs.cli.jobs": "add pop finish touch release bury",
+    "tarry.programs.cli.by_id": "get list result delete kick reschedule release-holder",
+    "tarry.programs.cli.dead": "dead",
+    "tarry.programs.cli.topics": "stats check purge pause resume configure limit",
+    "tarry.programs.cli.doctor": "doctor",
+    "tarry.programs.cli.top": "histogram throughput top demo demo-worker",
+    "tarry.programs.cli.workers": "workers worker-mode",
+    "tarry.programs.cli.worker": "worker",
+    "tarry.programs.cli.schedules": "schedule",
+    "tarry.programs.cli.migration": "migrate",
+    "tarry.programs.cli.queues": "delayed-queue move-to-topic",
+    "tarry.programs.cli.maps": "map-cache",
+    "tarry.programs.cli.locks": "lock",
+    "tarry.programs.cli.guarded": "guarded-queue",
+    "tarry.programs.cli.serve": "serve",
+    "tarry.programs.cli.tokens": "token",
 }
-"""The module of each command: a call imports only the one that it needs."""
+"""The module of each command, in the order of ``--help``: a call imports only the one that it needs."""
 OF_EXTRAS = {"celery-relay": "tarry.celery.command"}
 """The modules of the commands that need an extra. ``--help`` lists those whose extra is installed."""
 
@@ -231,7 +231,7 @@ def load_commands(arguments: Sequence[str]) -> None:
                 return
             for module, names in MODULES.items():
                 if word in names.split():
-                    import_module(f"tarry.programs.cli.{module}")
+                    import_module(module)
                     return
             break
     import_module("tarry.programs.cli.app")

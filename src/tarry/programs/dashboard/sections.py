@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.visit import Visit
 
 PAGES = (
-    "overview",
-    "topic",
-    "jobs",
-    "dead",
-    "job",
-    "job_actions",
-    "job_form",
-    "schedules",
-    "workers",
-    "queues",
-    "maps_and_locks",
-    "server",
+    "tarry.programs.dashboard.pages.overview",
+    "tarry.programs.dashboard.pages.topic",
+    "tarry.programs.dashboard.pages.jobs",
+    "tarry.programs.dashboard.pages.dead",
+    "tarry.programs.dashboard.pages.job",
+    "tarry.programs.dashboard.pages.job_actions",
+    "tarry.programs.dashboard.pages.job_form",
+    "tarry.programs.dashboard.pages.schedules",
+    "tarry.programs.dashboard.pages.workers",
+    "tarry.programs.dashboard.pages.queues",
+    "tarry.programs.dashboard.pages.maps_and_locks",
+    "tarry.programs.dashboard.pages.server",
 )
 """In the order of the navigation."""
 
@@ -89,4 +89,4 @@ def actions() -> dict[str, Action]:
 
 
 def _page_modules() -> Iterable[Any]:
-    return [import_module(f"tarry.programs.dashboard.pages.{name}") for name in PAGES]
+    return [import_module(name) for name in PAGES]
