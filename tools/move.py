@@ -5,9 +5,9 @@ The table has one group a commit: a line `# subject`, lines `#   body`, then lin
     # wire: what both ends of HTTP share is a package beside them
     src/tarry/clients/http/wire   src/tarry/wire
 
-A mention is an import, a dotted name (with or without `tarry.`), a path (with or without `src/tarry/`), or a script's name. What a
-program puts together at run time is not found; the tests find it. Afterwards the blocking clients are made anew, and ruff sorts the
-imports.
+A mention is an import, a dotted name (with or without `tarry.`; with a colon in `border.toml`), a path (with or without
+`src/tarry/`), or a script's name. What a program puts together at run time is not found; the tests find it. Afterwards the blocking
+clients are made anew, and ruff sorts the imports.
 """
 
 from __future__ import annotations
@@ -80,8 +80,11 @@ def patterns_of(old: str, new: str) -> Iterator[tuple[re.Pattern[str], str]]:
         name, renamed = dotted(old), dotted(new)
         yield re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)"), renamed
         short, shortened = name.removeprefix("tarry."), renamed.removeprefix("tarry.")
+        before = r"(?<![\w.])" if short.count(".") > 1 else r"(?<=[\"'`])"  # `worker.process` in code is an attribute
         if "." in short:
-            yield re.compile(rf"(?<![\w.]){re.escape(short)}(?!\w)"), shortened
+            yield re.compile(rf"{before}{re.escape(short)}(?!\w)"), shortened
+        package, _, module = name.rpartition(".")
+        yield re.compile(rf"(?<![\w.]){re.escape(package)}:{module}(?!\w)"), ":".join(renamed.rsplit(".", 1))
     else:
         yield re.compile(rf"(?<![\w/-]){re.escape(old)}(?![\w-])"), new
         if old.startswith(TESTS) and (old.endswith(".py") or (ROOT / old).is_dir()):
