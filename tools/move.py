@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, SCRIPTS, TESTS = "src/tarry/", "src/tarry/lua/", "tests/"
-UNTOUCHED = {"tools/move.py"}
+UNTOUCHED = {"tools/move.py", "docs/decisions/0090-names-of-the-inside.md"}
 TEXT = {".py", ".md", ".toml", ".json", ".lua", ".yml", ".yaml", ".html", ".cfg", ".txt", ".svg", ".js", ".java", ""}
 
 
