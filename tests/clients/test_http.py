@@ -15,8 +15,8 @@ import pytest
 import tarry
 from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, Unavailable
 from tarry.clients.http.requests import ServiceAddress, error_of
-from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
-from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.schedule_requests import HTTPScheduleVerbs
+from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import NOT_SUPPORTED
 from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.schedule_verbs import ScheduleVerbs

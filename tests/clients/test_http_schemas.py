@@ -18,8 +18,10 @@ from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.mapcache.models import MapStats
 from tarry.wire import answers, topic_answers
-from tarry.wire.endpoints import guarded, locks
-from tarry.wire.redisson import maps, queue_answers
+from tarry.wire.endpoints import guarded_endpoints as guarded
+from tarry.wire.endpoints import lock_endpoints as locks
+from tarry.wire.redisson import map_endpoints as maps
+from tarry.wire.redisson import queue_answers
 from tarry.wire.schemas import Schema
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"

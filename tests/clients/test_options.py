@@ -17,9 +17,9 @@ from doc_pages import ROOT
 from tarry.programs.cli import batch
 from tarry.programs.cli.app import app
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, JobOptions
-from tarry.wire import models
-from tarry.wire.endpoints import schedules
-from tarry.wire.models import given_options, option_fields
+from tarry.wire import job_models as models
+from tarry.wire.endpoints import schedule_endpoints as schedules
+from tarry.wire.job_models import given_options, option_fields
 
 OPTIONS = set(JobOptions.__struct_fields__)
 OF_THE_CALL = {"if_exists", "durability"}

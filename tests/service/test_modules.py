@@ -16,7 +16,7 @@ from tarry.clients import redisson as java
 from tarry.programs.service.routes import routes_of
 from tarry.wire import endpoints, redisson
 from tarry.wire.endpoint import Endpoint
-from tarry.wire.endpoints.settle import ENDPOINTS
+from tarry.wire.endpoints.settle_endpoints import ENDPOINTS
 
 ROOT = Path(package.__file__).parent
 

@@ -15,7 +15,7 @@ from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
 from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
-from tarry.clients.http.verbs import migration
+from tarry.clients.http.verbs import migration_requests as migration
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.lock_options import LockOptions, server_lock
 from tarry.clients.migration import MovedOver

@@ -27,8 +27,8 @@ from tarry.clients.http.requests import (
     not_a_service,
     unavailable_error,
 )
-from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
-from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.guarded_requests import HTTPGuardedVerbs
+from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.redisson.http_queues import take_from_any
 from tarry.connections.clock import now

@@ -13,10 +13,10 @@ import msgspec
 from tarry.clients.config import check_max_body, redisson_of
 from tarry.clients.guarded_queues import guarded_context, with_late_policy
 from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress, own_headers, request_to
-from tarry.clients.http.verbs.fields import optional_span
-from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
-from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
-from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.guarded_requests import HTTPGuardedVerbs
+from tarry.clients.http.verbs.request_fields import optional_span
+from tarry.clients.http.verbs.schedule_requests import HTTPScheduleVerbs
+from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
 from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.redisson.map_caches import map_verbs
@@ -29,8 +29,10 @@ from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.redisson.delayed.context import keys_of, queue_context
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
-from tarry.wire import answers, models, topic_models
-from tarry.wire.endpoints import jobs, topics
+from tarry.wire import answers, topic_models
+from tarry.wire import job_models as models
+from tarry.wire.endpoints import job_endpoints as jobs
+from tarry.wire.endpoints import topic_endpoints as topics
 from tarry.wire.types import LONGEST_WAIT_S
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
-from tarry.clients.http.verbs.fields import (
+from tarry.clients.http.verbs.request_fields import (
     new_idempotency_key,
     run_in_order,
     span_text,
@@ -24,7 +24,8 @@ from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import format_of
 from tarry.wire.endpoint import Endpoint
-from tarry.wire.redisson import queue_answers, queue_models, queues
+from tarry.wire.redisson import queue_answers, queue_models
+from tarry.wire.redisson import queue_endpoints as queues
 from tarry.wire.redisson.queue_answers import payloads
 from tarry.wire.schemas import base64_text
 

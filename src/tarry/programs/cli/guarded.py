@@ -84,7 +84,7 @@ def poll(
 @verb(within=GUARDED)
 def stats(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
     """Shows how many items there are, how many are due, and how late the first is."""
-    from tarry.wire.endpoints.guarded import GUARDED_STATS
+    from tarry.wire.endpoints.guarded_endpoints import GUARDED_STATS
 
     now = _queue(session, queue, layout, None).stats()
     data = {"queue": queue, **output.as_data(GUARDED_STATS, now)}

@@ -117,7 +117,7 @@ def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = No
 
 
 def _show(session: CommandSession, state: LockState) -> None:
-    from tarry.wire.endpoints.locks import LOCK
+    from tarry.wire.endpoints.lock_endpoints import LOCK
 
     data = output.as_data(LOCK, state)
     if not state.held:

@@ -177,7 +177,7 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
 
 def stats_data(stats: MapStats) -> dict[str, Any]:
     """A map's counts as JSON data."""
-    from tarry.wire.redisson.maps import MAP_STATS
+    from tarry.wire.redisson.map_endpoints import MAP_STATS
 
     return {"map": stats.name, **output.as_data(MAP_STATS, stats)}
 

@@ -110,7 +110,7 @@ def defaults_data(defaults: TopicSettings) -> dict[str, Any]:
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:
     """A schedule; fields that do not apply are left out."""
-    from tarry.wire.endpoints.schedules import SCHEDULE
+    from tarry.wire.endpoints.schedule_endpoints import SCHEDULE
 
     return as_data(SCHEDULE, schedule)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
-from tarry.programs.service.redisson.shared_queues import name_of
+from tarry.programs.service.redisson.queue_elements import name_of
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import WrongMethod

@@ -13,8 +13,8 @@ from tarry.programs.service import schema_rules
 from tarry.programs.service.router import Route
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
-from tarry.wire.endpoints.locks import LockName
-from tarry.wire.endpoints.schedules import ScheduleName
+from tarry.wire.endpoints.lock_endpoints import LockName
+from tarry.wire.endpoints.schedule_endpoints import ScheduleName
 from tarry.wire.types import JavaName, Name
 
 ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")

@@ -15,8 +15,8 @@ from tarry.verbs.locks.models import LockId, LockState
 from tarry.verbs.redisson.mapcache.context import MapContext
 from tarry.verbs.redisson.mapcache.models import Backend, MapStats
 from tarry.verbs.redisson.mapcache.verbs import MapVerbs
-from tarry.wire.endpoints import locks
-from tarry.wire.redisson import maps
+from tarry.wire.endpoints import lock_endpoints as locks
+from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.schemas import base64_text
 
 NOT_SUPPORTED: dict[str, str] = {

@@ -6,7 +6,7 @@ from tarry.verbs.jobs import by_id as verbs
 from tarry.verbs.jobs.models import State
 from tarry.wire import answers
 from tarry.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
-from tarry.wire.endpoints.jobs import PATH, SHOWN
+from tarry.wire.endpoints.job_endpoints import PATH, SHOWN
 from tarry.wire.types import Ids, Moment, Span, Strict, WaitWords
 
 

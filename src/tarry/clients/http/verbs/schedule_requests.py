@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPRequest, request_to
-from tarry.clients.http.verbs.fields import body_fields, optional_span
-from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.request_fields import body_fields, optional_span
+from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.errors import BadInput
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.schedules import Schedule, Timing, check_timing
 from tarry.verbs.schedules.records import id_of
-from tarry.wire.endpoints import schedules
-from tarry.wire.models import option_fields
+from tarry.wire.endpoints import schedule_endpoints as schedules
+from tarry.wire.job_models import option_fields
 
 UNKNOWN = "unknown_schedule"
 _STATES = {"pause": schedules.PAUSE, "resume": schedules.RESUME, "delete": schedules.DELETE}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry.clients.http.requests import HTTPFlow, ask
-from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.migration import MovedOver
 from tarry.clients.redisson.http_queues import HTTPDelayedQueueVerbs
@@ -17,8 +17,9 @@ from tarry.errors import BadInput
 from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
 from tarry.wire import topic_answers, topic_models
-from tarry.wire.endpoints import topics
-from tarry.wire.redisson import queue_answers, queue_models, queues
+from tarry.wire.endpoints import topic_endpoints as topics
+from tarry.wire.redisson import queue_answers, queue_models
+from tarry.wire.redisson import queue_endpoints as queues
 
 STEP, STEP_S = 2000, 50.0
 """The number moved by one request, and the seconds that it may take."""

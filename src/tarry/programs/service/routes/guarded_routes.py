@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
-from tarry.programs.service.redisson.shared_queues import wait_seconds
+from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.guarded.context import GuardedItem, GuardedStats
 from tarry.wire import bodies
-from tarry.wire.endpoints import guarded as endpoints
+from tarry.wire.endpoints import guarded_endpoints as endpoints
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue

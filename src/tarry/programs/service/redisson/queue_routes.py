@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
-from tarry.programs.service.redisson import shared_queues
-from tarry.programs.service.redisson.shared_queues import name_of, queue_as_said, queue_of
+from tarry.programs.service.redisson import queue_elements as shared_queues
+from tarry.programs.service.redisson.queue_elements import name_of, queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 from tarry.wire.redisson import queue_answers
-from tarry.wire.redisson import queues as endpoints
+from tarry.wire.redisson import queue_endpoints as endpoints
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

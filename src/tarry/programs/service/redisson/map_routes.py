@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tarry.errors import BadInput
-from tarry.programs.service.redisson import shared_queues
+from tarry.programs.service.redisson import queue_elements as shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.mapcache.models import MapStats
-from tarry.wire.redisson import maps
-from tarry.wire.redisson import maps as endpoints
+from tarry.wire.redisson import map_endpoints as endpoints
+from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.redisson.queue_answers import plain
 from tarry.wire.types import ms
 

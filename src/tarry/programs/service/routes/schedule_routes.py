@@ -10,9 +10,9 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownSchedule
 from tarry.verbs.codecs import JSON
 from tarry.wire import bodies
-from tarry.wire.endpoints import schedules
-from tarry.wire.endpoints import schedules as endpoints
-from tarry.wire.models import given_options
+from tarry.wire.endpoints import schedule_endpoints as endpoints
+from tarry.wire.endpoints import schedule_endpoints as schedules
+from tarry.wire.job_models import given_options
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest

@@ -14,7 +14,7 @@ from tarry.verbs.jobs.models import HasReceipt
 from tarry.verbs.jobs.settle import NO_RESULT, SettleVerb, result_fields, result_in
 from tarry.wire import answers
 from tarry.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
-from tarry.wire.endpoints.jobs import PATH
+from tarry.wire.endpoints.job_endpoints import PATH
 from tarry.wire.schemas import NOTHING
 from tarry.wire.types import MOST_ITEMS, AnyJson, Name, Receipt, SomeSpan, Span, Strict
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from tarry.verbs.jobs.models import Added
-from tarry.wire import answers, models
+from tarry.wire import answers
+from tarry.wire import job_models as models
 from tarry.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, count_n, one_job
 
 DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)

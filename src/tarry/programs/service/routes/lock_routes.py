@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
-from tarry.programs.service.redisson.shared_queues import INTERNAL_PREFIXES
+from tarry.programs.service.redisson.queue_elements import INTERNAL_PREFIXES
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
-from tarry.wire.endpoints import locks
-from tarry.wire.endpoints import locks as endpoints
+from tarry.wire.endpoints import lock_endpoints as endpoints
+from tarry.wire.endpoints import lock_endpoints as locks
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.locks import AsyncLock

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
-from tarry.clients.http.verbs.fields import (
+from tarry.clients.http.verbs.request_fields import (
     body_fields,
     encoded_body_fields,
     gather_requests,
@@ -38,11 +38,12 @@ from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
-from tarry.wire import models, topic_models
+from tarry.wire import job_models as models
+from tarry.wire import topic_models
 from tarry.wire.endpoint import Endpoint
-from tarry.wire.endpoints import by_id as by_id_endpoints
-from tarry.wire.endpoints import jobs, topics
-from tarry.wire.endpoints import settle as settle_endpoints
+from tarry.wire.endpoints import by_id_endpoints, settle_endpoints
+from tarry.wire.endpoints import job_endpoints as jobs
+from tarry.wire.endpoints import topic_endpoints as topics
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,15 +18,18 @@ from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import idempotency
-from tarry.programs.service.redisson.shared_queues import wait_seconds
+from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.models import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.wire import bodies, models
-from tarry.wire.endpoints import by_id, jobs, settle
+from tarry.wire import bodies
+from tarry.wire import job_models as models
+from tarry.wire.endpoints import by_id_endpoints as by_id
+from tarry.wire.endpoints import job_endpoints as jobs
+from tarry.wire.endpoints import settle_endpoints as settle
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob

@@ -23,7 +23,7 @@ from tarry.verbs.jobs.models import JobPage
 from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.wire import topic_answers, topic_models
-from tarry.wire.endpoints import topics as endpoints
+from tarry.wire.endpoints import topic_endpoints as endpoints
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
