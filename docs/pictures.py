@@ -24,7 +24,7 @@ from rich.console import Console
 
 import tarry
 from tarry.programs.cli import timeline
-from tarry.programs.cli.workers import workers_of
+from tarry.programs.cli.worker_commands import workers_of
 from tarry.programs.demo import screen, story
 
 IMAGES = Path(__file__).resolve().parent / "images"

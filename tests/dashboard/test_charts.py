@@ -12,8 +12,8 @@ from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import axes, timeline
 from tarry.programs.dashboard.charts.timeline import bars_path
-from tarry.programs.dashboard.charts.topic import EDGES_S, day, forecast, heat, row_of
-from tarry.programs.dashboard.visit import parse_moment, return_path
+from tarry.programs.dashboard.charts.topic_charts import EDGES_S, day, forecast, heat, row_of
+from tarry.programs.dashboard.page_request import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram, MinuteCounts
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)

@@ -12,9 +12,9 @@ import pytest
 
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.pages import job as job_part
-from tarry.programs.dashboard.pages import topic as topic_part
-from tarry.programs.dashboard.visit import Visit
+from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.pages import job_page as job_part
+from tarry.programs.dashboard.pages import topic_page as topic_part
 
 numbers = count()
 Story = Callable[[Any, Clock], Awaitable[None]]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.programs.cli.maps import MAPS
-from tarry.programs.cli.queues import QUEUES
+from tarry.programs.cli.map_commands import MAPS
+from tarry.programs.cli.queue_commands import QUEUES
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 SAID = "the same in every namespace"

@@ -15,7 +15,7 @@ import redis
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.programs.cli.workers import as_text
+from tarry.programs.cli.worker_commands import as_text
 from tarry.values.durations import SECOND
 from tarry.worker.heartbeat import WorkerReports
 from until import until

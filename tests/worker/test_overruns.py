@@ -13,9 +13,9 @@ import pytest
 
 import tarry
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.pages import job as job_part
-from tarry.programs.dashboard.pages import workers as workers_part
-from tarry.programs.dashboard.visit import Visit
+from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.pages import job_page as job_part
+from tarry.programs.dashboard.pages import workers_page as workers_part
 from tarry.worker import renewal
 from until import LONGEST_S, until
 

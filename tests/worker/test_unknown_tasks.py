@@ -12,8 +12,8 @@ import pytest
 import tarry
 from tarry.programs.cli.job_table import error_line
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.pages import topic as topic_part
-from tarry.programs.dashboard.visit import Visit
+from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.pages import topic_page as topic_part
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from until import LONGEST_S
 from worker.test_undecodable import World

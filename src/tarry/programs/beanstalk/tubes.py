@@ -19,7 +19,7 @@ from zlib import crc32
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.beanstalk.commands import TUBE_NAME
-from tarry.programs.serving.clients import NamespaceClients
+from tarry.programs.serving.namespace_clients import NamespaceClients
 from tarry.values.names import DOTS
 from tarry.verbs import namespaces
 from tarry.wire.bodies import Body

@@ -35,22 +35,22 @@ SECTIONS = {
 }
 """The commands as ``--help`` groups them."""
 MODULES = {
-    "tarry.programs.cli.jobs": "add pop finish touch release bury",
-    "tarry.programs.cli.by_id": "get list result delete kick reschedule release-holder",
-    "tarry.programs.cli.dead": "dead",
-    "tarry.programs.cli.topics": "stats check purge pause resume configure limit",
+    "tarry.programs.cli.job_commands": "add pop finish touch release bury",
+    "tarry.programs.cli.by_id_commands": "get list result delete kick reschedule release-holder",
+    "tarry.programs.cli.dead_command": "dead",
+    "tarry.programs.cli.topic_commands": "stats check purge pause resume configure limit",
     "tarry.programs.cli.doctor": "doctor",
     "tarry.programs.cli.top": "histogram throughput top demo demo-worker",
-    "tarry.programs.cli.workers": "workers worker-mode",
+    "tarry.programs.cli.worker_commands": "workers worker-mode",
     "tarry.programs.cli.worker": "worker",
-    "tarry.programs.cli.schedules": "schedule",
-    "tarry.programs.cli.migration": "migrate",
-    "tarry.programs.cli.queues": "delayed-queue move-to-topic",
-    "tarry.programs.cli.maps": "map-cache",
-    "tarry.programs.cli.locks": "lock",
-    "tarry.programs.cli.guarded": "guarded-queue",
+    "tarry.programs.cli.schedule_commands": "schedule",
+    "tarry.programs.cli.migrate_command": "migrate",
+    "tarry.programs.cli.queue_commands": "delayed-queue move-to-topic",
+    "tarry.programs.cli.map_commands": "map-cache",
+    "tarry.programs.cli.lock_commands": "lock",
+    "tarry.programs.cli.guarded_commands": "guarded-queue",
     "tarry.programs.cli.serve": "serve",
-    "tarry.programs.cli.tokens": "token",
+    "tarry.programs.cli.token_commands": "token",
 }
 """The module of each command, in the order of ``--help``: a call imports only the one that it needs."""
 OF_EXTRAS = {"celery-relay": "tarry.celery.command"}

@@ -14,7 +14,7 @@ from tarry.programs.cli.commands import verb
 from tarry.programs.cli.output import count_text
 from tarry.programs.cli.selection import DryRun
 from tarry.programs.cli.session import CommandSession
-from tarry.programs.cli.topics import check_with_progress, continue_hint
+from tarry.programs.cli.topic_commands import check_with_progress, continue_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

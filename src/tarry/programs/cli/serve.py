@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarry.programs.cli.composition import Composition
     from tarry.programs.service.http_server import TlsFiles
     from tarry.programs.service.settings import ServiceSettings
-    from tarry.programs.serving.clients import OpenClient
+    from tarry.programs.serving.namespace_clients import OpenClient
 
 
 @verb()

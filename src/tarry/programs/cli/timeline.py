@@ -23,7 +23,7 @@ from rich.text import Text
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.programs.cli import output
-from tarry.programs.cli.workers import as_text
+from tarry.programs.cli.worker_commands import as_text
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client

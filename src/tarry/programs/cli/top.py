@@ -11,7 +11,7 @@ import typer
 
 from tarry.programs.cli.commands import AnyTopics, TopicName, verb
 from tarry.programs.cli.session import WAITING, CommandSession
-from tarry.programs.cli.workers import workers_of
+from tarry.programs.cli.worker_commands import workers_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +140,7 @@ def _demo_worker(
     import asyncio
     import logging
 
-    from tarry.programs.demo.workers import close_orders
+    from tarry.programs.demo.demo_workers import close_orders
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from tarry.programs.cli import timeline
 from tarry.programs.cli.output import count_text
-from tarry.programs.cli.workers import as_text
+from tarry.programs.cli.worker_commands import as_text
 
 if TYPE_CHECKING:
     from tarry.programs.cli.timeline import TopicView

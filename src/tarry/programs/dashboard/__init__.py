@@ -22,7 +22,7 @@ same for three jobs and for a million. Every action checks the job's state when 
 from tarry.errors import MissingExtra
 
 try:
-    from tarry.programs.dashboard.app import Dashboard as Dashboard
+    from tarry.programs.dashboard.dashboard_app import Dashboard as Dashboard
 except ModuleNotFoundError as fault:
     if (fault.name or "").partition(".")[0] not in ("jinja2", "starlette"):
         raise

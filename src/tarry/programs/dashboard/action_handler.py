@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
 from tarry.programs.dashboard import audit
 from tarry.programs.dashboard.forms import Form, FormTooLong
-from tarry.programs.dashboard.visit import NotFound, PageHost, Visit, return_path
+from tarry.programs.dashboard.page_request import NotFound, PageHost, Visit, return_path
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.sections import Action

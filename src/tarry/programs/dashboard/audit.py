@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.visit import SEARCH_FIELDS
+from tarry.programs.dashboard.page_request import SEARCH_FIELDS
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.forms import Form

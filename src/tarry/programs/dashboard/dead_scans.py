@@ -15,7 +15,7 @@ from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.dashboard.visit import PageHost
+    from tarry.programs.dashboard.page_request import PageHost
 
 LOOK_S = 0.4
 REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.programs.dashboard.visit import NotFound, PageHost, Visit
+from tarry.programs.dashboard.page_request import NotFound, PageHost, Visit
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.sections import Section

@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Scope
 
 from tarry.errors import TarryError
 from tarry.programs.dashboard.access import COOKIE
-from tarry.programs.dashboard.visit import BASE_KEY, NamespaceLink, base_of
+from tarry.programs.dashboard.page_request import BASE_KEY, NamespaceLink, base_of
 
 if TYPE_CHECKING:
-    from tarry.programs.dashboard.app import Dashboard
+    from tarry.programs.dashboard.dashboard_app import Dashboard
 
 NAMESPACE_PREFIX = "/ns/"
 ASK_AGAIN_S, ANSWER_TIMEOUT_S = 5.0, 0.5

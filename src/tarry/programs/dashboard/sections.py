@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from tarry.programs.dashboard.forms import ActionPlan, Form
-    from tarry.programs.dashboard.visit import Visit
+    from tarry.programs.dashboard.page_request import Visit
 
 PAGES = (
     "tarry.programs.dashboard.pages.overview",
-    "tarry.programs.dashboard.pages.topic",
-    "tarry.programs.dashboard.pages.jobs",
-    "tarry.programs.dashboard.pages.dead",
-    "tarry.programs.dashboard.pages.job",
+    "tarry.programs.dashboard.pages.topic_page",
+    "tarry.programs.dashboard.pages.jobs_page",
+    "tarry.programs.dashboard.pages.dead_page",
+    "tarry.programs.dashboard.pages.job_page",
     "tarry.programs.dashboard.pages.job_actions",
     "tarry.programs.dashboard.pages.job_form",
-    "tarry.programs.dashboard.pages.schedules",
-    "tarry.programs.dashboard.pages.workers",
-    "tarry.programs.dashboard.pages.queues",
+    "tarry.programs.dashboard.pages.schedule_pages",
+    "tarry.programs.dashboard.pages.workers_page",
+    "tarry.programs.dashboard.pages.queue_pages",
     "tarry.programs.dashboard.pages.maps_and_locks",
-    "tarry.programs.dashboard.pages.server",
+    "tarry.programs.dashboard.pages.server_page",
 )
 """In the order of the navigation."""
 

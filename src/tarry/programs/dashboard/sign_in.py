@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tarry.programs.dashboard.access import COOKIE_LIFETIME_S, LONGEST_TOKEN, same_origin
 from tarry.programs.dashboard.forms import read_form
-from tarry.programs.dashboard.visit import PageHost, base_of
+from tarry.programs.dashboard.page_request import PageHost, base_of
 
 LONGEST_FORM = 4 * LONGEST_TOKEN
 

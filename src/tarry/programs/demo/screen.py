@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tarry.clients.awaited.client import AsyncClient
+from tarry.programs.demo.demo_workers import DemoWorker
 from tarry.programs.demo.story import Order, Story, namespace, read_orders
 from tarry.programs.demo.summary import Summary
-from tarry.programs.demo.workers import DemoWorker
 
 WIDTH = 60
 STEP_S = 2.0

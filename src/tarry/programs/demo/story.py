@@ -23,8 +23,8 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.core.requests import Command
 from tarry.errors import BadInput
+from tarry.programs.demo.demo_workers import TOPIC, TTR_S, DemoWorker
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
-from tarry.programs.demo.workers import TOPIC, TTR_S, DemoWorker
 from tarry.values import keys
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.models import State

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.errors import BadInput
-from tarry.programs.dialects import by_id, forms, replacement
+from tarry.programs.dialects import forms, replacement
+from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.values.durations import duration_us

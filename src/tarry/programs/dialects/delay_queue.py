@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput
-from tarry.programs.dialects import by_id, replacement
+from tarry.programs.dialects import replacement
+from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.programs.service.router import Handler, RouteTable
 from tarry.wire.bodies import text_of
 from tarry.wire.endpoint import CONSUME, PRODUCE, Example, Scope

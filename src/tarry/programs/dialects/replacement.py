@@ -26,7 +26,7 @@ import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
-from tarry.programs.dialects import by_id
+from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.by_id import ANY_NONCE

@@ -26,7 +26,7 @@ from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.authorization import Authorizer
-from tarry.programs.serving.clients import NamespaceClients, OpenClient
+from tarry.programs.serving.namespace_clients import NamespaceClients, OpenClient
 from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, UnservedRoute, WrongMethod, problem_of
 from tarry.wire.schemas import NOTHING
 

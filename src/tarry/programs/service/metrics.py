@@ -25,7 +25,7 @@ from tarry.verbs.jobs.stats import Stats
 if TYPE_CHECKING:
     from tarry.connections.awaited import Server
     from tarry.programs.serving.authorization import Credential
-    from tarry.programs.serving.clients import NamespaceClients
+    from tarry.programs.serving.namespace_clients import NamespaceClients
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarry.programs.service.router import Route
     from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.authorization import Authorizer, Credential
-    from tarry.programs.serving.clients import NamespaceClients
+    from tarry.programs.serving.namespace_clients import NamespaceClients
     from tarry.wire.bodies import Body
 
 BODY_TIMEOUT_S = 60.0

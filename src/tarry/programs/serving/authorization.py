@@ -24,7 +24,7 @@ from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
-    from tarry.programs.serving.clients import NamespaceClients
+    from tarry.programs.serving.namespace_clients import NamespaceClients
     from tarry.wire.endpoint import Scope
 
 TRUST_TOKENS_FOR_S = 0.5

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tarry.programs.serving.authorization import Authorizer, TokenSettings
-    from tarry.programs.serving.clients import NamespaceClients
+    from tarry.programs.serving.namespace_clients import NamespaceClients
 
 
 class HostSettings(TokenSettings, Protocol):

@@ -16,8 +16,8 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
+from tarry.programs.dashboard.page_request import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.programs.dashboard.sections import Action
-from tarry.programs.dashboard.visit import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobInfo, Reservation, State, StateFilter

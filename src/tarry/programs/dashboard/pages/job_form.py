@@ -23,8 +23,8 @@ from tarry.errors import BadInput, JobExists
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
+from tarry.programs.dashboard.page_request import NotFound, Visit
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.contents import NO_LIMIT

@@ -11,8 +11,8 @@ from tarry import AsyncLock
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import LOCKS, MAPS, SHARED_LOCKS
+from tarry.programs.dashboard.page_request import Visit
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.redisson.mapcache.models import MapStats
 

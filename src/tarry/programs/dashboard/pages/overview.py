@@ -13,9 +13,9 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.explanations import slots_of
-from tarry.programs.dashboard.pages.server import health
+from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import Visit
 from tarry.values import names
 from tarry.verbs.jobs.stats import Lateness, Stats
 from tarry.verbs.workers import WorkerInfo

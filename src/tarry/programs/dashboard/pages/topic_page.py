@@ -13,12 +13,12 @@ from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
-from tarry.programs.dashboard.charts.topic import MINUTES, day, forecast, heat
+from tarry.programs.dashboard.charts.topic_charts import MINUTES, day, forecast, heat
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
+from tarry.programs.dashboard.page_request import PageHost, Visit, parse_moment, view_known
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import PageHost, Visit, parse_moment, view_known
 from tarry.verbs.jobs.stats import MinuteCounts, Stats
 from tarry.verbs.workers import WorkerInfo
 

@@ -11,10 +11,10 @@ from typing import Any
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.pages.job import body, headers
+from tarry.programs.dashboard.page_request import NotFound, Visit, view_known
+from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import NotFound, Visit, view_known
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.schedules import Schedule
 from tarry.verbs.jobs.stats import Stats

@@ -14,7 +14,7 @@ from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Id, Ids, TopicName, verb
 from tarry.programs.cli.completion import complete_words
-from tarry.programs.cli.jobs import At, Delay
+from tarry.programs.cli.job_commands import At, Delay
 from tarry.programs.cli.selection import (
     DryRun,
     Limit,

@@ -12,7 +12,7 @@ from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Redisson, group, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.messages import renamed_parameters
-from tarry.programs.cli.queues import CODECS, CodecName
+from tarry.programs.cli.queue_commands import CODECS, CodecName
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
 from tarry.programs.dashboard.lifecycle import actions_for
+from tarry.programs.dashboard.page_request import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobInfo, JobPage, StateFilter

@@ -11,7 +11,7 @@ from tarry.errors import BadInput, Unavailable
 from tarry.programs.cli.commands import TopicName, verb
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
-from tarry.programs.cli.topics import continue_hint, count_leaving
+from tarry.programs.cli.topic_commands import continue_hint, count_leaving
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.migration import Migrated

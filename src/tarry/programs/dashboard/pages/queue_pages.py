@@ -19,9 +19,9 @@ from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import QUEUES
-from tarry.programs.dashboard.pages.job import MOST_BYTES, dump
+from tarry.programs.dashboard.page_request import NotFound, Visit
+from tarry.programs.dashboard.pages.job_page import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.stats import Histogram

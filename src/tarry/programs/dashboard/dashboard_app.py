@@ -32,10 +32,10 @@ from tarry.programs.dashboard.access import (
 )
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.key_scanner import KeyScanner
+from tarry.programs.dashboard.page_request import NamespaceLink, NotFound, PageHost, Visit
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
-from tarry.programs.dashboard.visit import NamespaceLink, NotFound, PageHost, Visit
 
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
+from tarry.programs.dashboard.page_request import Visit
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.workers import REPORT_EVERY_S, WorkerMode, check_mode
 
 BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "Resume"), ("stop", "Stop")), "stop": ()}

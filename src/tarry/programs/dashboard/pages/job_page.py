@@ -13,8 +13,8 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
+from tarry.programs.dashboard.page_request import NotFound, Visit
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import aggregates

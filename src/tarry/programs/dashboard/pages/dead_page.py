@@ -10,8 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.dashboard.dead_scans import DeadScans
+from tarry.programs.dashboard.page_request import Visit, view_known
 from tarry.programs.dashboard.sections import Download, Section
-from tarry.programs.dashboard.visit import Visit, view_known
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.models import JobPage
 from tarry.wire.answers import JOB

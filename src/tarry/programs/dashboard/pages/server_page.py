@@ -10,8 +10,8 @@ from typing import Any
 from tarry.connections import fitness
 from tarry.connections.awaited import Server
 from tarry.connections.health import Node, assess_node
+from tarry.programs.dashboard.page_request import Visit
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.visit import Visit
 
 
 @dataclass(frozen=True, slots=True)
