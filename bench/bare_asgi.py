@@ -13,7 +13,7 @@ import uvicorn
 from redis.asyncio import Redis
 
 from bench.harness import BARE_ADD
-from tarry.worker.process import run_in_loop
+from tarry.worker.worker_process import run_in_loop
 
 ANSWER = b'{"id":"7","receipt":1}'
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(ANSWER))]

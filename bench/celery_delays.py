@@ -33,7 +33,7 @@ from kombu.transport.native_delayed_delivery import level_name
 import tarry.celery
 from bench import rabbitmq
 from bench.zookeeper import free_port
-from tarry.connections.embedded.process import launch
+from tarry.connections.embedded.server_process import launch
 
 TASKS, LONGEST_S, KILL_EVERY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", usual)) for name, usual in (
     ("TASKS", 2000), ("LONGEST", 240), ("KILL_EVERY", 45), ("WAITING", 100_000)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess, launch
+from tarry.connections.embedded.server_process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 from tarry.connections.fitness import parse_info
 

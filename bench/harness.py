@@ -22,7 +22,7 @@ import msgspec
 
 from bench.results import Turn
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess, launch
+from tarry.connections.embedded.server_process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 from tarry.connections.fitness import parse_info
 

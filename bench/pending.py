@@ -32,8 +32,9 @@ import tarry
 from bench import clusters, table
 from bench.harness import BODY, private_server
 from bench.rows.dashboard import _served
-from tarry.connections.embedded import plain_client, process
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded import plain_client
+from tarry.connections.embedded import server_process as process
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.fitness import parse_info
 from tarry.programs.dashboard import Dashboard
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis import Redis
 
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import Format, pack
 
 TRANSFER = """

@@ -21,7 +21,7 @@ import time
 from typing import Any
 
 import tarry
-from tarry.worker.process import run_in_loop
+from tarry.worker.worker_process import run_in_loop
 
 
 class Count:

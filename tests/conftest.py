@@ -25,7 +25,7 @@ import warm
 import zookeepers
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.background import failures
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 # Stories say what they found when it is not what they expect, whoever tells them first.

@@ -23,7 +23,7 @@ import trustme
 
 import servers
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 MASTER = "tarry-master"

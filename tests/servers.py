@@ -30,7 +30,7 @@ from pathlib import Path
 import pytest
 
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess, find_binary, launch
+from tarry.connections.embedded.server_process import TEST_OPTIONS, ServerProcess, find_binary, launch
 from tarry.errors import ServerUnfit
 
 LOOPBACK = "127.0.0.1"

@@ -4,7 +4,7 @@ The table has one group a name. Names are dotted from the top of the file. `--ch
 
     [[rename]]
     kind = "member"      # or "class", "function", "parameter", "local"; a member is a method, an attribute, a field
-    path = "src/tarry/verbs/jobs/models.py"
+    path = "src/tarry/verbs/jobs/job_values.py"
     old = "Added.created"
     new = "is_new"
     words = [['"created": (true|false)', '"is_new": \g<1>', "docs/**"]]   # also in all text: pattern, target, which files

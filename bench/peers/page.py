@@ -17,7 +17,7 @@ from bench.peers.catalogue import PEERS, Peer
 from bench.peers.readings import Readings
 from bench.peers.rows import ROWS, Line, Row
 from bench.results import Reading
-from tarry.connections.embedded.process import find_binary
+from tarry.connections.embedded.server_process import find_binary
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, DATA, CHART = DOCS / "peers.md", DOCS / "peers.json", DOCS / "peers.svg"

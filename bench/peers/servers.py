@@ -12,7 +12,7 @@ from typing import Protocol
 from bench.peers.processes import PeerFailed, Session
 from bench.zookeeper import free_port
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import find_binary
+from tarry.connections.embedded.server_process import find_binary
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 from tarry.connections.fitness import parse_info
 

@@ -17,7 +17,7 @@ from typing import Literal
 from bench.profiles.callgrind import CountedProcess
 from bench.profiles.child import Child
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import find_binary
+from tarry.connections.embedded.server_process import find_binary
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
 How = Literal["plain", "instructions", "bytecodes"]

@@ -21,7 +21,7 @@ import tarry
 from bench import clusters
 from bench.harness import BODY, Bench
 from bench.results import Reading, Result, Target, Turn
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 MASTERS, TASKS, PARTITIONS, BATCH = 3, 64, 12, 200
 LIFE = f"lives in batches, {PARTITIONS} partitions"

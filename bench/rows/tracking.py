@@ -21,7 +21,7 @@ from bench import clusters
 from bench.harness import Bench
 from bench.results import Reading, Result, Target
 from tarry.connections import connection_limit
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 CROWD, WIDE, FEW = 20, 64, 3
 

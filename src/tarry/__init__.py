@@ -67,23 +67,22 @@ if TYPE_CHECKING:
     from tarry.values.rates import Rate as Rate
     from tarry.values.version import __version__ as __version__
     from tarry.verbs.codecs import Codec as Codec
-    from tarry.verbs.guarded.context import GuardedItem as GuardedItem
-    from tarry.verbs.guarded.context import GuardedStats as GuardedStats
-    from tarry.verbs.jobs.contents import FailedAttempt as FailedAttempt
+    from tarry.verbs.guarded.guarded_context import GuardedItem as GuardedItem
+    from tarry.verbs.guarded.guarded_context import GuardedStats as GuardedStats
     from tarry.verbs.jobs.dead_groups import DeadGroup as DeadGroup
     from tarry.verbs.jobs.dead_groups import DeadGroups as DeadGroups
-    from tarry.verbs.jobs.migration import Migrated as Migrated
-    from tarry.verbs.jobs.models import Added as Added
-    from tarry.verbs.jobs.models import BaseJob as BaseJob
-    from tarry.verbs.jobs.models import HasReceipt as HasReceipt
-    from tarry.verbs.jobs.models import JobInfo as JobInfo
-    from tarry.verbs.jobs.models import JobPage as JobPage
-    from tarry.verbs.jobs.models import Reservation as Reservation
-    from tarry.verbs.jobs.models import State as State
-    from tarry.verbs.jobs.models import StateFilter as StateFilter
+    from tarry.verbs.jobs.job_fields import FailedAttempt as FailedAttempt
+    from tarry.verbs.jobs.job_values import Added as Added
+    from tarry.verbs.jobs.job_values import BaseJob as BaseJob
+    from tarry.verbs.jobs.job_values import HasReceipt as HasReceipt
+    from tarry.verbs.jobs.job_values import JobInfo as JobInfo
+    from tarry.verbs.jobs.job_values import JobPage as JobPage
+    from tarry.verbs.jobs.job_values import Reservation as Reservation
+    from tarry.verbs.jobs.job_values import State as State
+    from tarry.verbs.jobs.job_values import StateFilter as StateFilter
     from tarry.verbs.jobs.options import IfExists as IfExists
     from tarry.verbs.jobs.options import NewJob as NewJob
-    from tarry.verbs.jobs.schedules import Schedule as Schedule
+    from tarry.verbs.jobs.schedule_info import Schedule as Schedule
     from tarry.verbs.jobs.stats import CheckReport as CheckReport
     from tarry.verbs.jobs.stats import Histogram as Histogram
     from tarry.verbs.jobs.stats import Lateness as Lateness
@@ -91,12 +90,13 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.stats import MinuteCounts as MinuteCounts
     from tarry.verbs.jobs.stats import Stats as Stats
     from tarry.verbs.jobs.stats import TopicSettings as TopicSettings
-    from tarry.verbs.locks.models import LockState as LockState
+    from tarry.verbs.jobs.topic_migration import Migrated as Migrated
+    from tarry.verbs.locks.lock_values import LockState as LockState
     from tarry.verbs.redisson.delayed.stats import QueueStats as QueueStats
     from tarry.verbs.redisson.delayed.transfer import PoisonElement as PoisonElement
     from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
-    from tarry.verbs.redisson.mapcache.models import MapEvent as MapEvent
-    from tarry.verbs.redisson.mapcache.models import MapStats as MapStats
+    from tarry.verbs.redisson.mapcache.map_values import MapEvent as MapEvent
+    from tarry.verbs.redisson.mapcache.map_values import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.worker.registry import Registry as Registry
     from tarry.worker.targets import current_job as current_job
@@ -126,12 +126,12 @@ _NAMES_BY_MODULE = {
     "clients.http.awaited": "AsyncHTTPClient",
     "clients.http.blocking": "HTTPClient",
     "clients.migration": "MovedOver",
-    "verbs.jobs.migration": "Migrated",
+    "verbs.jobs.topic_migration": "Migrated",
     "clients.blocking.client": "Client",
     "clients.blocking.guarded_queue": "Guard GuardedQueue",
     "clients.blocking.locks": "Grant Lock LockLostEvent",
     "clients.blocking.job": "Job",
-    "verbs.jobs.schedules": "Schedule",
+    "verbs.jobs.schedule_info": "Schedule",
     "clients.blocking.schedules": "Schedules",
     "clients.blocking.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
@@ -146,19 +146,19 @@ _NAMES_BY_MODULE = {
     "verbs.redisson.delayed.transfer": "PoisonElement",
     "verbs.redisson.delayed.stats": "QueueStats",
     "verbs.jobs.stats": "CheckReport TopicSettings Histogram Lateness LimitStatus MinuteCounts Stats",
-    "verbs.jobs.models": "Added BaseJob HasReceipt JobInfo JobPage Reservation State StateFilter",
+    "verbs.jobs.job_values": "Added BaseJob HasReceipt JobInfo JobPage Reservation State StateFilter",
     "verbs.jobs.options": "IfExists NewJob",
-    "verbs.jobs.contents": "FailedAttempt",
+    "verbs.jobs.job_fields": "FailedAttempt",
     "verbs.jobs.dead_groups": "DeadGroup DeadGroups",
-    "verbs.guarded.context": "GuardedStats GuardedItem",
+    "verbs.guarded.guarded_context": "GuardedStats GuardedItem",
     "verbs.workers": "WorkerInfo",
-    "verbs.locks.models": "LockState",
+    "verbs.locks.lock_values": "LockState",
     "clients.redisson.awaited.map_listener": "AsyncMapListener",
     "clients.redisson.awaited.mapcache": "AsyncMapCache",
     "clients.redisson.blocking.map_listener": "MapListener",
     "clients.redisson.blocking.mapcache": "MapCache",
     "verbs.redisson.mapcache.eviction": "AdaptivePolicy",
-    "verbs.redisson.mapcache.models": "MapEvent MapStats",
+    "verbs.redisson.mapcache.map_values": "MapEvent MapStats",
     "values.durations": "Duration",
     "values.rates": "Rate",
 }

@@ -29,7 +29,7 @@ except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
 from tarry import __version__
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.registry import Registry
 from tarry.worker.tasks import parse_envelope
 from tarry.worker.verdicts import Bury, JobDied, Snooze

@@ -19,7 +19,7 @@ from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry import BadInput, Client
 from tarry.connections.background import failures
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of

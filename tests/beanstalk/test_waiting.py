@@ -13,7 +13,7 @@ import pytest
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry.clients.awaited.topic import pop_first
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.beanstalk import session
 from until import until
 

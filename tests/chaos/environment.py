@@ -28,7 +28,7 @@ import redis
 import server_groups
 import servers
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 from . import history
 from .faults import Faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarry.clients.chunks import chunked
+from tarry.clients.portions import chunked
 from tarry.core.flows import gather, intercept
 from tarry.core.requests import Batch, Command, Flow, ask
 from tarry.errors import BadInput, Unavailable

@@ -21,7 +21,7 @@ from tarry.clients.http.verbs.unsupported import NOT_SUPPORTED
 from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs, DelayedQueueVerbs
 
 ELSEWHERE = {
     "pop",

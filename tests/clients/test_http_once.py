@@ -10,7 +10,7 @@ import pytest
 import tarry
 from tarry.errors import BadInput
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.schedules import Timing
+from tarry.verbs.jobs.schedule_info import Timing
 
 
 class CountingCodec:

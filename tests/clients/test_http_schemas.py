@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from tarry.values.rates import Rate
-from tarry.verbs.guarded.context import GuardedStats
-from tarry.verbs.jobs.models import Added
+from tarry.verbs.guarded.guarded_context import GuardedStats
+from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, Stats, TopicSettings
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.lock_values import LockState
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
-from tarry.verbs.redisson.mapcache.models import MapStats
+from tarry.verbs.redisson.mapcache.map_values import MapStats
 from tarry.wire import answers, topic_answers
 from tarry.wire.endpoints import guarded_endpoints as guarded
 from tarry.wire.endpoints import lock_endpoints as locks

@@ -19,7 +19,7 @@ from server_groups import BigCluster
 from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs import acl
 from until import until
 

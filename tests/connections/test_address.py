@@ -17,7 +17,7 @@ import redis
 import tarry
 from tarry import BadInput, ServerUnfit, Unavailable
 from tarry.connections.address import connection_class, find_address
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 

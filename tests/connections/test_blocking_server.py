@@ -9,7 +9,7 @@ import pytest
 import servers
 from tarry.connections.blocking import Server
 from tarry.connections.blocking_blpop import BlpopConnection
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 PING = ((b"PING",),)
 

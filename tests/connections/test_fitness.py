@@ -12,7 +12,7 @@ import servers
 import tarry
 from tarry import ServerUnfit
 from tarry.connections import fitness
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ConnectionLost, NoScript, ServerRefused, TryLater
 
 VALKEY = (

@@ -13,7 +13,7 @@ import servers
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import RequestConnection
 from tarry.connections.blocking import Server as BlockingServer
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ConnectionLost, Fault
 
 

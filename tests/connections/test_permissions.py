@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from tarry import ServerUnfit, Unavailable
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 
 def with_user(url: str, user: str, password: str) -> str:

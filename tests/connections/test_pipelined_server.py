@@ -10,7 +10,7 @@ import pytest
 import servers
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import Server as BlockingServer
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ConnectionLost, ServerRefused
 from tarry.errors import Unavailable
 

@@ -22,7 +22,7 @@ import servers
 import tarry
 from tarry.connections import blocking, connection_limit
 from tarry.connections.awaited import Server
-from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess
+from tarry.connections.embedded.server_process import TEST_OPTIONS, ServerProcess
 from tarry.connections.faults import ConnectionLost, ServerRefused
 from until import until
 

@@ -17,7 +17,7 @@ import servers
 import tarry
 from server_groups import MASTER, port_of
 from tarry.clients.replies import unavailable_error
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import Fault, fault_of
 
 SOON = {"imaginary": False, "patience": 0.3}

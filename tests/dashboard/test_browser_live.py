@@ -12,7 +12,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service, Site, expect
 from tarry import NewJob
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 
 import tarry
 from dashboard.conftest import Service, Site
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs import tokens
 from until import LONGEST_S, until
 from warm import WarmTarry

@@ -11,7 +11,7 @@ import pytest
 from faults.conftest import kind, make_client
 from story import adapters
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 pytest.register_assert_rewrite("distributed.waiters")
 __all__ = ["kind", "make_client"]

@@ -16,7 +16,7 @@ from distributed.conftest import PARTS
 from faults.any_client import KINDS, AnyClient
 from server_groups import ask_fields, until
 from tarry.connections.blocking import RequestConnection
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 pytestmark = pytest.mark.otherserver

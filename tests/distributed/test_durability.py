@@ -13,7 +13,7 @@ import pytest
 import servers
 import tarry
 from server_groups import ask_fields, port_of, until
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
 from tarry.programs.cli import REFUSED, exit_code
 from tarry.verbs.jobs import add, durability

@@ -24,7 +24,7 @@ import pytest
 import tarry
 from faults.any_client import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, ask_fields, big_cluster, port_of, sentinels
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import LONGEST_S, until
 

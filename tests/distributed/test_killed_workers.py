@@ -13,7 +13,7 @@ from redis.crc import key_slot
 
 from distributed.test_cluster import move_slot
 from server_groups import BigCluster, big_cluster, sentinels
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import holder_keys
 from until import until
 from warm import WarmTarry

@@ -11,8 +11,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs.jobs import migration
+from tarry.connections.embedded.server_process import ServerProcess
+from tarry.verbs.jobs import topic_migration as migration
 
 IDS = [f"{n}" for n in range(8)]
 

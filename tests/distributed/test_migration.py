@@ -13,8 +13,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
-from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs.jobs import migration
+from tarry.connections.embedded.server_process import ServerProcess
+from tarry.verbs.jobs import topic_migration as migration
 from until import LONGEST_S
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import tarry
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import until
 
 JOBS = 400

@@ -12,7 +12,7 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.values.keys import part_key
-from tarry.verbs.jobs import migration
+from tarry.verbs.jobs import topic_migration as migration
 
 IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
 

@@ -14,7 +14,7 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
 from tarry.values.keys import part_key
-from tarry.verbs.jobs import migration
+from tarry.verbs.jobs import topic_migration as migration
 
 NAMES = ["all", "calendar", "once", "paused"]
 

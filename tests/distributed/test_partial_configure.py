@@ -10,7 +10,8 @@ import pytest
 from distributed.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch, Command
-from tarry.verbs.jobs import migration, settings
+from tarry.verbs.jobs import settings
+from tarry.verbs.jobs import topic_migration as migration
 from tarry.verbs.jobs.settings import FIELDS, SettingsChange
 
 BEFORE, AFTER = 20, 40

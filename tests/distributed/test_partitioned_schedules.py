@@ -18,7 +18,7 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
 from tarry.values.keys import part_key
 from tarry.verbs.jobs.partitions import partition_of_id, partition_of_name
-from tarry.verbs.schedules.occurrences import occurrence_stamp
+from tarry.verbs.schedules.fire import occurrence_stamp
 
 NAMES = [f"s{n}" for n in range(12)]
 

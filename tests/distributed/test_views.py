@@ -17,7 +17,7 @@ import servers
 import tarry
 from server_groups import BigCluster, Sentinels, ask_fields, big_cluster, sentinels, until
 from tarry.connections.address import find_address
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 # ── what the URL says ────────────────────────────────────────────────────────────────────────────────────────────────

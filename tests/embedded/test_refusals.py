@@ -12,7 +12,8 @@ import pytest
 
 import servers
 from embedded import users
-from tarry.connections.embedded import folder_files, plain_client, process, shared_server, socket_path
+from tarry.connections.embedded import folder_files, plain_client, shared_server, socket_path
+from tarry.connections.embedded import server_process as process
 from tarry.connections.embedded.shared_server import join_server
 from tarry.connections.fitness import parse_info
 from tarry.errors import BadInput, ServerUnfit, Unavailable

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import IMAGINARY_CLOCK, ServerProcess, launch
+from tarry.connections.embedded.server_process import IMAGINARY_CLOCK, ServerProcess, launch
 from tarry.connections.fitness import parse_info
 from tarry.errors import BadInput, ServerUnfit
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 

@@ -17,7 +17,7 @@ from tarry.clients.awaited import wait_connections as awaiting
 from tarry.clients.blocking import wait_connections as blocking
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections import connection_limit
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.watch import Watch
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import servers
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import until
 
 

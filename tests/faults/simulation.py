@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tarry.clients.testing import TestClient
 from tarry.core.requests import Command
 from tarry.core.watch import BlockStep, Caller, Watch
-from tarry.verbs.jobs.wait import perform_step
+from tarry.verbs.jobs.watch_steps import perform_step
 
 G, R = 1.0, 10.0
 

@@ -17,7 +17,7 @@ from faults.any_client import KINDS, AnyClient
 from faults.blocked_clients import blocked
 from faults.wait_until import until
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 

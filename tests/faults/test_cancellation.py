@@ -12,7 +12,7 @@ import tarry
 from faults.cancellation import MOMENTS, Cut, cancelled_at
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs import namespaces
 from until import LONGEST_S
 

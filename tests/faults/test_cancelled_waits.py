@@ -12,7 +12,7 @@ import tarry
 from faults.blocked_clients import until_blocked
 from faults.cancellation import MOMENTS, cancelled_at
 from faults.loop_turns import real
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ServerRefused
 
 

@@ -16,7 +16,7 @@ import tarry
 from faults.blocked_clients import until_blocked
 from faults.loop_turns import real
 from tarry.connections.awaited import Server
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ConnectionLost
 
 VERBS: dict[str, Callable[[Any, str], Any]] = {

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from faults.wait_until import blocked, until
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 

@@ -21,7 +21,7 @@ from faults.blocked_clients import blocked, waiting
 from tarry.clients.blocking.waiter import Waiter
 from tarry.connections import connection_limit
 from tarry.connections.embedded.plain_client import backoff_delays
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 

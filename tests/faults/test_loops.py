@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.blocked_clients import until_blocked
 from faults.loop_turns import real
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 
 def test_a_client_that_was_closed_in_one_loop_is_closed_in_the_next(running: ServerProcess, at: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 import tarry
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import part_key, topic_keys
 from until import until
 

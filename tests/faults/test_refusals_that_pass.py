@@ -13,7 +13,7 @@ import redis.exceptions as driver
 import tarry
 from faults.disks import Disk, full_disks
 from faults.wait_until import until
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import NotNow, TryLater, fault_of
 from until import LONGEST_S
 

@@ -22,7 +22,7 @@ from faults.scenarios_by_id import stats
 from faults.scenarios_of_jobs import add_with_an_id, finish, pop
 from tarry import Unavailable, verbs
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.verbs import namespaces
 

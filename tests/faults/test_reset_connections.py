@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.proxy import Proxy
 from loops import LOOPS, run
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 ROUNDS = 60
 

@@ -14,7 +14,7 @@ import pytest
 import tarry
 from faults.proxy import Proxy
 from loops import LOOPS, run
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import until
 
 PING = (b"PING",)

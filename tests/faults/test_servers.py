@@ -16,7 +16,7 @@ import servers
 import tarry
 from faults.wait_until import blocked, until
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 

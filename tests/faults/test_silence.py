@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 
 WAIT_S, PATIENCE_S = 0.5, 1.0
 SOON_S = WAIT_S + PATIENCE_S + 3.0

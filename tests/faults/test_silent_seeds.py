@@ -16,7 +16,7 @@ import servers
 import tarry
 from faults.any_client import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, sentinels
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]

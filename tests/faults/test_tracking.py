@@ -13,7 +13,7 @@ from faults.blocked_clients import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
 from faults.tracking import is_tracking, tracking_connections, until_tracking
 from tarry.clients.blocking.wait_connections import TrackingConnection
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
 from until import LONGEST_S, until

@@ -18,7 +18,7 @@ import tarry
 from faults.blocked_clients import async_story, waiting
 from faults.test_interrupted import Interrupted
 from faults.tracking import is_tracking, tracking_connections, until_tracking
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 pytestmark = pytest.mark.usefixtures("woken")

@@ -11,7 +11,7 @@ from typing import Any
 
 import tarry
 from faults.blocked_clients import async_story, blocked, calls, until_blocked, waiting
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 

@@ -14,7 +14,7 @@ import tarry
 from faults.blocked_clients import async_story, blocked, calls, until_blocked
 from faults.proxy import Proxy
 from tarry.connections import awaited, blocking_blpop
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 

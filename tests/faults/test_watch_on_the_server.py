@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from faults.simulation import EXACT, G, R, RandomMoves, WatchSimulation
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.requests import Command
 
 DELAYS = st.sampled_from([0, 0, 0.001, 0.5, 1, 3, 9.99, 10, 12])

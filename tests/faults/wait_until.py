@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
 
 

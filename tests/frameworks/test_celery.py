@@ -38,7 +38,7 @@ import tarry
 import tarry.celery
 from tarry.celery.relay import Relay
 from tarry.connections.background import failures
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import BadInput
 from until import LONGEST_S, until
 
@@ -411,7 +411,7 @@ def test_a_result_backend_that_is_away_refuses_a_task_unless_it_ignores_its_resu
 
 
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
-    code = "import sys, tarry, tarry.programs.cli, tarry.programs.service.app, tarry.worker.process\n"
+    code = "import sys, tarry, tarry.programs.cli, tarry.programs.service.app, tarry.worker.worker_process\n"
     code += (
         "print([name for name in sys.modules if name.split('.')[0] in ('celery', 'kombu') or 'tarry.celery' in name])"
     )

@@ -13,7 +13,7 @@ from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
 from locks.lock_users import LockUsers
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import ServerUnfit
 from until import until
 from zookeepers import ZooKeeper

@@ -10,7 +10,7 @@ import pytest
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 from tarry.verbs.locks.lock_steps import Acquired, Sleep, Steps, acquire, clean_up
 from tarry.verbs.locks.lock_table import Acquisition, LockTable
-from tarry.verbs.locks.models import LockId
+from tarry.verbs.locks.lock_values import LockId
 from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
 from tarry.verbs.locks.zookeeper_requests import NodeStat, SessionState
 

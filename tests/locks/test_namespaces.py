@@ -10,7 +10,7 @@ from locks.conftest import zookeeper_client
 from locks.lock_users import LockUsers
 from tarry.errors import BadInput
 from tarry.verbs.locks.lock_scripts import lock_of, token_pattern
-from tarry.verbs.locks.models import LockId
+from tarry.verbs.locks.lock_values import LockId
 
 
 def test_locks_of_two_namespaces_do_not_meet(any_lock_users: LockUsers, name: str) -> None:

@@ -152,7 +152,7 @@ def test_a_token_is_kept_for_a_week(lock_users: LockUsers, server: Any, name: st
 def test_a_name_that_cannot_work_in_a_cluster_is_refused_there() -> None:
     from tarry.errors import BadInput
     from tarry.verbs.locks.lock_scripts import keys_of
-    from tarry.verbs.locks.models import LockId
+    from tarry.verbs.locks.lock_values import LockId
 
     keys_of(LockId("a{b", shared=True), "default")
     with pytest.raises(BadInput, match="rename it"):

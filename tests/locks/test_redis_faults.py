@@ -19,7 +19,7 @@ from locks.holder_process import HolderProcess
 from locks.lock_nodes import lock_channel, lock_key
 from locks.lock_users import LockUsers
 from tarry.connections import clock, sentinels
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import LockLost, Unavailable
 from until import LONGEST_S, until
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS

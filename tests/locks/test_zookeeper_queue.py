@@ -9,7 +9,7 @@ import pytest
 
 from locks.lock_nodes import nodes
 from locks.lock_users import LockUsers
-from tarry.connections.zookeeper import ZooKeeperSession
+from tarry.connections.zookeeper_session import ZooKeeperSession
 from tarry.errors import BadInput
 from tarry.verbs.locks.zookeeper_requests import CreateNode, DeleteNode, ListChildren, ReadNode
 from until import LONGEST_S, until

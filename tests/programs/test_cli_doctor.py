@@ -15,12 +15,13 @@ import redis
 import tarry
 from server_groups import sentinels
 from servers import free_ports
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.requests import Command
 from tarry.values.keys import topic_keys, topics_key
-from tarry.verbs.jobs import migration, settings
+from tarry.verbs.jobs import settings
+from tarry.verbs.jobs import topic_migration as migration
 from tarry.verbs.jobs.partitions import partition_of_id
-from tarry.verbs.schedules import migration as planning
+from tarry.verbs.schedules import schedule_migration as planning
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]

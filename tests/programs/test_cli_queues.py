@@ -15,7 +15,7 @@ import pytest
 import redis
 
 import tarry
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, pack, unpack
 from until import LONGEST_S
 

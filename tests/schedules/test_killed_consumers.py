@@ -17,7 +17,7 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs import pop
-from tarry.verbs.schedules.occurrences import fire_due, occurrence_stamp
+from tarry.verbs.schedules.fire import fire_due, occurrence_stamp
 from tarry.verbs.schedules.recurrences import make_recurrence, next_occurrence
 
 pytestmark = pytest.mark.slow

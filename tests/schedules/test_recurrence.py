@@ -11,7 +11,7 @@ import pytest
 
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND, as_datetime
-from tarry.verbs.schedules.occurrences import occurrence_stamp, occurrences
+from tarry.verbs.schedules.fire import occurrence_stamp, occurrences
 from tarry.verbs.schedules.recurrences import (
     Recurrence,
     decode,

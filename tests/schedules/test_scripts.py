@@ -10,7 +10,8 @@ import pytest
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.scripts import Script
 from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, keys_of_parts
-from tarry.verbs.schedules import definitions, occurrences
+from tarry.verbs.schedules import definitions
+from tarry.verbs.schedules import fire as occurrences
 
 BOUND = {
     value.name: value

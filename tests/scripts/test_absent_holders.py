@@ -12,7 +12,7 @@ import redis
 import servers
 from scripts.test_clock_set_back import set_back
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness
 from tarry.verbs.liveness import EVERY_S, KNOWN, LOOKS, NOT_SUBSCRIBED, ObserverAnswer

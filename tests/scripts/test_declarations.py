@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import (
     CANCELLING_PARTS,
@@ -141,7 +141,7 @@ def test_an_imaginary_clock_is_refused_on_a_real_server(name: str, unmarked: Ser
 def unmarked() -> Any:
     """A server as it would be anywhere."""
     import servers
-    from tarry.connections.embedded.process import launch
+    from tarry.connections.embedded.server_process import launch
 
     with servers.short_folder() as folder:
         running = launch(folder, binary=servers.valkey_binary(), socket=folder / "s", options=("--save", ""))

@@ -9,7 +9,7 @@ import pytest
 
 from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs.jobs.settle import FINISH, encode_result
 
 

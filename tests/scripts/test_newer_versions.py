@@ -16,7 +16,7 @@ from tarry import BodyError, NewJob, ServerUnfit
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import part_key, tokens_key, worker_keys
 from tarry.verbs import tokens, workers
-from tarry.verbs.jobs.migration import depart
+from tarry.verbs.jobs.topic_migration import depart
 
 FLAGS_AT, HEAD_SIZE, FURTHER = 7, 14, 128
 """Of a job with an id of its own."""

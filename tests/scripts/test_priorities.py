@@ -10,7 +10,7 @@ import redis
 
 from tarry import NewJob
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import PRIORITY_PARTS, keys_of_parts
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.by_id import CANCEL

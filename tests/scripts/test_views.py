@@ -10,7 +10,7 @@ import pytest
 import servers
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.verbs.jobs import throughput, views
 from tarry.verbs.redisson.delayed import stats

@@ -9,8 +9,8 @@ import pytest
 import tarry
 from service.any_client import AnyClient
 from tarry import BadInput
-from tarry.verbs.jobs import migration
-from tarry.verbs.schedules import migration as planning
+from tarry.verbs.jobs import topic_migration as migration
+from tarry.verbs.schedules import schedule_migration as planning
 
 
 def test_a_partitioned_topic_is_created_and_used(any_client: AnyClient, name: str) -> None:

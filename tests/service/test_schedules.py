@@ -11,7 +11,7 @@ from service.running_service import Api, RunningService
 from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import options
-from tarry.verbs.jobs.schedules import Timing
+from tarry.verbs.jobs.schedule_info import Timing
 
 ALL = "/v1/topics/letters/schedules"
 ONE = ALL + "/newsletter"

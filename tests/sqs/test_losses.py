@@ -19,7 +19,7 @@ from service.test_process import Process, process
 from sqs.conftest import boto, mounts
 from sqs.test_operations import receive
 from tarry.clients.awaited.client import AsyncClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs.codecs import JSON
 from until import until

@@ -12,7 +12,7 @@ import pytest
 from service.running_service import RunningService, serve
 from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.sqs.queues import NEVER, REGISTRY
 from tarry.verbs.codecs import JSON

@@ -9,7 +9,7 @@ from story.adapters import Adapter
 from story.test_add import now
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs import filter_counts as aggregates
 
 
 async def test_a_filter_counts_the_jobs_that_it_lists(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from story.adapters import Adapter
 from story.test_add import US, now
 from tarry.clients.testing import Clock
 from tarry.values.durations import HOUR, SECOND
-from tarry.verbs.jobs.models import Reservation
+from tarry.verbs.jobs.job_values import Reservation
 
 
 async def test_the_default_back_off_doubles_up_to_an_hour(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -220,7 +220,7 @@ async def test_a_lost_reply_adds_no_second_scheduled_job(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:
     from tarry.core.requests import ScriptCall
-    from tarry.verbs.schedules.occurrences import DUE, FIRE, _item
+    from tarry.verbs.schedules.fire import DUE, FIRE, _item
 
     keys = topic.verbs.keys
     await schedules.put(topic, "s", every=60)

@@ -16,7 +16,7 @@ import pytest
 import servers
 import tarry
 from server_groups import CLUSTER, BigCluster, ask_fields, big_cluster, port_of, replicated, sentinels, until
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import LONGEST_S
 

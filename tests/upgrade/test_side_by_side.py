@@ -132,7 +132,7 @@ def test_a_migration_begun_by_one_version_is_finished_by_the_other(pair: Pair) -
     giver, taker = pair
     giver("topic.add_many(range(450), delay='1h')")
     giver(
-        "from tarry.verbs.jobs.migration import migrate; "
+        "from tarry.verbs.jobs.topic_migration import migrate; "
         "plain = [client.topic(name).verbs._single for name in ('orders', 'orders-2')]"
     )
     giver("journey = migrate(plain[:1], plain[1:], dry_run=False, progress=None); side, request = next(journey)")

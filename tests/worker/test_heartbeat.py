@@ -14,7 +14,7 @@ import redis
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.cli.worker_commands import as_text
 from tarry.values.durations import SECOND
 from tarry.worker.heartbeat import WorkerReports

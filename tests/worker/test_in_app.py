@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from faults.blocked_clients import blocked
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.requests import Command
 from until import until
 

@@ -15,8 +15,8 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import Worker, in_hand
 from tarry.worker.in_hand import JobsInHand
-from tarry.worker.process import run_in_loop
 from tarry.worker.registry import CONCURRENCY, THREADS
+from tarry.worker.worker_process import run_in_loop
 from until import LONGEST_S
 
 LONG_S = 3600.0

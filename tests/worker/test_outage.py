@@ -12,7 +12,7 @@ import pytest
 import servers
 import tarry
 from faults.proxy import Proxy
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import TarryError
 from tarry.worker import task_schedules
 from tarry.worker.outage import Outage, ServerHealth

@@ -14,8 +14,9 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.redisson.delayed.context import keys_of
-from tarry.worker import Worker, process
+from tarry.verbs.redisson.delayed.queue_context import keys_of
+from tarry.worker import Worker
+from tarry.worker import worker_process as process
 from until import LONGEST_S
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import servers
 from faults.proxy import UNSENT, Proxy
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import holder_channel
 from tarry.verbs import acl
 from tarry.verbs.liveness import WITHDRAW

@@ -20,7 +20,7 @@ from faults.disks import Disk, full_disks
 from faults.proxy import Proxy
 from loops import LOOPS, run
 from tarry.connections.embedded import plain_client
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from until import until
 
 HERE = Path(__file__).parent

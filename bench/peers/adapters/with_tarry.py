@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import side
 
 import tarry
-from tarry.worker.process import run_in_loop
+from tarry.worker.worker_process import run_in_loop
 
 TOPIC = "orders"
 

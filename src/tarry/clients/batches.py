@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tarry.clients.chunks import GIVEN_UP, chunked, is_silent
 from tarry.clients.deliveries import Delivery
+from tarry.clients.portions import GIVEN_UP, chunked, is_silent
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Request
 from tarry.errors import TarryError

@@ -18,13 +18,13 @@ from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.partitions import KnownPartitions, PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.jobs.topic_context import TopicContext
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import ScheduleVerbs
-    from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+    from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs, DelayedQueueVerbs
     from tarry.verbs.redisson.versions import RedissonVersion
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
@@ -104,15 +104,15 @@ class ClientConfig:
         return ScheduleVerbs(self.namespace, self.verbs)
 
     def delayed(self, name: str, codec: Any, format: str | None, redisson: str | None = None) -> DelayedQueueVerbs[Any]:
-        from tarry.verbs.redisson.delayed.context import queue_context
-        from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
+        from tarry.verbs.redisson.delayed.queue_context import queue_context
+        from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 
         version = redisson_of(redisson, self.redisson)
         return DelayedQueueVerbs(queue_context(name, codec, format, version, self.queue_keys, os.urandom))
 
     def blocking(self, name: str, codec: Any, redisson: str | None = None) -> BlockingQueueVerbs[Any]:
-        from tarry.verbs.redisson.delayed.context import queue_context
-        from tarry.verbs.redisson.delayed.verbs import BlockingQueueVerbs
+        from tarry.verbs.redisson.delayed.queue_context import queue_context
+        from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs
 
         version = redisson_of(redisson, self.redisson)
         return BlockingQueueVerbs(queue_context(name, codec, None, version, self.queue_keys, os.urandom, delayed=False))
@@ -163,7 +163,7 @@ class ClientConfig:
 
     def queue_keys(self, name: str) -> keys.QueueKeys:
         """The keys of a queue by its name in Java. Raises ``BadInput`` for a name that is not allowed."""
-        from tarry.verbs.redisson.delayed.context import keys_of
+        from tarry.verbs.redisson.delayed.queue_context import keys_of
 
         return keys_of(self.redisson_name(name), cluster=self.cluster)
 

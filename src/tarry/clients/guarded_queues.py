@@ -12,7 +12,7 @@ from typing import Any
 from tarry.clients.config import NamingConfig
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta, duration_us
-from tarry.verbs.guarded.context import GuardedContext, GuardedItem, keys_of
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, keys_of
 
 
 def guarded_context(

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from tarry.values.keys import QueueKeys
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
-    from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
+    from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
     from tarry.verbs.jobs.options import JobOptions, NewJob
-    from tarry.verbs.jobs.partition import TopicContext
-    from tarry.verbs.jobs.schedules import Schedule, Timing
+    from tarry.verbs.jobs.schedule_info import Schedule, Timing
     from tarry.verbs.jobs.settings import SettingsChange
     from tarry.verbs.jobs.settle import SettleVerb
     from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
     from tarry.verbs.jobs.topic import TopicVerbs
-    from tarry.verbs.redisson.delayed.context import QueueContext
+    from tarry.verbs.jobs.topic_context import TopicContext
+    from tarry.verbs.redisson.delayed.queue_context import QueueContext
     from tarry.verbs.redisson.delayed.stats import QueueStats
     from tarry.verbs.redisson.delayed.transfer import PoisonElement
 

@@ -20,7 +20,7 @@ from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import LockLost, NotAcquired, TarryError
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.locks.lock_table import Acquisition, Wake
-from tarry.verbs.locks.models import LockId
+from tarry.verbs.locks.lock_values import LockId
 
 logger = logging.getLogger("tarry")
 

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND
-from tarry.verbs.jobs.migration import (
+from tarry.verbs.jobs.records import pack_job
+from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.jobs.topic_migration import (
     NOT_LATE,
     Destination,
     LateDeparture,
@@ -20,10 +22,9 @@ from tarry.verbs.jobs.migration import (
     migrate,
     refuse_same_topic,
 )
-from tarry.verbs.jobs.records import pack_job
-from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.redisson.delayed import migration, transfer
-from tarry.verbs.redisson.delayed.context import QueueContext
+from tarry.verbs.redisson.delayed import queue_migration as migration
+from tarry.verbs.redisson.delayed import transfer
+from tarry.verbs.redisson.delayed.queue_context import QueueContext
 
 T = TypeVar("T")
 LAST_MOMENT = 253402300799999999

@@ -10,12 +10,12 @@ from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
 from tarry.values.keys import TopicKeys
 from tarry.verbs import namespaces
-from tarry.verbs.jobs import contents
+from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.partitions import PartitionVerbs, on_each, partition_of_name
-from tarry.verbs.jobs.schedules import Schedule, Timing, check_timing, make_schedule
+from tarry.verbs.jobs.schedule_info import Schedule, Timing, check_timing, make_schedule
 from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules import definitions
 from tarry.verbs.schedules.definitions import ScheduleDefinition
 from tarry.verbs.schedules.records import id_of

@@ -27,7 +27,7 @@ from tarry.core.requests import Operation
 from tarry.core.watch import Caller, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QueueKeys
-from tarry.verbs.jobs.wait import WaitQueueKey, simulate_wait
+from tarry.verbs.jobs.watch_steps import WaitQueueKey, simulate_wait
 from tarry.verbs.redisson.delayed import transfer
 
 T = TypeVar("T")

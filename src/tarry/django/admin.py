@@ -29,7 +29,7 @@ from tarry.django import client
 from tarry.django.models import AdminTopic
 from tarry.errors import BadInput, BodyError, TarryError
 from tarry.verbs.jobs.dead_groups import task_of
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.views import is_known
 

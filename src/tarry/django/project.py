@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
 
 from tarry.errors import BadInput
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.worker import Worker
 
 Job = BaseJob[Any]

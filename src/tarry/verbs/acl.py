@@ -20,14 +20,15 @@ from tarry.values import keys
 from tarry.verbs import liveness, tokens, workers
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.jobs import add, by_id, holders, partitions, pop, settings, settle, throughput, views
-from tarry.verbs.jobs import migration as job_migration
+from tarry.verbs.jobs import topic_migration as job_migration
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.delayed import elements, migration, offers, stats, transfer
+from tarry.verbs.redisson.delayed import elements, offers, stats, transfer
+from tarry.verbs.redisson.delayed import queue_migration as migration
 from tarry.verbs.redisson.mapcache import eviction, load, redisson_layout
 from tarry.verbs.schedules import definitions as schedules
-from tarry.verbs.schedules import migration as schedule_migration
-from tarry.verbs.schedules import occurrences
+from tarry.verbs.schedules import fire as occurrences
+from tarry.verbs.schedules import schedule_migration
 
 Role = Literal["producer", "consumer", "all"]
 ROLES: tuple[Role, ...] = get_args(Role)

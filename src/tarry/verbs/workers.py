@@ -26,7 +26,7 @@ from tarry.values.keys import WORKER_PARTS, worker_keys
 
 REPORT = Script("workers/report", args=("worker", "since", "record"), keys=WORKER_PARTS)
 LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
-LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
+LIST = Script("workers/list_reports", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
 ASK = Script("workers/ask", args=("worker", "mode"), keys=WORKER_PARTS)
 WorkerMode = Literal["work", "quiet", "stop"]
 MODES: tuple[WorkerMode, ...] = get_args(WorkerMode)

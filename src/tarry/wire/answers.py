@@ -10,15 +10,15 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import contents
-from tarry.verbs.jobs.contents import FailedAttempt
-from tarry.verbs.jobs.models import Added, BaseJob, JobInfo, JobPage, JobState, PoppedFields, State, StoredJob
+from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs.job_fields import FailedAttempt
+from tarry.verbs.jobs.job_values import Added, BaseJob, JobInfo, JobPage, JobState, PoppedFields, State, StoredJob
 from tarry.wire import bodies
 from tarry.wire.schemas import Schema, SharedFields, field_schema, schema_of
 from tarry.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.schedules import Schedule
+    from tarry.verbs.jobs.schedule_info import Schedule
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from tarry.verbs.jobs.dead_groups import LONGEST_SEARCH
-from tarry.verbs.jobs.models import StateFilter
+from tarry.verbs.jobs.job_values import StateFilter
 from tarry.verbs.workers import WorkerMode
 from tarry.wire.types import (
     Attempts,

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from tarry.verbs.jobs.models import JobParts
+from tarry.verbs.jobs.job_values import JobParts
 from tarry.worker.process_functions import ProcessFunction
 
 SIZE = struct.Struct(">Q")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tarry.errors import BodyError
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.registry import TopicRoute
 from tarry.worker.settler import Settler

@@ -22,7 +22,7 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.blocking.job import Job
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 
 Function = Callable[..., Any]
 _JOBS = (AsyncJob, Job, BaseJob)

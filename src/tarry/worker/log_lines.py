@@ -12,7 +12,7 @@ from typing import Any
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import as_text
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.targets import Target
 from tarry.worker.verdicts import Verdict
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker import log_setup
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import ProcessFunction, main_module

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
-from tarry.clients.redisson.shared_queues import failure_reason
+from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.background import failures
 from tarry.errors import TarryError
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer

@@ -237,7 +237,7 @@ class Registry(ScheduleDecorators):
         them back. Middleware does not apply: it is for jobs.
         """
         from tarry.verbs.redisson.codecs import codec_for
-        from tarry.verbs.redisson.delayed.context import keys_of
+        from tarry.verbs.redisson.delayed.queue_context import keys_of
         from tarry.verbs.redisson.versions import redisson_version
 
         handlers.refuse_bare(queue, '@worker.on_queue("orders")')

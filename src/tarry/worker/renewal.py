@@ -29,7 +29,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.connections.background import failures, supervise
 from tarry.errors import StaleReceipt, TarryError
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.settle import TOUCH
 from tarry.verbs.workers import WorkerMode
 from tarry.worker.heartbeat import WorkerReports

@@ -20,7 +20,7 @@ from tarry.connections.background import failures
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
-from tarry.worker import clients
+from tarry.worker import worker_clients as clients
 from tarry.worker.consumers import Consumers
 from tarry.worker.dispatch import target_for
 from tarry.worker.handlers import QueueRoute

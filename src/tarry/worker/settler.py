@@ -22,8 +22,8 @@ from tarry.connections.background import failures
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.verbs.jobs import precedence
-from tarry.verbs.jobs.contents import given_max_attempts
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_fields import given_max_attempts
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS
 from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 from tarry.worker import log_lines

@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
 from tarry.worker.handlers import Function, Handler
 from tarry.worker.process_functions import ProcessFunction

@@ -11,7 +11,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.models import Added, JobInfo, State
+from tarry.verbs.jobs.job_values import Added, JobInfo, State
 
 H = TypeVar("H", bound="TaskJob | AsyncTaskJob")
 

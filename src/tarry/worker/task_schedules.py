@@ -28,7 +28,7 @@ from tarry.errors import BadInput, TarryError
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.schedules import Timing
+from tarry.verbs.jobs.schedule_info import Timing
 from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, id_of, missed_of
 from tarry.worker import handlers

@@ -31,7 +31,7 @@ from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
-from tarry.verbs.jobs.models import BaseJob, JobInfo, State
+from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
 from tarry.verbs.jobs.records import keep_finished_arg
 from tarry.worker import handlers

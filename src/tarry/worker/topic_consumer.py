@@ -25,7 +25,7 @@ from typing import Any
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import in_hand, log_lines
 from tarry.worker.in_hand import JobsInHand

@@ -17,7 +17,7 @@ from typing import Any
 
 from tarry.errors import BodyError, TarryError
 from tarry.values.durations import MILLISECOND, SECOND, as_datetime, as_text
-from tarry.verbs.jobs.models import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.workers import WorkerInfo, list_workers
 from tarry.worker.settler import Settler
 from tarry.worker.verdicts import Verdict

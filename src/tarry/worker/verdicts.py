@@ -21,9 +21,9 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
-from tarry.verbs.jobs.models import BaseJob
-from tarry.verbs.jobs.partition import one_line
+from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.settle import back_off_us
+from tarry.verbs.jobs.topic_context import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
 """Of a traceback: how many of the innermost frames, how many of the last bytes; and characters of the line before it. The

@@ -20,7 +20,8 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
 from tarry.verbs.jobs.pop import ttr_of
-from tarry.worker import clients, process_functions
+from tarry.worker import process_functions
+from tarry.worker import worker_clients as clients
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.registry import Registry, TopicRoute, check_slots
 from tarry.worker.run import WorkerRun

@@ -9,7 +9,7 @@ import redis
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import QueueKeys
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.delayed.transfer import MovedQueue
 from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarry.verbs.redisson.delayed import transfer
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 
 
 async def test_the_order_is_first_in_first_out(blocking: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
-from tarry.verbs.redisson.delayed import elements, migration, offers, stats, transfer
+from tarry.verbs.redisson.delayed import elements, offers, stats, transfer
+from tarry.verbs.redisson.delayed import queue_migration as migration
 
 BOUND = {
     value.name: value

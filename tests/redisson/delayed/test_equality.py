@@ -11,7 +11,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson import codecs
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 SET, NESTED = (

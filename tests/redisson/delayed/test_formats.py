@@ -14,7 +14,7 @@ import tarry
 from tarry.clients.testing import TestClient
 from tarry.errors import BadInput
 from tarry.verbs.redisson.delayed import offers
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, format_of, pack, unpack
 
 NEW, OLD = Format.NEW, Format.OLD

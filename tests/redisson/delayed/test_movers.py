@@ -13,7 +13,7 @@ import pytest
 import tarry
 from redisson.delayed.simulation import QueueSimulation
 from tarry.clients.testing import Clock
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.delayed.transfer import DEPUTY, MOVER, MovedQueue
 from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack

@@ -13,8 +13,8 @@ from tarry.clients.migration import move_to_topic
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.values.keys import departed_key, leaving_key
-from tarry.verbs.jobs.migration import LateDeparture
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.jobs.topic_migration import LateDeparture
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import Format, pack
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.delayed import transfer
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 N = 20_000

@@ -13,7 +13,7 @@ from redisson.test_elements import format_of, mark_of, payload_of
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.delayed import offers, transfer
-from tarry.verbs.redisson.delayed.context import QueueContext, keys_of
+from tarry.verbs.redisson.delayed.queue_context import QueueContext, keys_of
 from until import LONGEST_S
 
 

@@ -18,7 +18,7 @@ import redis
 from redis.crc import key_slot
 
 import tarry
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S, until

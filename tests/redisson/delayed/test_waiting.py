@@ -12,7 +12,7 @@ import pytest
 import tarry
 from faults.cancellation import MOMENTS, cancelled_at
 from tarry.clients.redisson.blocking import list_pops
-from tarry.verbs.redisson.delayed.context import keys_of
+from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S
 

@@ -18,7 +18,7 @@ from redisson.mapcache.conftest import Maps
 from redisson.mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy
-from tarry.verbs.redisson.mapcache.models import MapEvent
+from tarry.verbs.redisson.mapcache.map_values import MapEvent
 from until import until
 
 

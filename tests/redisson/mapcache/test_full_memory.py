@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import Unavailable
 
 

@@ -13,7 +13,7 @@ import redis
 import tarry
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.connections.blocking import Server
-from tarry.verbs.redisson.mapcache.models import MapEvent
+from tarry.verbs.redisson.mapcache.map_values import MapEvent
 from until import LONGEST_S, until
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from tarry.errors import BadInput, ServerUnfit
-from tarry.verbs.redisson.mapcache.models import MapEvent
+from tarry.verbs.redisson.mapcache.map_values import MapEvent
 from until import LONGEST_S, until
 
 pytestmark = pytest.mark.otherserver

@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
     from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
     from tarry.clients.redisson.map_caches import Policy
-    from tarry.verbs.jobs.migration import Migrated
-    from tarry.verbs.redisson.mapcache.models import Backend
+    from tarry.verbs.jobs.topic_migration import Migrated
+    from tarry.verbs.redisson.mapcache.map_values import Backend
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """
         from tarry.clients.awaited.flow_runner import run_flow
         from tarry.clients.handle_verbs import server_verbs
-        from tarry.verbs.jobs import migration
+        from tarry.verbs.jobs import topic_migration as migration
 
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)

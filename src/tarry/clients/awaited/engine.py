@@ -17,7 +17,7 @@ from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import jobs as lazy
 from tarry.verbs import namespaces
-from tarry.verbs.jobs.models import ENDED, JobInfo
+from tarry.verbs.jobs.job_values import ENDED, JobInfo
 from tarry.verbs.jobs.partitions import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is f
     from tarry.clients.awaited.waiter import Waiter
     from tarry.core.watch import Caller
     from tarry.verbs.jobs.pop import PopReply
-    from tarry.verbs.jobs.wait import WaitQueueKey
+    from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from tarry.core.requests import Operation
 from tarry.core.watch import PoppedAt
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.pop import RawJob
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.models import BaseJob, JobParts
+from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic

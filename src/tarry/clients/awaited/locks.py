@@ -25,7 +25,7 @@ from tarry.values.durations import SECOND, Duration, as_timedelta
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.locks import lock_steps
 from tarry.verbs.locks.lock_table import Hold, LockTable
-from tarry.verbs.locks.models import LockId, LockState
+from tarry.verbs.locks.lock_values import LockId, LockState
 from tarry.verbs.locks.redis_backend import RedisBackend, Subscribe
 
 logger = logging.getLogger("tarry")

@@ -13,7 +13,7 @@ from tarry.clients.awaited.runner import Runner
 from tarry.clients.awaited.waiter import Waiter
 from tarry.core.watch import Caller
 from tarry.verbs.jobs import pop
-from tarry.verbs.jobs.wait import WaitQueueKey
+from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 
 async def race(

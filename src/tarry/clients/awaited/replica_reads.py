@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.awaited.interfaces import SharedPartHost
-from tarry.clients.chunks import chunked
+from tarry.clients.portions import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server
 from tarry.connections.faults import ConnectionLost, Fault, NoScript

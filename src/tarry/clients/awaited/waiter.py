@@ -16,7 +16,7 @@ from tarry.core.patience import RetryDelay
 from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
 from tarry.verbs.jobs import pop
-from tarry.verbs.jobs.wait import WaitQueueKey, perform_step
+from tarry.verbs.jobs.watch_steps import WaitQueueKey, perform_step
 
 
 class Waiter:

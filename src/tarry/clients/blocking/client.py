@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most client
     from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
     from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.clients.redisson.map_caches import Policy
-    from tarry.verbs.jobs.migration import Migrated
-    from tarry.verbs.redisson.mapcache.models import Backend
+    from tarry.verbs.jobs.topic_migration import Migrated
+    from tarry.verbs.redisson.mapcache.map_values import Backend
 
 T = TypeVar("T")
 
@@ -158,7 +158,7 @@ class Client(BaseClient[Engine]):
         """
         from tarry.clients.blocking.flow_runner import run_flow
         from tarry.clients.handle_verbs import server_verbs
-        from tarry.verbs.jobs import migration
+        from tarry.verbs.jobs import topic_migration as migration
 
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)

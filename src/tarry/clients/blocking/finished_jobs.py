@@ -14,7 +14,7 @@ from tarry.clients.blocking.interfaces import SharedPartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.core.requests import flow_of
 from tarry.values import keys
-from tarry.verbs.jobs.models import ENDED, JobInfo
+from tarry.verbs.jobs.job_values import ENDED, JobInfo
 from tarry.verbs.jobs.partitions import partition_of_id
 from tarry.verbs.jobs.topic import TopicVerbs
 

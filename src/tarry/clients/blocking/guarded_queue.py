@@ -19,7 +19,7 @@ from tarry.core.requests import Transaction, split_items
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_count
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_count
 
 T = TypeVar("T")
 RECHECK_S = 1.0

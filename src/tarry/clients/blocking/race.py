@@ -25,7 +25,7 @@ from tarry.connections.wake_event import SocketWakeEvent
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import Caller
 from tarry.errors import TarryError, Unavailable
-from tarry.verbs.jobs.wait import WaitQueueKey
+from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 SILENT_S = 1.0
 """A node that takes longer to end one wait is not asked to end the others."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.blocking.interfaces import SharedPartHost
-from tarry.clients.chunks import chunked
+from tarry.clients.portions import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Server
 from tarry.connections.faults import ConnectionLost, Fault, NoScript

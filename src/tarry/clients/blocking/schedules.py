@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.handle_verbs import ScheduleHandleVerbs
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.schedules import Schedule, Timing
+from tarry.verbs.jobs.schedule_info import Schedule, Timing
 from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:

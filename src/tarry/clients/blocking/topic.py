@@ -15,7 +15,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.models import (
+from tarry.verbs.jobs.job_values import (
     Added,
     BaseJob,
     HasReceipt,

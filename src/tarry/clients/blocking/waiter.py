@@ -28,7 +28,7 @@ from tarry.core.requests import ScriptCall
 from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
 from tarry.verbs.jobs import pop
-from tarry.verbs.jobs.wait import WaitQueueKey, perform_step
+from tarry.verbs.jobs.watch_steps import WaitQueueKey, perform_step
 
 LONGEST_WAIT_S = 60.0
 CLOSING_S = 5.0

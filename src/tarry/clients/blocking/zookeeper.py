@@ -12,12 +12,12 @@ from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.locks import Lock
 from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.lock_options import LockOptions, process_label
-from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
+from tarry.connections.zookeeper_session import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.locks.lock_table import LockTable
-from tarry.verbs.locks.models import LockId
+from tarry.verbs.locks.lock_values import LockId
 from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
 from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
 

@@ -24,8 +24,8 @@ from tarry.clients.redisson.map_caches import Policy
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.migration import Migrated
-from tarry.verbs.redisson.mapcache.models import Backend
+from tarry.verbs.jobs.topic_migration import Migrated
+from tarry.verbs.redisson.mapcache.map_values import Backend
 
 if TYPE_CHECKING:
     pass

@@ -36,8 +36,8 @@ from tarry.core.requests import Operation
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats
-from tarry.verbs.jobs.models import ENDED, JobInfo
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats
+from tarry.verbs.jobs.job_values import ENDED, JobInfo
 from tarry.verbs.locks.lock_table import LockTable
 from tarry.wire.answers import popped_parts
 from tarry.wire.types import LONGEST_WAIT_S

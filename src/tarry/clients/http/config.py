@@ -26,8 +26,8 @@ from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import pop
-from tarry.verbs.jobs.partition import TopicContext
-from tarry.verbs.redisson.delayed.context import keys_of, queue_context
+from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.redisson.delayed.queue_context import keys_of, queue_context
 from tarry.verbs.workers import WorkerInfo, WorkerMode, check_mode
 from tarry.wire import answers, topic_models
 from tarry.wire import job_models as models
@@ -38,8 +38,8 @@ from tarry.wire.types import LONGEST_WAIT_S
 if TYPE_CHECKING:
     import httpx
 
-    from tarry.verbs.guarded.context import GuardedContext
-    from tarry.verbs.redisson.mapcache.models import Backend
+    from tarry.verbs.guarded.guarded_context import GuardedContext
+    from tarry.verbs.redisson.mapcache.map_values import Backend
 
 MOST_URLS = 256
 """URLs that are kept parsed: parsing takes a tenth of the processor time of a request."""

@@ -18,8 +18,8 @@ from tarry.clients.http.verbs.request_fields import (
     split,
 )
 from tarry.values.durations import Duration
-from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_count
+from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import format_of

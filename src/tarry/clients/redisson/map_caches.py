@@ -10,10 +10,10 @@ from tarry.clients.config import NamingConfig, redisson_of
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.codecs import UNKNOWN_OF_MAP, codec_for, codec_of
-from tarry.verbs.redisson.mapcache.context import MapContext, context_of, own_context_of
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy, EvictedMap, SweptMap
-from tarry.verbs.redisson.mapcache.models import Backend
-from tarry.verbs.redisson.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.map_context import MapContext, context_of, own_context_of
+from tarry.verbs.redisson.mapcache.map_values import Backend
+from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
 """When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""

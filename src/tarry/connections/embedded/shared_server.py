@@ -27,7 +27,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tarry.connections.embedded import folder_files, plain_client, socket_path, supervisor
-from tarry.connections.embedded.process import IMAGINARY_CLOCK, find_binary
+from tarry.connections.embedded.server_process import IMAGINARY_CLOCK, find_binary
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
 LINGER_S = 60.0

@@ -13,7 +13,7 @@ from tarry import __version__
 if TYPE_CHECKING:
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tubes
-    from tarry.verbs.jobs.models import JobInfo
+    from tarry.verbs.jobs.job_values import JobInfo
     from tarry.verbs.jobs.stats import Stats
 
 _STATES = {"delayed": "delayed", "ready": "ready", "reserved": "reserved", "dead": "buried"}

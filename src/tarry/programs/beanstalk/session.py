@@ -24,14 +24,14 @@ from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, Command,
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs.aggregates import ready_of_priority
+from tarry.verbs.jobs.filter_counts import ready_of_priority
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
-    from tarry.verbs.jobs.models import JobInfo, State, StoredJob
+    from tarry.verbs.jobs.job_values import JobInfo, State, StoredJob
     from tarry.verbs.jobs.stats import Stats
     from tarry.wire.bodies import Body
 

@@ -16,7 +16,7 @@ from tarry.core.requests import flow_of
 from tarry.errors import BadInput
 from tarry.programs.cli.progress import progress, with_progress
 from tarry.programs.cli.session import CommandSession
-from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
 
 if TYPE_CHECKING:

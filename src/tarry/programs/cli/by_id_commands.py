@@ -34,7 +34,7 @@ from tarry.programs.cli.selection import (
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import JobInfo, StateFilter
+    from tarry.verbs.jobs.job_values import JobInfo, StateFilter
 
 
 @verb()

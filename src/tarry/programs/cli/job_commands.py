@@ -15,7 +15,7 @@ from tarry.programs.cli.selection import Limit, Uncounted
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, BaseJob
+    from tarry.verbs.jobs.job_values import Added, BaseJob
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -131,7 +131,7 @@ def _job_as_text(job: BaseJob[Any], data: dict[str, Any]) -> str:
 def _settle(
     session: CommandSession, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]
 ) -> None:
-    from tarry.verbs.jobs.models import Reservation
+    from tarry.verbs.jobs.job_values import Reservation
 
     how(session.topic(topic), Reservation(id, receipt))
     session.print_answer({"id": id, "done": word}, f"{id}  {word}")

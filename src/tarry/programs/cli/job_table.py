@@ -21,7 +21,7 @@ from tarry.values.durations import SECOND, as_text
 from tarry.verbs.jobs.dead_groups import raw_body, task_call
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import JobInfo
+    from tarry.verbs.jobs.job_values import JobInfo
 
 COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red", "finished": "blue"}
 GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12

@@ -15,7 +15,7 @@ from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server
-    from tarry.verbs.locks.models import LockState
+    from tarry.verbs.locks.lock_values import LockState
 
 LOCKS = group("lock", "Locks across machines: who holds them, and releasing them by force.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]

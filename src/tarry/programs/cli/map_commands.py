@@ -17,7 +17,7 @@ from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.clients.redisson.blocking.mapcache import MapCache
-    from tarry.verbs.redisson.mapcache.models import MapStats
+    from tarry.verbs.redisson.mapcache.map_values import MapStats
 
 MAPS = group(
     "map-cache",

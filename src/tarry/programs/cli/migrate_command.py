@@ -14,7 +14,7 @@ from tarry.programs.cli.session import CommandSession
 from tarry.programs.cli.topic_commands import continue_hint, count_leaving
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.migration import Migrated
+    from tarry.verbs.jobs.topic_migration import Migrated
 
 
 @verb()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.models import Added, BaseJob, JobInfo
-    from tarry.verbs.jobs.schedules import Schedule
+    from tarry.verbs.jobs.job_values import Added, BaseJob, JobInfo
+    from tarry.verbs.jobs.schedule_info import Schedule
     from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats, TopicSettings
     from tarry.verbs.workers import WorkerInfo
     from tarry.wire.schemas import Schema

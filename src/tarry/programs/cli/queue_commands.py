@@ -86,7 +86,7 @@ def _list(
 ) -> None:
     """Lists the elements that are not delivered yet, in the order of due times."""
     from tarry.values.durations import MILLISECOND, as_datetime
-    from tarry.verbs.redisson.delayed import migration
+    from tarry.verbs.redisson.delayed import queue_migration as migration
 
     handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
     if poison:

@@ -20,7 +20,7 @@ from tarry.programs.cli.session import CommandSession
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
     from tarry.verbs.jobs.dead_groups import JobSearch
-    from tarry.verbs.jobs.models import JobInfo, State, StateFilter
+    from tarry.verbs.jobs.job_values import JobInfo, State, StateFilter
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
 STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying", "finished")

@@ -114,7 +114,7 @@ def serve(
     from tarry.programs.service.settings import ServiceSettings
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
-    from tarry.worker.process import run_in_loop
+    from tarry.worker.worker_process import run_in_loop
 
     for one in also or ():
         with renamed_parameters(namespace="also"):

@@ -18,7 +18,7 @@ from tarry.values.durations import MILLISECOND, as_text, moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.models import StateFilter
+    from tarry.verbs.jobs.job_values import StateFilter
     from tarry.verbs.jobs.stats import CheckReport, Stats
 
 

@@ -88,7 +88,8 @@ def _run(
     log: str,
     log_level: str | None,
 ) -> int:
-    from tarry.worker import parent_messages, process
+    from tarry.worker import parent_messages
+    from tarry.worker import worker_process as process
 
     arguments = _child_command(
         session=session,
@@ -118,7 +119,8 @@ def _run(
 
 def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
-    from tarry.worker import app_loader, process
+    from tarry.worker import app_loader
+    from tarry.worker import worker_process as process
 
     try:
         return app_loader.load(app)

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.stats import Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tarry.verbs.jobs.job_values import JobState, State, StateFilter
 from tarry.verbs.jobs.lifecycle import STATES, STEPS
-from tarry.verbs.jobs.models import JobState, State, StateFilter
 
 
 @dataclass(frozen=True, slots=True)

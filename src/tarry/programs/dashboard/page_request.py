@@ -15,7 +15,7 @@ from tarry.programs.dashboard import filters
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import State, StateFilter
+from tarry.verbs.jobs.job_values import State, StateFilter
 
 if TYPE_CHECKING:
     from jinja2 import Environment

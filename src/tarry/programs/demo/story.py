@@ -27,7 +27,7 @@ from tarry.programs.demo.demo_workers import TOPIC, TTR_S, DemoWorker
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
 from tarry.values import keys
 from tarry.values.durations import moment_us
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.job_values import State
 from tarry.verbs.jobs.options import NewJob
 
 KILL_AT = 0.4

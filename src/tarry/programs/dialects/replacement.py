@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tarry.clients.awaited.topic import AsyncTopic
     from tarry.programs.service.request import ServiceRequest
-    from tarry.verbs.jobs.models import Added, JobInfo
+    from tarry.verbs.jobs.job_values import Added, JobInfo
     from tarry.wire.bodies import Body
 
 TURN = "turn"

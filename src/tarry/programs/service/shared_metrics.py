@@ -14,9 +14,9 @@ from tarry.verbs.redisson.delayed.stats import GAUGES
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.metrics import SkippedTopics
-    from tarry.verbs.locks.models import LockState
+    from tarry.verbs.locks.lock_values import LockState
     from tarry.verbs.redisson.delayed.stats import QueueStats
-    from tarry.verbs.redisson.mapcache.models import MapStats
+    from tarry.verbs.redisson.mapcache.map_values import MapStats
 
 T = TypeVar("T")
 

@@ -20,12 +20,12 @@ import msgspec
 from tarry.errors import BodyError
 from tarry.programs.sqs.faults import SqsError, bad_handle
 from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.models import Reservation
+from tarry.verbs.jobs.job_values import Reservation
 from tarry.wire.bodies import text_of
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.verbs.jobs.models import StoredJob
+    from tarry.verbs.jobs.job_values import StoredJob
     from tarry.wire.bodies import Body
 
 ATTRIBUTES, GROUP, TRACE, SENT, SOURCE, WHOLE = (

@@ -23,7 +23,7 @@ from tarry.verbs.jobs.views import cursor_after
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
     from tarry.programs.service.request import ServiceRequest
-    from tarry.verbs.jobs.models import JobInfo
+    from tarry.verbs.jobs.job_values import JobInfo
     from tarry.wire.bodies import Body
 
 REGISTRY = "sqs.queues"

@@ -9,7 +9,7 @@ from typing import Any
 from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask_in_turn, split_items
 from tarry.core.scripts import Script
 from tarry.values.keys import GUARDED_PARTS
-from tarry.verbs.guarded.context import GuardedContext, PollReply
+from tarry.verbs.guarded.guarded_context import GuardedContext, PollReply
 
 PUSH = Script("guarded/push", args=("unit", "is_replay"), item=("member", "delay"), keys=GUARDED_PARTS)
 POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "is_replay"), keys=GUARDED_PARTS)

@@ -16,7 +16,7 @@ from typing import Any
 from tarry.core.requests import Reply, Transaction
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, as_datetime, as_timedelta
-from tarry.verbs.guarded.context import GuardedContext, GuardedStats, PollReply
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedStats, PollReply
 
 REPLY_KEPT_S = b"60"
 NONCE_BYTES = 8

@@ -12,10 +12,10 @@ from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.keys import DEPARTING_PARTS
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.contents import NO_NONCE
-from tarry.verbs.jobs.models import Added, State
+from tarry.verbs.jobs.job_fields import NO_NONCE
+from tarry.verbs.jobs.job_values import Added, State
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions, NewJob
-from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.jobs.topic_context import TopicContext
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.keys import CANCELLING_PARTS, DELETING_PARTS, WAITING_PARTS, TopicKeys
-from tarry.verbs.jobs.models import HasReceipt, State
+from tarry.verbs.jobs.job_values import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
 
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
-from tarry.verbs.jobs.models import JobInfo, StateFilter
+from tarry.verbs.jobs.job_values import JobInfo, StateFilter
 
 EXHAUSTED = "attempts exhausted"
 ID_SIZE = 12

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.job_values import State
 
 Place = State | Literal["new", "gone"]
 

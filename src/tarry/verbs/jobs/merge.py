@@ -11,7 +11,7 @@ from typing import Any
 from tarry.core.flows import gather
 from tarry.core.requests import Flow
 from tarry.errors import JobExists, StaleReceipt, Unavailable, Unconfirmed
-from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats
 
 

@@ -16,7 +16,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
-from tarry.verbs.jobs import contents, records
+from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs import records
 
 T = TypeVar("T")
 IfExists = Literal["error", "keep", "replace"]

@@ -24,7 +24,7 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.keys import TopicKeys
 from tarry.verbs import jobs as lazy
-from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share, TopicContext, require_several
+from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share, TopicContext, require_several
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.pop import PopReply
@@ -37,7 +37,7 @@ Operation = ScriptCall[R] | Flow[R]
 FIND_COUNT = Script("partitions/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
 MOST_PARTITIONS = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
-"""How lua/schedules/fire.lua names a job: the schedule's id, and ``occurrence_stamp`` of verbs/schedules/occurrences.py."""
+"""How lua/schedules/fire.lua names a job: the schedule's id, and ``occurrence_stamp`` of verbs/schedules/fire.py."""
 
 _last_of = itemgetter(-1)
 

@@ -17,7 +17,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys
-from tarry.verbs.jobs.models import PoppedFields, Reservation, State
+from tarry.verbs.jobs.job_values import PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import Outcome, give_back
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flo
         if any(job[2] < 0 for job in taken.jobs):
             taken = yield from confirm_last_attempts(keys, taken)
         if taken.unfinished == FIRE:
-            from tarry.verbs.schedules import occurrences
+            from tarry.verbs.schedules import fire as occurrences
 
             yield from occurrences.fire_due(keys)
         if not taken.ask_again:

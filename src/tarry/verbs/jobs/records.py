@@ -24,7 +24,7 @@ import msgspec
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, duration_us
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.contents import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
+from tarry.verbs.jobs.job_fields import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
 
 LONGEST_TTR_MS = 2**32 - 1
 LONGEST_HEADERS = 8192

@@ -27,12 +27,12 @@ from tarry.values.durations import (
 from tarry.values.keys import PURGING_PARTS, TopicKeys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.contents import given_max_attempts
-from tarry.verbs.jobs.models import StateFilter, ranges_of
+from tarry.verbs.jobs.job_fields import given_max_attempts
+from tarry.verbs.jobs.job_values import StateFilter, ranges_of
 from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
-from tarry.verbs.jobs.partition import WHOLE_TOPIC, Share
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, TTR, decide
 from tarry.verbs.jobs.stats import TopicSettings
+from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share
 
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))

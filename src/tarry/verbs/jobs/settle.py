@@ -34,9 +34,9 @@ from tarry.values.keys import (
     TopicKeys,
 )
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.models import BaseJob, HasReceipt
+from tarry.verbs.jobs.job_values import BaseJob, HasReceipt
 from tarry.verbs.jobs.options import max_attempts_of
-from tarry.verbs.jobs.partition import one_line
+from tarry.verbs.jobs.topic_context import one_line
 
 P = ParamSpec("P")
 Item = tuple[bytes, ...]

@@ -14,8 +14,8 @@ from msgspec import UNSET, UnsetType
 from tarry.errors import BodyError
 from tarry.values.durations import as_timedelta
 from tarry.values.rates import Rate
-from tarry.verbs.jobs.contents import given_max_attempts
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.job_fields import given_max_attempts
+from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
 LimitReason = Literal["pause", "rate", "concurrency"]

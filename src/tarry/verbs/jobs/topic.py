@@ -18,9 +18,8 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs import jobs as lazy
 from tarry.verbs.jobs import add
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
+from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
-from tarry.verbs.jobs.partition import require_several
 from tarry.verbs.jobs.partitions import (
     Operation,
     Partitions,
@@ -30,6 +29,7 @@ from tarry.verbs.jobs.partitions import (
     on_each,
     partition_of_id,
 )
+from tarry.verbs.jobs.topic_context import require_several
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb

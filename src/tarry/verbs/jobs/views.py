@@ -16,10 +16,10 @@ from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
 from tarry.values.keys import GETTING_PARTS, LISTING_PARTS, MOVING_PARTS, TopicKeys, keys_of_parts, part_key
 from tarry.verbs.jobs import records
-from tarry.verbs.jobs.contents import FinishedRecord
-from tarry.verbs.jobs.models import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
-from tarry.verbs.jobs.partition import TopicContext
+from tarry.verbs.jobs.job_fields import FinishedRecord
+from tarry.verbs.jobs.job_values import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
 from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitReason, LimitStatus, Stats
+from tarry.verbs.jobs.topic_context import TopicContext
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import JobSearch

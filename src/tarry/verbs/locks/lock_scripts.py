@@ -17,7 +17,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, as_timedelta
 from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys, shared_lock_keys
-from tarry.verbs.locks.models import LockId, LockState
+from tarry.verbs.locks.lock_values import LockId, LockState
 from tarry.verbs.redisson import names
 
 ACQUIRE = Script("locks/acquire", args=("holder", "depth", "lease", "is_replay"), keys=LOCK_PARTS)

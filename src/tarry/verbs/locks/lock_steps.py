@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from tarry.errors import LockLost, NotAcquired, TarryError, Unavailable
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable
-from tarry.verbs.locks.models import LockId, LockState
+from tarry.verbs.locks.lock_values import LockId, LockState
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from tarry.errors import Unavailable
-from tarry.verbs.locks.models import LockId
+from tarry.verbs.locks.lock_values import LockId
 
 Wake = Callable[[], None]
 

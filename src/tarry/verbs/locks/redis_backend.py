@@ -20,7 +20,7 @@ from tarry.values.keys import LockKeys, holders_channel
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.lock_steps import Acquired, Busy, Steps
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable, Wake
-from tarry.verbs.locks.models import LockId, LockState
+from tarry.verbs.locks.lock_values import LockId, LockState
 
 WATCHDOG_MS, RENEWED_EVERY_S = 30_000, 10.0
 RECHECK_S = 10.0

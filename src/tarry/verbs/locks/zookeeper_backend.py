@@ -26,7 +26,7 @@ from tarry.values import names
 from tarry.values.durations import SECOND
 from tarry.verbs.locks.lock_steps import Acquired, Busy, Sleep, Steps
 from tarry.verbs.locks.lock_table import Acquisition, Hold, LockTable
-from tarry.verbs.locks.models import LockId, LockState
+from tarry.verbs.locks.lock_values import LockId, LockState
 from tarry.verbs.locks.zookeeper_requests import (
     SEQUENCE,
     ConnectionInterrupted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarry.verbs.jobs import by_id as verbs
-from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.job_values import State
 from tarry.wire import answers
 from tarry.wire.endpoint import ANY_SCOPE, PRODUCE, Endpoint, Example
 from tarry.wire.endpoints.job_endpoints import PATH, SHOWN

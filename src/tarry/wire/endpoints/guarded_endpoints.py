@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
-from tarry.verbs.guarded.context import GuardedItem, GuardedStats
+from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
 from tarry.wire import bodies
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
 from tarry.wire.redisson import queue_answers

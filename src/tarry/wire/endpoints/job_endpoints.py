@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.job_values import Added
 from tarry.wire import answers
 from tarry.wire import job_models as models
 from tarry.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, count_n, one_job

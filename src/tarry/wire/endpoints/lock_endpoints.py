@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.lock_values import LockState
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, Endpoint, Example
 from tarry.wire.schemas import model_schema, schema_of
 from tarry.wire.types import Strict, with_pattern

@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, as_timedelta
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import contents
-from tarry.verbs.jobs.schedules import Schedule
+from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.schedules.records import Missed
 from tarry.verbs.schedules.recurrences import Recurrence
 from tarry.wire.answers import Carried, carried_contents, carried_fields

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import settle
-from tarry.verbs.jobs.models import HasReceipt
+from tarry.verbs.jobs.job_values import HasReceipt
 from tarry.verbs.jobs.settle import NO_RESULT, SettleVerb, result_fields, result_in
 from tarry.wire import answers
 from tarry.wire.endpoint import ADMIN, CONSUME, Endpoint, Example

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tarry.verbs.redisson.mapcache.models import Backend, MapStats
+from tarry.verbs.redisson.mapcache.map_values import Backend, MapStats
 from tarry.wire.endpoint import ANY_SCOPE, VIEW, Endpoint, Example
 from tarry.wire.redisson.queue_models import CodecName, VersionName
 from tarry.wire.schemas import model_schema, schema_of

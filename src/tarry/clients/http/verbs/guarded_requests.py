@@ -13,7 +13,7 @@ from typing import Any
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
 from tarry.clients.http.verbs.request_fields import encoded_body_fields, new_idempotency_key, run_in_order
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.guarded.context import GuardedContext, GuardedItem, GuardedStats, checked_count
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, checked_count
 from tarry.wire.endpoints import guarded_endpoints as guarded
 from tarry.wire.types import LONGEST_WAIT_S
 

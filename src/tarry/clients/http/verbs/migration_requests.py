@@ -14,7 +14,7 @@ from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.migration import MovedOver
 from tarry.clients.redisson.http_queues import HTTPDelayedQueueVerbs
 from tarry.errors import BadInput
-from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
+from tarry.verbs.jobs.topic_migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
 from tarry.wire import topic_answers, topic_models
 from tarry.wire.endpoints import topic_endpoints as topics

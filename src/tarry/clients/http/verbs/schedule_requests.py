@@ -11,8 +11,8 @@ from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.errors import BadInput
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.partition import TopicContext
-from tarry.verbs.jobs.schedules import Schedule, Timing, check_timing
+from tarry.verbs.jobs.schedule_info import Schedule, Timing, check_timing
+from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules.records import id_of
 from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import option_fields

@@ -31,13 +31,13 @@ from tarry.verbs.jobs import add, holders, settings, throughput, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
-from tarry.verbs.jobs.models import Added, HasReceipt, JobInfo, JobPage, State, StateFilter, ranges_of
+from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter, ranges_of
 from tarry.verbs.jobs.options import JobOptions, NewJob
-from tarry.verbs.jobs.partition import TopicContext, require_several
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
 from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
+from tarry.verbs.jobs.topic_context import TopicContext, require_several
 from tarry.wire import job_models as models
 from tarry.wire import topic_models
 from tarry.wire.endpoint import Endpoint

@@ -11,10 +11,10 @@ from msgspec import UNSET
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.errors import ServerUnfit
-from tarry.verbs.locks.models import LockId, LockState
-from tarry.verbs.redisson.mapcache.context import MapContext
-from tarry.verbs.redisson.mapcache.models import Backend, MapStats
-from tarry.verbs.redisson.mapcache.verbs import MapVerbs
+from tarry.verbs.locks.lock_values import LockId, LockState
+from tarry.verbs.redisson.mapcache.map_context import MapContext
+from tarry.verbs.redisson.mapcache.map_values import Backend, MapStats
+from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 from tarry.wire.endpoints import lock_endpoints as locks
 from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.schemas import base64_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
-from tarry.clients.redisson.shared_queues import failure_reason
+from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError

@@ -15,7 +15,7 @@ from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.config import UNANSWERED
-from tarry.clients.redisson.shared_queues import WINDOW_S, ready_keys
+from tarry.clients.redisson.queue_waits import WINDOW_S, ready_keys
 from tarry.clients.replies import unavailable_error
 from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of

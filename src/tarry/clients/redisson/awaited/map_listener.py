@@ -11,8 +11,8 @@ from tarry.clients.awaited.concurrency import completed
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.awaited.pubsub_connection import Callbacks
 from tarry.clients.channels import Subscriber
-from tarry.verbs.redisson.mapcache.models import KINDS, EventKind, MapEvent
-from tarry.verbs.redisson.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.map_values import KINDS, EventKind, MapEvent
+from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine

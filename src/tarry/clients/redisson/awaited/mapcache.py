@@ -18,8 +18,8 @@ from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
-from tarry.verbs.redisson.mapcache.models import EventKind, MapEvent, MapStats, Mode
-from tarry.verbs.redisson.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.mapcache.map_values import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine

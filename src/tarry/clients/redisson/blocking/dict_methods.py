@@ -11,7 +11,7 @@ from msgspec import UNSET
 from tarry.clients.blocking.concurrency import MappingOperators
 
 if TYPE_CHECKING:
-    from tarry.verbs.redisson.mapcache.verbs import MapVerbs
+    from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")

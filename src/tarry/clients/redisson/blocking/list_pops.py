@@ -15,7 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
-from tarry.clients.redisson.shared_queues import WINDOW_S, ready_keys
+from tarry.clients.redisson.queue_waits import WINDOW_S, ready_keys
 from tarry.clients.replies import unavailable_error
 from tarry.connections.blocking import Server, socket_of
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of

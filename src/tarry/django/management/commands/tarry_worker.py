@@ -12,7 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.worker import log_setup, parent_messages, process, reload
+from tarry.worker import log_setup, parent_messages, reload
+from tarry.worker import worker_process as process
 
 
 class Command(BaseCommand):

@@ -13,7 +13,7 @@ from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.page_request import Visit, view_known
 from tarry.programs.dashboard.sections import Download, Section
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import JobPage
+from tarry.verbs.jobs.job_values import JobPage
 from tarry.wire.answers import JOB
 
 SHOWN, EXPORTED_AT_ONCE = 100, 500

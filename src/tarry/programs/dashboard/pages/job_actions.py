@@ -18,9 +18,9 @@ from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
 from tarry.programs.dashboard.page_request import STATES, Visit, parse_moment, parse_state, search_of, view_known
 from tarry.programs.dashboard.sections import Action
-from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs import filter_counts as aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import JobInfo, Reservation, State, StateFilter
+from tarry.verbs.jobs.job_values import JobInfo, Reservation, State, StateFilter
 from tarry.verbs.jobs.stats import Stats
 
 ROUND_SIZE, STEP, SEARCH_S = 10_000, 500, 20.0

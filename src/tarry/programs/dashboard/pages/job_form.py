@@ -27,8 +27,8 @@ from tarry.programs.dashboard.page_request import NotFound, Visit
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs.contents import NO_LIMIT
-from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.job_fields import NO_LIMIT
+from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.options import JobOptions
 
 LONGEST_EDITED = 100_000

@@ -17,9 +17,9 @@ from tarry.programs.dashboard.page_request import NotFound, Visit
 from tarry.programs.dashboard.sections import Section
 from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs import aggregates
-from tarry.verbs.jobs.models import JobInfo
-from tarry.verbs.jobs.schedules import Schedule
+from tarry.verbs.jobs import filter_counts as aggregates
+from tarry.verbs.jobs.job_values import JobInfo
+from tarry.verbs.jobs.schedule_info import Schedule
 
 MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
 LATELY_S = 600.0

@@ -13,9 +13,9 @@ from tarry.programs.dashboard.explanations import last_line
 from tarry.programs.dashboard.lifecycle import actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, Visit, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
-from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs import filter_counts as aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.models import JobInfo, JobPage, StateFilter
+from tarry.verbs.jobs.job_values import JobInfo, JobPage, StateFilter
 
 SHOWN = 50
 PREVIEW = 120

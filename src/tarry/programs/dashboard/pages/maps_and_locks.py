@@ -13,8 +13,8 @@ from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import LOCKS, MAPS, SHARED_LOCKS
 from tarry.programs.dashboard.page_request import Visit
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.verbs.locks.models import LockState
-from tarry.verbs.redisson.mapcache.models import MapStats
+from tarry.verbs.locks.lock_values import LockState
+from tarry.verbs.redisson.mapcache.map_values import MapStats
 
 
 async def maps(visit: Visit) -> dict[str, Any]:

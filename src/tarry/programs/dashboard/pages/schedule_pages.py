@@ -16,9 +16,9 @@ from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import moment_us
-from tarry.verbs.jobs.schedules import Schedule
+from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.schedules.occurrences import occurrence_stamp
+from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
 MISSED = {"skip": "skipped", "once": "one for the last", "all": "one for each"}

@@ -19,7 +19,7 @@ from tarry.programs.service.redisson import queue_elements as shared_queues
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.codecs import Codec
-from tarry.verbs.redisson.mapcache.models import MapStats
+from tarry.verbs.redisson.mapcache.map_values import MapStats
 from tarry.wire.redisson import map_endpoints as endpoints
 from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.redisson.queue_answers import plain

@@ -14,7 +14,7 @@ from tarry.errors import BadInput
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.redisson.delayed import transfer
-from tarry.verbs.redisson.delayed.context import QueueContext
+from tarry.verbs.redisson.delayed.queue_context import QueueContext
 from tarry.wire import types
 from tarry.wire.redisson import queue_answers
 

@@ -15,9 +15,9 @@ from tarry.programs.service import idempotency
 from tarry.programs.service.redisson import queue_elements as shared_queues
 from tarry.programs.service.redisson.queue_elements import name_of, queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
+from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
-from tarry.verbs.redisson.delayed.verbs import DelayedQueueVerbs
 from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queue_endpoints as endpoints
 

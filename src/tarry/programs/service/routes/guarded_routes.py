@@ -17,7 +17,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.guarded.context import GuardedItem, GuardedStats
+from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
 from tarry.wire import bodies
 from tarry.wire.endpoints import guarded_endpoints as endpoints
 

@@ -23,7 +23,7 @@ from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.wire import bodies
 from tarry.wire import job_models as models
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.core.requests import Flow, ScriptCall
     from tarry.programs.service.request import ServiceRequest
-    from tarry.verbs.jobs.models import JobInfo, State
+    from tarry.verbs.jobs.job_values import JobInfo, State
 
 table = RouteTable("jobs")
 many = RouteTable("many")

@@ -15,7 +15,7 @@ from tarry.programs.service.redisson.queue_elements import INTERNAL_PREFIXES
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
-from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.lock_values import LockState
 from tarry.wire.endpoints import lock_endpoints as endpoints
 from tarry.wire.endpoints import lock_endpoints as locks
 

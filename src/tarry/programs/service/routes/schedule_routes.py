@@ -16,7 +16,7 @@ from tarry.wire.job_models import given_options
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
-    from tarry.verbs.jobs.schedules import Schedule
+    from tarry.verbs.jobs.schedule_info import Schedule
 
 table = RouteTable("schedules")
 ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"

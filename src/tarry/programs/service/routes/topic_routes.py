@@ -19,7 +19,7 @@ from tarry.programs.serving.problems import UnknownCursor
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import DeadGroups
-from tarry.verbs.jobs.models import JobPage
+from tarry.verbs.jobs.job_values import JobPage
 from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.wire import topic_answers, topic_models

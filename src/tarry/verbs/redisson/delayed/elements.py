@@ -17,8 +17,8 @@ from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
-from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
+from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.elements import Element, unpack
 
 POLL = Script("redisson/delayed/poll", args=("count",), keys=QUEUE_PARTS)

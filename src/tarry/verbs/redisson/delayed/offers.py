@@ -20,7 +20,7 @@ from tarry.core.requests import Flow, Reply, ScriptCall, ask_in_turn, split_item
 from tarry.core.scripts import Script
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QUEUE_PARTS
-from tarry.verbs.redisson.delayed.context import QueueContext
+from tarry.verbs.redisson.delayed.queue_context import QueueContext
 from tarry.verbs.redisson.elements import Format, pack
 
 T = TypeVar("T")

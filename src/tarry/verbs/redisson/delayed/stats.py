@@ -14,9 +14,9 @@ from tarry.core.requests import Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.durations import MILLISECOND, as_datetime
 from tarry.values.keys import QUEUE_PARTS, leaving_key
-from tarry.verbs.redisson.delayed.context import QueueContext
+from tarry.verbs.redisson.delayed.queue_context import QueueContext
 
-STATS = Script("redisson/delayed/stats", keys=(*QUEUE_PARTS, "leaving"), read_only=True)
+STATS = Script("redisson/delayed/queue_stats", keys=(*QUEUE_PARTS, "leaving"), read_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.values.durations import SECOND
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
-from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import checked_count
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
+from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.duties import SeatedDuty
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.values.keys import MAP_PARTS
 from tarry.verbs.redisson.duties import Duty, SeatedDuty
-from tarry.verbs.redisson.mapcache.context import MapContext
+from tarry.verbs.redisson.mapcache.map_context import MapContext
 
 EVICT = Script("redisson/mapcache/evict", args=("sharded", "most", "waiter", "keeps_running"), keys=MAP_PARTS)
 TRIM = Script("redisson/mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PARTS)

@@ -10,7 +10,7 @@ from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, as
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND
-from tarry.verbs.redisson.mapcache.context import MapContext
+from tarry.verbs.redisson.mapcache.map_context import MapContext
 from tarry.verbs.redisson.mapcache.redisson_layout import (
     PAGE,
     Entries,

@@ -20,9 +20,9 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import MAP_PARTS
-from tarry.verbs.redisson.mapcache.context import NO_NONCE, MapContext
 from tarry.verbs.redisson.mapcache.eviction import evict_step
-from tarry.verbs.redisson.mapcache.models import MapStats, Mode
+from tarry.verbs.redisson.mapcache.map_context import NO_NONCE, MapContext
+from tarry.verbs.redisson.mapcache.map_values import MapStats, Mode
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,7 +36,7 @@ PUT = Script(
     item=("key", "value"),
     keys=(*MAP_PARTS, "memo"),
 )
-GET = Script("redisson/mapcache/get", args=("how",), item=("key",), keys=READ)
+GET = Script("redisson/mapcache/get_entry", args=("how",), item=("key",), keys=READ)
 REMOVE = Script(
     "redisson/mapcache/remove",
     args=("sharded", "condition", "expected", "with_old", "is_replay"),

@@ -13,7 +13,7 @@ from tarry.verbs.redisson import names
 from tarry.verbs.redisson.codecs import log_if_missed
 from tarry.verbs.redisson.elements import BadElement
 from tarry.verbs.redisson.entries import unpack_event
-from tarry.verbs.redisson.mapcache.models import KINDS, EventKind, MapEvent
+from tarry.verbs.redisson.mapcache.map_values import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson.values import Opaque
 
 K = TypeVar("K")

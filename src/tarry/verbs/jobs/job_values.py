@@ -13,8 +13,9 @@ from msgspec import Struct
 from tarry.errors import BadInput, BodyError, NoResult
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import contents, records
-from tarry.verbs.jobs.contents import FailedAttempt
+from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.job_fields import FailedAttempt
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -11,7 +11,8 @@ from msgspec import Struct
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import contents, records
+from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs import records
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, StoredSchedule, missed_of
 from tarry.verbs.schedules.recurrences import Recurrence

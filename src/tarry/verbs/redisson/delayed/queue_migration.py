@@ -4,7 +4,7 @@
 
 If the move is interrupted anywhere, an element is in the queue, in ``leaving``, or removed, and no mover moves it while it is
 in
-``leaving``. Elements that leave together are a departure (tarry.verbs.jobs.migration): when they are claimed again, the destination
+``leaving``. Elements that leave together are a departure (tarry.verbs.jobs.topic_migration): when they are claimed again, the destination
 recognizes it, whatever has become of the jobs there.
 """
 
@@ -18,8 +18,8 @@ from typing import Any
 from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS, departed_key, leaving_key
-from tarry.verbs.redisson.delayed.context import QueueContext
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
+from tarry.verbs.redisson.delayed.queue_context import QueueContext
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.verbs.redisson.values import Opaque, plain
 

@@ -10,7 +10,7 @@ from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ask
 from tarry.values.durations import moment_us
 from tarry.values.keys import PRIORITY_PARTS, part_key
-from tarry.verbs.jobs.models import StateFilter
+from tarry.verbs.jobs.job_values import StateFilter
 from tarry.verbs.jobs.partitions import PartitionVerbs, on_each, partition_of_id
 from tarry.verbs.jobs.topic import TopicVerbs
 

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed import elements, offers, transfer
-from tarry.verbs.redisson.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.elements import READ_PAGE
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
+from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.stats import QueueStats, queue_stats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.verbs.redisson.elements import Element, format_of, unpack

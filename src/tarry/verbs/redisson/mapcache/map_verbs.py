@@ -12,8 +12,8 @@ from tarry.core.requests import Command, Flow, Operation, Reply, ScriptCall, ask
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.redisson.mapcache import eviction, load
-from tarry.verbs.redisson.mapcache.context import MapContext
-from tarry.verbs.redisson.mapcache.models import Backend, MapStats, Mode
+from tarry.verbs.redisson.mapcache.map_context import MapContext
+from tarry.verbs.redisson.mapcache.map_values import Backend, MapStats, Mode
 from tarry.verbs.redisson.mapcache.native_layout import NativeLayout, refuse_native
 from tarry.verbs.redisson.mapcache.redisson_layout import (
     ABSENT,

@@ -23,10 +23,10 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key
 from tarry.verbs.jobs import settings, views
-from tarry.verbs.jobs.partition import TopicContext
 from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition, partition_of_name
 from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.schedules import migration as schedule_migration
+from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.schedules import schedule_migration
 
 DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=DEPARTING_PARTS)
 DEPART_END = Script("migration/end_departure", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)

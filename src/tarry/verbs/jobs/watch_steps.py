@@ -40,7 +40,7 @@ def perform_step(
                 )
                 reply = yield from pop.confirm_last_attempts(queue.keys, reply)
                 if reply.unfinished == pop.FIRE:
-                    from tarry.verbs.schedules import occurrences
+                    from tarry.verbs.schedules import fire as occurrences
 
                     yield from occurrences.fire_due(queue.keys)
             except TarryError as fault:
