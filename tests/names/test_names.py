@@ -35,6 +35,8 @@ RETIRED = set(
     "house grave hasten desk desks rhythm lane lanes hearing viewing dictface timekeeper twins neighbour diary diaries".split()
 )
 
+MOST_OF_ONE_NAME = 2
+"""A name that more modules have is found nowhere: not by a search, not in a stack trace."""
 MOST_ARGUMENTS = 8
 """Nobody counts commas: a call with more of them names them."""
 LOGGERS = {"debug", "info", "warning", "error", "log"}
@@ -80,6 +82,31 @@ def test_every_permitted_duplicate_still_exists() -> None:
             if isinstance(node, ast.ClassDef):
                 count[node.name] += 1
     assert [name for name in PRESCRIBED if count[name] < 2] == []
+
+
+def twins_once(path: str) -> str:
+    """The path of a client's module; its blocking and its awaited twin have the same."""
+    return re.sub(r"(?<=/)(awaited|blocking)(?=/)", "*", path)
+
+
+def test_a_module_or_script_name_occurs_at_most_twice() -> None:
+    paths = [path.relative_to(SRC).as_posix() for path in (*MODULES, *SRC.rglob("*.lua"))]
+    homes: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        homes[Path(path).name].add(twins_once(path))
+    crowded = {
+        name: sorted(some) for name, some in homes.items() if len(some) > MOST_OF_ONE_NAME and name != "__init__.py"
+    }
+    assert crowded == {}
+
+
+def test_a_class_name_occurs_at_most_twice() -> None:
+    homes: dict[str, set[str]] = defaultdict(set)
+    for module, nodes in modules():
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].add(twins_once(module))
+    assert {name: sorted(some) for name, some in homes.items() if len(some) > MOST_OF_ONE_NAME} == {}
 
 
 def test_no_module_name_is_a_gerund() -> None:

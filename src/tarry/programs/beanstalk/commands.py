@@ -1,4 +1,4 @@
-"""The grammar of beanstalkd's commands: a line becomes a ``Command``, or the error that beanstalkd 1.12 answers."""
+"""The grammar of beanstalkd's commands: a line becomes a ``BeanstalkCommand``, or the error that beanstalkd 1.12 answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HTTP = re.compile(rb"[A-Z]+ (/|.* HTTP/[0-9.]+$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class BeanstalkCommand:
     """A command with its arguments. Of ``put``, ``size`` is that of the body, which follows."""
 
     name: str
@@ -109,7 +109,7 @@ _KNOWN_BEGINNINGS = (b"reserve", b"peek-ready", b"peek-delayed", b"peek-buried",
 """beanstalkd compares beginnings: what goes on differently is a known command in a bad format."""
 
 
-def parse(line: bytes) -> Command:
+def parse(line: bytes) -> BeanstalkCommand:
     """Parses a line without its CR and LF. Raises ``ProtocolError``."""
     if b"\0" in line:
         raise ProtocolError(BAD_FORMAT)
@@ -117,13 +117,13 @@ def parse(line: bytes) -> Command:
     found = _PATTERNS.get(word)
     if found is None or (not space and word in _NEED_ARGUMENTS):
         if line.startswith(b"quit"):
-            return Command("quit")
+            return BeanstalkCommand("quit")
         raise ProtocolError(BAD_FORMAT if line.startswith(_KNOWN_BEGINNINGS) else UNKNOWN)
     name, pattern, readers = found
     match = pattern.fullmatch(line)
     if match is None:
         raise ProtocolError(BAD_FORMAT)
-    return Command(name, tuple([read(text) for read, text in zip(readers, match.groups(), strict=True)]))
+    return BeanstalkCommand(name, tuple([read(text) for read, text in zip(readers, match.groups(), strict=True)]))
 
 
 _BELOW = (10, 1024, 65_536)

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from tarry.connections.background import failures
 from tarry.connections.faults import MEMORY_FULL
 from tarry.errors import TarryError
-from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, Command, ProtocolError, parse
+from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, BeanstalkCommand, ProtocolError, parse
 from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
 
 logger = logging.getLogger("tarry.beanstalk")
@@ -28,7 +28,7 @@ TOGETHER, MOST_TOGETHER = frozenset({"put", "delete"}), 64
 TOO_LONG = b"..."
 """A line that is too long; its bytes are forgotten."""
 JOB_TOO_BIG, EXPECTED_CRLF = b"JOB_TOO_BIG\r\n", b"EXPECTED_CRLF\r\n"
-Found = tuple[Command | bytes, bytes]
+Found = tuple[BeanstalkCommand | bytes, bytes]
 """A command and its body, or the reply to what is no command."""
 
 
@@ -37,7 +37,7 @@ class ConnectionHost(Protocol):
 
     def opened(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None: ...
-    async def perform(self, connection: Connection, command: Command, body: bytes) -> bytes: ...
+    async def perform(self, connection: Connection, command: BeanstalkCommand, body: bytes) -> bytes: ...
     def count(self, command: str, reply: bytes) -> None: ...
 
 
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self.admission = asyncio.Lock()
         """Commands wait for a token's limits one after the other."""
-        self._put: Command | None = None
+        self._put: BeanstalkCommand | None = None
         """A ``put`` whose body has not arrived."""
         self._skip = 0
         """Bytes of a body that is too big and still to come."""
@@ -142,7 +142,9 @@ class Connection(asyncio.Protocol):
             self._reading_paused = False
             self.transport.resume_reading()
 
-    def _batch(self, command: Command, body: bytes) -> tuple[list[tuple[Command, bytes]], Found | None]:
+    def _batch(
+        self, command: BeanstalkCommand, body: bytes
+    ) -> tuple[list[tuple[BeanstalkCommand, bytes]], Found | None]:
         """A command, and those that have arrived with it and may be performed with it; and what is behind them."""
         batch = [(command, body)]
         while command.name in TOGETHER and (found := self._next()) is not None:
@@ -152,7 +154,7 @@ class Connection(asyncio.Protocol):
             batch.append((following, body))
         return batch, None
 
-    async def _perform(self, command: Command, body: bytes) -> bytes:
+    async def _perform(self, command: BeanstalkCommand, body: bytes) -> bytes:
         if command.name == "quit":
             return CLOSE
         try:
@@ -215,7 +217,7 @@ class Connection(asyncio.Protocol):
         self._in_long_line = False
         return line
 
-    def _next_body(self, put: Command) -> Found | None:
+    def _next_body(self, put: BeanstalkCommand) -> Found | None:
         if len(self._buffer) < put.size + len(CRLF):
             return None
         body = bytes(self._buffer[: put.size])

@@ -18,7 +18,7 @@ from prometheus_client import Gauge
 
 from tarry.connections.background import failures
 from tarry.errors import BadInput, ServerUnfit, TarryError
-from tarry.programs.beanstalk.commands import Command
+from tarry.programs.beanstalk.commands import BeanstalkCommand
 from tarry.programs.beanstalk.connection import Connection
 from tarry.programs.beanstalk.server_state import ServerState
 from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
@@ -176,7 +176,7 @@ class BeanstalkServer:
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def perform(self, connection: Connection, command: Command, body: bytes) -> bytes:
+    async def perform(self, connection: Connection, command: BeanstalkCommand, body: bytes) -> bytes:
         """Authorizes a command and performs it."""
         if command.name == "auth":
             return await self._authenticate(connection, command.args[0])

@@ -20,7 +20,7 @@ from tarry.clients.awaited.topic import pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
-from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, Command, priority_of
+from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, BeanstalkCommand, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 from tarry.verbs.codecs import RAW
@@ -78,7 +78,7 @@ class Session:
         """The tubes of its namespace."""
         return self._tubes
 
-    async def perform(self, command: Command, body: bytes) -> bytes:
+    async def perform(self, command: BeanstalkCommand, body: bytes) -> bytes:
         """The answer to a command."""
         handler: Callable[..., Awaitable[bytes]] = getattr(self, "_" + command.name.replace("-", "_"))
         args = (*command.args[:3], body) if command.name == "put" else command.args

@@ -4,5 +4,5 @@ lock_table.py         the holds and acquisitions of one process
 lock_steps.py         acquire, release, check as steps
 redis_backend.py      in Redis, with the bytes of Redisson's RLock; lock_scripts.py are its requests
 zookeeper_backend.py  in ZooKeeper, as ephemeral sequential nodes; zookeeper_requests.py has its requests and nodes
-models.py             what is known of a lock
+lock_values.py        what is known of a lock
 """
