@@ -11,14 +11,14 @@
 local function receipt_fault(id, receipt, run, ends)
   local attempt, last, first, _ = 0, 0, 0, nil
   if run and #run >= RUN_SIZE then attempt, _, _, last, first = struct.unpack(RUN, run) end
-  local mine = last == tonumber(receipt)
-  if mine and ends and (tonumber(ends) > now or is_replay == '1') then return nil, first end
+  local is_last = last == tonumber(receipt)
+  if is_last and ends and (tonumber(ends) > now or is_replay == '1') then return nil, first end
   redis.call('HDEL', meta, '')  -- the first write is a removal: so the refusal can be counted with a full memory too
   if not run then
     if is_replay == '1' then return 'replay' end
     return redis.call('HEXISTS', jobs, id) == 1 and 'never' or 'gone'
   end
-  if not mine then return 'again ' .. attempt end
+  if not is_last then return 'again ' .. attempt end
   if is_replay == '1' then return 'replay', first end
   if ends then return 'timed out' end
   return redis.call('ZSCORE', dead, id) and 'dead' or 'released'

@@ -8,23 +8,23 @@ local clock, holder, depth, lease, is_replay = unpack(ARGV)
 -- include clock
 
 local WEEK = 7 * 24 * 3600 * 1000
-local unlock = redis.call('EXISTS', lock) == 0
-local held = not unlock and redis.call('HGET', lock, holder)
+local is_free = redis.call('EXISTS', lock) == 0
+local held = not is_free and redis.call('HGET', lock, holder)
 if not held then
   if depth ~= '1' then return {-1} end
-  if not unlock then return {0, redis.call('PTTL', lock)} end
+  if not is_free then return {0, redis.call('PTTL', lock)} end
 end
 
 local last = redis.call('GET', token)
-local mine = held and tonumber(last)
-if not mine then  -- rises from holder to holder, also when the key was lost: never below the server's time
-  mine = math.max((tonumber(last) or 0) + 1, now)
+local fence = held and tonumber(last)
+if not fence then  -- rises from holder to holder, also when the key was lost: never below the server's time
+  fence = math.max((tonumber(last) or 0) + 1, now)
   if last then
-    redis.call('SET', token, text(mine), 'KEEPTTL')  -- where Java counts too (RFencedLock) it stays for ever
+    redis.call('SET', token, text(fence), 'KEEPTTL')  -- where Java counts too (RFencedLock) it stays for ever
   else
-    redis.call('SET', token, text(mine), 'PX', WEEK)
+    redis.call('SET', token, text(fence), 'PX', WEEK)
   end
 end
 redis.call('HSET', lock, holder, depth)
-if unlock or redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
-return {mine}
+if is_free or redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
+return {fence}

@@ -7,7 +7,7 @@ local clock, is_replay = unpack(ARGV)
 -- include clock job receipt
 
 local FIRST, STRIDE = 3, 3
-local ids, answers, gone, seen, late = {}, {}, {}, {}, 0
+local ids, answers, settled, seen, refused = {}, {}, {}, {}, 0
 local places, with_result = {}, false
 for i = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
 local overtaken = {}
@@ -28,19 +28,19 @@ for i, id in ipairs(ids) do
     redis.call('ZREM', dead, id)
   end
   if not fault or fault == 'replay' and known[i] then
-    gone[#gone + 1], places[#gone + 1] = id, i
+    settled[#settled + 1], places[#settled + 1] = id, i
     with_result = with_result or ARGV[FIRST + STRIDE * i - 1] ~= ''
     if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- it was handed out before
   end
-  if fault and fault ~= 'replay' then late = late + 1 end
+  if fault and fault ~= 'replay' then refused = refused + 1 end
   answers[i] = (fault == 'replay' or not fault) and 1 or fault
 end
-local set = #gone > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
+local set = #settled > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
 local kept, all_kept, keep, index = {}, true, nil, nil
 if set[2] or with_result then
 -- include history
   keep, index = keep_job, index_history
-  for k, id in ipairs(gone) do
+  for k, id in ipairs(settled) do
     local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
     local run = known[places[k]]
     if span > 0 then
@@ -49,8 +49,8 @@ if set[2] or with_result then
   end
   all_kept = #kept == 0 or keep(kept[1], false)
 end
-if #gone > 0 then
-  redis.call('ZREM', reserved, unpack(gone))
+if #settled > 0 then
+  redis.call('ZREM', reserved, unpack(settled))
   for i = all_kept and 2 or 1, #kept do keep(kept[i], not all_kept) end
   if #overtaken > 0 then
 -- include stale
@@ -60,14 +60,14 @@ if #gone > 0 then
     end
     keep_stale()
   end
-  redis.call('HDEL', runs, unpack(gone))
-  redis.call('HDEL', jobs, unpack(gone))
+  redis.call('HDEL', runs, unpack(settled))
+  redis.call('HDEL', jobs, unpack(settled))
 end
 if #kept > 0 then index(kept) end
-count('finished', #gone)
-count('stale', late)
+count('finished', #settled)
+count('stale', refused)
 if set[1] then
 -- include limits handout_limits watch capacity
-  if note_capacity(#gone) then update_watch('', false, handout_limits()) end
+  if note_capacity(#settled) then update_watch('', false, handout_limits()) end
 end
 return answers

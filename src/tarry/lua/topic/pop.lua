@@ -55,20 +55,20 @@ local buried, skipped = 0, 0  -- jobs that are not handed out; entries of the in
 
 local usual_max_attempts, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
 if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
-local set_aside, is_too_late  -- of lib/unfit_jobs.lua, once the first job needs them
+local bury_job, bury_if_late  -- of lib/unfit_jobs.lua, once the first job needs them
 
 -- Hands out one job: adds to the reservations and runs, unless it is unreadable, or too late.
 local function hand_out(id, at, value, run, reserved_args, runs_args)
   local flags, further, own_ttr, own_max_attempts, own_max_lateness, _, _, size = read_head(value or '')
   local is_readable = flags and size <= #value
   if not is_readable or further > 0 or limits then
-    if not set_aside then
+    if not bury_job then
 -- include bury unfit_jobs
-      set_aside, is_too_late = bury_unreadable, bury_late
+      bury_job, bury_if_late = bury_unreadable, bury_late
     end
-    if not is_known(further) then return set_aside(id, value, further) end
-    if not is_readable then return set_aside(id, value) end
-    if is_too_late(id, at, run, own_max_lateness or limits and limits.max_lateness) then return end
+    if not is_known(further) then return bury_job(id, value, further) end
+    if not is_readable then return bury_job(id, value) end
+    if bury_if_late(id, at, run, own_max_lateness or limits and limits.max_lateness) then return end
   end
   local attempt, first, fault = 0, 0, ''
   if run then attempt, _, _, first, _, fault = unpack_run(run) end
@@ -78,8 +78,8 @@ local function hand_out(id, at, value, run, reserved_args, runs_args)
   local k = #reserved_args
   reserved_args[k + 1], reserved_args[k + 2] = now + time + handed, id
   local answered = attempt < max_attempts and attempt or -attempt
-  if answered < 0 then max_attempts = UNCONFIRMED elseif max_attempts == NO_LIMIT then max_attempts = 0 end
-  runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, max_attempts, receipt, first, holder, fault)
+  local stored_limit = answered < 0 and UNCONFIRMED or max_attempts == NO_LIMIT and 0 or max_attempts
+  runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, stored_limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, places_since, limits and limits.time_of(handed + 1) or 0))
   local slot = FIELDS_PER_JOB * handed
   out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time

@@ -24,7 +24,7 @@ if fresh then
     if payload then
       redis.call('ZADD', leaving, due, element)
     else
-      set_aside(element, due, reason)
+      set_element_aside(element, due, reason)
     end
   end
 end

@@ -17,5 +17,5 @@ while true do
     redis.call('LPUSH', target, payload)
     return {store_seen_format(), payload}
   end
-  set_aside(element, due, reason)
+  set_element_aside(element, due, reason)
 end

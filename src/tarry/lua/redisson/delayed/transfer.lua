@@ -37,7 +37,7 @@ local function take(element)
   if payload then
     payloads[#payloads + 1] = payload
   else
-    set_aside(element, redis.call('ZSCORE', timeouts, element), reason)
+    set_element_aside(element, redis.call('ZSCORE', timeouts, element), reason)
     aside = aside + 1
   end
   bytes = bytes + #element
