@@ -20,13 +20,13 @@ NEGLIGIBLE_S = 0.1
 
 
 def exponential_delay(
-    failures: int, first: float, longest: float, *, factor: float = 2.0, spread: float = 0.0, jitter: float = 0.5
+    failures: int, first: float, longest: float, *, factor: float = 2.0, spread: float = 0.0, draw: float = 0.5
 ) -> float:
     """How long to wait after failures in a row: ``first × factorⁿ``, at most ``longest``, give or take the share ``spread``.
 
-    ``failures`` counts from 0. ``jitter``: from 0 to 1.
+    ``failures`` counts from 0. ``draw``: a random number from 0 to 1.
     """
-    return min(first * factor ** min(failures, 100), longest) * (1 - spread + 2 * spread * jitter)
+    return min(first * factor ** min(failures, 100), longest) * (1 - spread + 2 * spread * draw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Patience:
         """The longest time to wait for one answer: the bound, at least a second."""
         return max(self.bound, SHORTEST_S)
 
-    def delay_before(self, tries: int, elapsed: float, jitter: float) -> float | None:
-        """Seconds to wait before the next try, or ``None`` when it is time to give up. ``jitter``: from 0 to 1."""
+    def delay_before(self, tries: int, elapsed: float, draw: float) -> float | None:
+        """Seconds to wait before the next try, or ``None`` when it is time to give up. ``draw``: a random number from 0 to 1."""
         if elapsed >= self.bound:
             return None
-        pause = exponential_delay(tries, FIRST_DELAY_S, LONGEST_DELAY_S, spread=0.5, jitter=jitter)
+        pause = exponential_delay(tries, FIRST_DELAY_S, LONGEST_DELAY_S, spread=0.5, draw=draw)
         return min(pause, self.bound - elapsed)
 
     def start(self, now: Callable[[], float]) -> RetryBudget:
@@ -111,6 +111,6 @@ class RetryBudget(Struct):
             return None
         return self.remaining
 
-    def next_delay(self, jitter: float) -> float | None:
-        """Seconds to wait before the next try, or ``None`` when it is time to give up. ``jitter``: from 0 to 1."""
-        return self._patience.delay_before(self.tries, self.elapsed, jitter)
+    def next_delay(self, draw: float) -> float | None:
+        """Seconds to wait before the next try, or ``None`` when it is time to give up. ``draw``: a random number from 0 to 1."""
+        return self._patience.delay_before(self.tries, self.elapsed, draw)

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs.job_values import BaseJob
-from tarry.verbs.jobs.settle import back_off_us
+from tarry.verbs.jobs.settle import retry_delay_us
 from tarry.verbs.jobs.topic_context import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
@@ -83,7 +83,7 @@ class BackOff:
     def after(self, attempt: int, fraction: float) -> int:
         """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
         first, longest = duration_us(self.first), duration_us(self.longest)
-        return back_off_us(attempt, fraction, first=first, factor=self.factor, longest=longest, spread=self.jitter)
+        return retry_delay_us(attempt, fraction, first=first, factor=self.factor, longest=longest, spread=self.jitter)
 
 
 Delay = BackOff | Duration | None

@@ -105,15 +105,15 @@ def _release(
     delay: Duration | None,
     counted: bool = True,
     reason: str = "",
-    jitter: Callable[[], float] = random,
+    draw: Callable[[], float] = random,
 ) -> list[Item]:
-    """``jitter`` gives numbers from 0 to 1, for the back-off."""
+    """``draw`` returns random numbers from 0 to 1, for the back-off."""
     if delay is not None:
         due_times = [b"%d" % duration_us(delay)] * len(jobs)
     elif not counted:
         due_times = [_AT_ONCE] * len(jobs)
     else:
-        due_times = [_back_off(jitter()) for _ in jobs]
+        due_times = [_back_off(draw()) for _ in jobs]
     after = _COUNTED if counted else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
     return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
@@ -204,18 +204,18 @@ def fail(
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
 
 
-def back_off_us(
-    attempt: int, jitter: float, *, first: int = SECOND, factor: float = 2.0, longest: int = HOUR, spread: float = 0.2
+def retry_delay_us(
+    attempt: int, draw: float, *, first: int = SECOND, factor: float = 2.0, longest: int = HOUR, spread: float = 0.2
 ) -> int:
     """Microseconds to wait after a failed attempt (the first is 1): 1 s × 2ⁿ ± 20 %, at most 1 h, or a worker's ``BackOff``.
-    ``jitter`` is a number from 0 to 1."""
-    delay = exponential_delay(max(attempt, 1) - 1, first, longest, factor=factor, spread=spread, jitter=jitter)
+    ``draw`` is a random number from 0 to 1."""
+    delay = exponential_delay(max(attempt, 1) - 1, first, longest, factor=factor, spread=spread, draw=draw)
     return min(round(delay), longest)
 
 
-def _back_off(jitter: float) -> bytes:
+def _back_off(draw: float) -> bytes:
     """A back-off whose attempt only the script knows: those after the first attempt and after very many, which are the longest."""
-    return b"~%d %d" % (back_off_us(1, jitter), back_off_us(_VERY_MANY, jitter))
+    return b"~%d %d" % (retry_delay_us(1, draw), retry_delay_us(_VERY_MANY, draw))
 
 
 def receipt_args(job: HasReceipt) -> tuple[bytes, bytes]:
