@@ -144,7 +144,7 @@ class JobSearch:
             (self.task is None or task_of(job) == self.task)
             and (self.error is None or self.error in f"{job.reason or ''}\n{job.error or ''}")
             and (self.text is None or self.text.encode() in raw_body(job))
-            and (self.group is None or group_id(*_what_went_wrong(job)) == self.group)
+            and (self.group is None or group_id(*_failure_of(job)) == self.group)
         )
 
 
@@ -160,7 +160,7 @@ def group_jobs(jobs: Iterable[JobInfo[Any]], dead: int, scanned: int, cursor: st
 
 def group_of(job: JobInfo[Any], died: datetime) -> DeadGroup:
     """The group of a dead job, with only this job."""
-    task, error, place = _what_went_wrong(job)
+    task, error, place = _failure_of(job)
     return DeadGroup(group_id(task, error, place), task, error, place, 1, died, died, (job.id,))
 
 
@@ -172,7 +172,7 @@ def _largest_first(groups: Mapping[str, DeadGroup]) -> tuple[DeadGroup, ...]:
     return tuple(sorted(groups.values(), key=lambda group: (-group.count, group.id)))
 
 
-def _what_went_wrong(job: JobInfo[Any]) -> tuple[str, str, str]:
+def _failure_of(job: JobInfo[Any]) -> tuple[str, str, str]:
     """Task, error and place."""
     reason, error = job.reason or "", job.error or ""
     message = (error[:_READ_OF_MESSAGE].partition("\n")[0] if reason == EXHAUSTED else "") or reason

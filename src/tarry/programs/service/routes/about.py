@@ -32,7 +32,7 @@ class Version(Struct):
     version: str
 
 
-class Told(Struct):
+class ProblemKind(Struct):
     """A kind of problem."""
 
     code: str
@@ -106,12 +106,12 @@ async def openapi_document(request: ServiceRequest) -> PlainResponse:
 
 
 @table.route(
-    "GET", "/problems/{code}", scopes=NO_TOKEN, returns=Told, namespaced=False, problem_codes=("unknown_route",),
-    example=Example(answer=Told("job_exists", 409, inspect.getdoc(JobExists) or "")),
+    "GET", "/problems/{code}", scopes=NO_TOKEN, returns=ProblemKind, namespaced=False, problem_codes=("unknown_route",),
+    example=Example(answer=ProblemKind("job_exists", 409, inspect.getdoc(JobExists) or "")),
 )  # fmt: skip
 async def problem(request: ServiceRequest) -> Response:
     """The meaning of a problem's code, and what to do."""
     for code, status, told in problems.all_codes():
         if code == request.path["code"]:
-            return Response(Told(code, status, told))
+            return Response(ProblemKind(code, status, told))
     raise UnknownRoute
