@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarry.clients.portions import chunked
+from tarry.clients.portions import portions_of
 from tarry.core.flows import gather, intercept
 from tarry.core.requests import Batch, Command, Flow, ask
 from tarry.errors import BadInput, Unavailable
@@ -113,7 +113,7 @@ def test_an_intercepted_flow_behaves_the_same() -> None:
 
 
 def sizes(requests: list[Any], places: list[str] | None = None) -> list[list[int]]:
-    found = chunked(requests, places or ["here"] * len(requests))
+    found = portions_of(requests, places or ["here"] * len(requests))
     return [[len(portion) for portion in portions] for portions in found.values()]
 
 
@@ -129,7 +129,7 @@ def test_a_batch_portion_is_limited_to_the_work_of_one_script() -> None:
 
 def test_each_server_gets_its_own_portions_in_order() -> None:
     requests = [word("k")] * 200
-    found = chunked(requests, ["here", "there"] * 100)
+    found = portions_of(requests, ["here", "there"] * 100)
     assert {place: [at for portion in portions for at in portion] for place, portions in found.items()} == {
         "here": list(range(0, 200, 2)),
         "there": list(range(1, 200, 2)),

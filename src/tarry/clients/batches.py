@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tarry.clients.deliveries import Delivery
-from tarry.clients.portions import GIVEN_UP, chunked, is_silent
+from tarry.clients.portions import GIVEN_UP, is_silent, portions_of
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Request
 from tarry.errors import TarryError
@@ -30,7 +30,7 @@ class Portions:
 
     def chains(self, urls: Sequence[str]) -> list[Iterator[list[Delivery]]]:
         """For each server the portions. The next portion is asked for when the last one is answered."""
-        return [self._chain(chunks) for chunks in chunked(self._requests, urls).values()]
+        return [self._chain(chunks) for chunks in portions_of(self._requests, urls).values()]
 
     def _chain(self, chunks: Sequence[Sequence[int]]) -> Iterator[list[Delivery]]:
         given_up: Any = None

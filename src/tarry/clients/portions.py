@@ -16,7 +16,7 @@ GIVEN_UP = (Unavailable, Unconfirmed)
 """The errors after which a server gets no more of the requests: each of them would take as long."""
 
 
-def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[list[int]]]:
+def portions_of(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[list[int]]]:
     """Returns for each server its portions in order. A portion is the numbers of its requests."""
     found: dict[str, list[list[int]]] = {}
     spent: dict[str, tuple[int, int]] = {}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.awaited.interfaces import SharedPartHost
-from tarry.clients.portions import chunked
+from tarry.clients.portions import portions_of
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server
 from tarry.connections.faults import ConnectionLost, Fault, NoScript
@@ -46,7 +46,7 @@ class ReplicaReader:
     async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Performs requests that do not depend on each other. Returns the value or the error of each."""
         answers: dict[int, Any] = {}
-        by_place = chunked(requests, [await self._url_of(request) for request in requests])
+        by_place = portions_of(requests, [await self._url_of(request) for request in requests])
         for found in await gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
             answers |= found
         left = [at for at in range(len(requests)) if at not in answers]

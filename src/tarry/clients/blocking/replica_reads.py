@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.blocking.interfaces import SharedPartHost
-from tarry.clients.portions import chunked
+from tarry.clients.portions import portions_of
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Server
 from tarry.connections.faults import ConnectionLost, Fault, NoScript
@@ -47,7 +47,7 @@ class ReplicaReader:
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """Performs requests that do not depend on each other. Returns the value or the error of each."""
         answers: dict[int, Any] = {}
-        by_place = chunked(requests, [self._url_of(request) for request in requests])
+        by_place = portions_of(requests, [self._url_of(request) for request in requests])
         for found in gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
             answers |= found
         left = [at for at in range(len(requests)) if at not in answers]
