@@ -15,7 +15,7 @@ from tarry.core.requests import Command, Operation, ScriptCall, WrongType
 from tarry.errors import TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs import jobs as lazy
+from tarry.verbs import jobs as job_verbs
 from tarry.verbs import namespaces
 from tarry.verbs.jobs.job_values import ENDED, JobInfo
 from tarry.verbs.jobs.partitions import PartitionVerbs
@@ -110,7 +110,7 @@ class Engine:
         self, topics: Sequence[TopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
     ) -> list[Popped]:
         """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
-        max_jobs, seconds = lazy.pop.checked_count(n), wait_seconds(wait)
+        max_jobs, seconds = job_verbs.pop.checked_count(n), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
             by_topic = [await self._partitions(topic) for topic in topics]
@@ -175,7 +175,7 @@ class Engine:
                 raise
         except BaseException:
             for verbs, taken in found:
-                self.runner.perform_in_background(lazy.pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
+                self.runner.perform_in_background(job_verbs.pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [(index, taken, taken.jobs) for _, taken in found if taken.jobs]
 

@@ -13,7 +13,7 @@ from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
-from tarry.verbs import jobs as lazy
+from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import (
     Added,
     BaseJob,
@@ -175,20 +175,20 @@ class AsyncTopic(Generic[T]):
         ``result`` is kept with the job if the topic has ``keep_finished``: JSON of up to 64 KB. A result that is larger or cannot be
         encoded is not kept, and the job is finished all the same.
         """
-        results = None if result is None else [lazy.settle.encode_result(result)]
-        await self._settle(lazy.settle.FINISH, [job], results=results)
+        results = None if result is None else [job_verbs.settle.encode_result(result)]
+        await self._settle(job_verbs.settle.FINISH, [job], results=results)
 
     async def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
-        await self._settle(lazy.settle.FINISH, jobs)
+        await self._settle(job_verbs.settle.FINISH, jobs)
 
     async def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
-        await self.engine.run(self.verbs.settle(lazy.settle.TOUCH, [job], ttr=ttr))
+        await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
 
     async def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
         """Touches many."""
-        await self.engine.run(self.verbs.settle(lazy.settle.TOUCH, jobs, ttr=ttr))
+        await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, jobs, ttr=ttr))
 
     async def release(
         self, job: HasReceipt, delay: Duration | None = None, *, counted: bool = True, reason: str = ""
@@ -198,21 +198,21 @@ class AsyncTopic(Generic[T]):
         The last attempt that counts makes it dead. ``counted=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        await self._settle(lazy.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
+        await self._settle(job_verbs.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
 
     async def release_many(
         self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, counted: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
-        await self._settle(lazy.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
+        await self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
 
     async def bury(self, job: HasReceipt, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
-        await self._settle(lazy.settle.BURY, [job], reason=reason)
+        await self._settle(job_verbs.settle.BURY, [job], reason=reason)
 
     async def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
         """Buries many."""
-        await self._settle(lazy.settle.BURY, jobs, reason=reason)
+        await self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
     async def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
@@ -231,11 +231,11 @@ class AsyncTopic(Generic[T]):
     async def kick(self, id: str) -> State | None:
         """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
         unknown."""
-        return (await self.engine.run(self.verbs.by_id(lazy.by_id.KICK, [id])))[0]
+        return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
     async def kick_many(self, ids: Sequence[str]) -> list[State | None]:
         """Kicks many."""
-        return await self.engine.run(self.verbs.by_id(lazy.by_id.KICK, ids))
+        return await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, ids))
 
     async def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
         """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
@@ -252,19 +252,19 @@ class AsyncTopic(Generic[T]):
         if running and state is not None:
             raise BadInput("running, state: only reserved jobs run; give one of them.")
         if running:
-            return await self.engine.run(self.verbs.by_id(lazy.by_id.CANCEL, ids, running=True))
-        return await self.engine.run(self.verbs.by_id(lazy.by_id.DELETE, ids, state=state))
+            return await self.engine.run(self.verbs.by_id(job_verbs.by_id.CANCEL, ids, running=True))
+        return await self.engine.run(self.verbs.by_id(job_verbs.by_id.DELETE, ids, state=state))
 
     async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time for a delayed or ready job. Returns the state it was in: with ``"reserved"`` and ``"dead"`` nothing
         was changed; the holder of a reserved job may ``release`` it with a delay, and ``kick`` revives a dead one."""
-        return (await self.engine.run(self.verbs.by_id(lazy.by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
+        return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
 
     async def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
     ) -> list[State | None]:
         """Reschedules many."""
-        return await self.engine.run(self.verbs.by_id(lazy.by_id.RESCHEDULE, ids, delay=delay, at=at))
+        return await self.engine.run(self.verbs.by_id(job_verbs.by_id.RESCHEDULE, ids, delay=delay, at=at))
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -392,7 +392,7 @@ class AsyncTopic(Generic[T]):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
-        given = lazy.settings.SettingsChange(
+        given = job_verbs.settings.SettingsChange(
             ttr=ttr,
             max_attempts=max_attempts,
             keep_dead=keep_dead,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import refuse_other_with
-from tarry.verbs import jobs as lazy
+from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Job(BaseJob[T]):
     ) -> Literal[False]:
         if not self.settled:
             try:
-                self._topic.engine.run(lazy.settle.outcome_of(self._topic.verbs, self, fault))
+                self._topic.engine.run(job_verbs.settle.outcome_of(self._topic.verbs, self, fault))
                 self.settled = True
             except StaleReceipt:
                 if fault is None:

@@ -2,8 +2,8 @@
 
 An ``add`` needs few of these modules. Those of other verbs are imported when they are first used as attributes of this package:
 
-    from tarry.verbs import jobs as lazy
-    lazy.settle.FINISH
+    from tarry.verbs import jobs as job_verbs
+    job_verbs.settle.FINISH
 """
 
 from importlib import import_module

@@ -15,7 +15,9 @@ from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import WAITING_PARTS, TopicKeys
 
 RELEASE_HOLDER = Script(
-    "topic/release_holder", args=("holder", "counted", "max_jobs", "absent_for", "cursor", "scan_count"), keys=WAITING_PARTS
+    "topic/release_holder",
+    args=("holder", "counted", "max_jobs", "absent_for", "cursor", "scan_count"),
+    keys=WAITING_PARTS,
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255

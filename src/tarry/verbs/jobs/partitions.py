@@ -23,7 +23,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.keys import TopicKeys
-from tarry.verbs import jobs as lazy
+from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share, TopicContext, require_several
 
 if TYPE_CHECKING:
@@ -60,18 +60,20 @@ class PartitionVerbs(Generic[T]):
         self.holder = holder
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[PopReply]:
-        return lazy.pop.pop_now(self.keys, lazy.pop.checked_count(n), ttr=lazy.pop.ttr_of(ttr), holder=self.holder)
+        return job_verbs.pop.pop_now(
+            self.keys, job_verbs.pop.checked_count(n), ttr=job_verbs.pop.ttr_of(ttr), holder=self.holder
+        )
 
     def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
         """Settles the jobs whose receipts hold, in steps; then raises the first refusal."""
         outcomes: list[Outcome] = []
         for part in split_items(items, _last_of):
             outcomes += yield verb.call(self.keys, part)
-        lazy.settle.raise_first_fault(outcomes)
+        job_verbs.settle.raise_first_fault(outcomes)
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""
-        return self.keys, lazy.pop.ttr_of(ttr), self.holder
+        return self.keys, job_verbs.pop.ttr_of(ttr), self.holder
 
 
 class Partitions(Generic[T]):
@@ -234,11 +236,11 @@ class Partitions(Generic[T]):
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = group_by_partition((item[0] for item in items), len(parts))
             return gather(
-                lazy.merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own]))
+                job_verbs.merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own]))
                 for index, own in groups
             )
 
-        lazy.merge.raise_first((yield from self.over_partitions(settle)))
+        job_verbs.merge.raise_first((yield from self.over_partitions(settle)))
 
     def _on_each(
         self, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]

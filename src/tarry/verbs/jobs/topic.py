@@ -16,7 +16,7 @@ from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.verbs import jobs as lazy
+from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs import add
 from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
@@ -52,14 +52,14 @@ class TopicVerbs(Partitions[T]):
     def on_behalf_of(self, *, holder: str | None = None, ids: Any = None) -> TopicVerbs[T]:
         """The same topic for another holder, or with ``ids``, which makes the ids and nonces of new jobs. Raises ``BadInput``."""
         context = self.context if ids is None else replace(self.context, ids=ids)
-        plain = PartitionVerbs(context, self.holder if holder is None else lazy.holders.encode_holder(holder))
+        plain = PartitionVerbs(context, self.holder if holder is None else job_verbs.holders.encode_holder(holder))
         return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> Operation[Added]:
         added = self.add_with(body, options.encode(), id)
-        return added if options.durability is None else lazy.durability.with_durability(added, options.durability)
+        return added if options.durability is None else job_verbs.durability.with_durability(added, options.durability)
 
     def add_with(self, body: T, options: EncodedOptions, id: str | None) -> Operation[Added]:
         """Adds a job with encoded options."""
@@ -80,7 +80,7 @@ class TopicVerbs(Partitions[T]):
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:
         require_several(bodies, "bodies")
         added = self.add_many_with(bodies, options.encode(), atomic=atomic)
-        return added if options.durability is None else lazy.durability.with_durability(added, options.durability)
+        return added if options.durability is None else job_verbs.durability.with_durability(added, options.durability)
 
     def add_many_with(
         self, bodies: Iterable[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
@@ -108,7 +108,7 @@ class TopicVerbs(Partitions[T]):
         for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
             some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
             flows.append((own, done, add.add_jobs(parts[index].context, some, options, new_ids=ids, done=done)))
-        return lazy.merge.merge_added(len(bodies), flows)
+        return job_verbs.merge.merge_added(len(bodies), flows)
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +127,7 @@ class TopicVerbs(Partitions[T]):
     ) -> Operation[bool]:
         return self._on_partition_of(
             job.id,
-            lambda part: lazy.settle.fail(
+            lambda part: job_verbs.settle.fail(
                 part.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund
             ),
         )
@@ -135,48 +135,55 @@ class TopicVerbs(Partitions[T]):
     def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[PopReply | None]:
         """Pops one job by its id, past the topic's pause and limits."""
         return self._on_partition_of(
-            id, lambda part: lazy.pop.pop_by_id(part.keys, id, states, ttr=lazy.pop.ttr_of(None), holder=part.holder)
+            id,
+            lambda part: job_verbs.pop.pop_by_id(
+                part.keys, id, states, ttr=job_verbs.pop.ttr_of(None), holder=part.holder
+            ),
         )
 
     def set_headers(self, job: HasReceipt, headers: Mapping[str, str], priority: int | None = None) -> Operation[bool]:
         """Replaces the headers of a reserved job, and its priority if one is given. Returns whether the receipt holds."""
-        return self._on_partition_of(job.id, lambda part: lazy.settle.set_headers(part.keys, job, headers, priority))
+        return self._on_partition_of(
+            job.id, lambda part: job_verbs.settle.set_headers(part.keys, job, headers, priority)
+        )
 
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
         """Releases jobs to where they were, as if they had not been handed out."""
         if self.single is not None:
-            return lazy.settle.give_back(self.single.keys, jobs, due)
+            return job_verbs.settle.give_back(self.single.keys, jobs, due)
 
         def give(verbs: PartitionVerbs[T], own: list[int]) -> ScriptCall[Any]:
-            return lazy.settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
+            return job_verbs.settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
 
         return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
 
     def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
-            return self._on_each(lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=counted), sum)
+            return self._on_each(lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, count=counted), sum)
         return self._dispatch(
-            lambda only: lazy.holders.release_holder(only.keys, holder, count=counted, limit=limit),
+            lambda only: job_verbs.holders.release_holder(only.keys, holder, count=counted, limit=limit),
             lambda parts: self._release_up_to(parts, holder, counted, limit),
         )
 
     def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
         """Makes the jobs of a holder that has been missed for ``missed_us`` ready again; the attempt counts."""
         return self._on_each(
-            lambda verbs: lazy.holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
+            lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
         )
 
     def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
         """Releases jobs of one partition after the other, until there are enough."""
         released = 0
         for verbs in parts:
-            released += yield from lazy.holders.release_holder(verbs.keys, holder, count=count, limit=limit - released)
+            released += yield from job_verbs.holders.release_holder(
+                verbs.keys, holder, count=count, limit=limit - released
+            )
             if released == limit:
                 break
         return released
 
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
-        return self._on_each(lambda verbs: lazy.holders.touch_holder(verbs.keys, holder, ttr), sum)
+        return self._on_each(lambda verbs: job_verbs.holders.touch_holder(verbs.keys, holder, ttr), sum)
 
     # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,15 +194,15 @@ class TopicVerbs(Partitions[T]):
 
     def cancelled(self, job: HasReceipt) -> Operation[list[bool]]:
         """Whether this run was cancelled."""
-        return self._on_partition_of(job.id, lambda part: lazy.by_id.cancelled(part.keys, [job]))
+        return self._on_partition_of(job.id, lambda part: job_verbs.by_id.cancelled(part.keys, [job]))
 
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
         """Deletes the job that was added with this nonce, and no other with its id."""
-        return self._on_partition_of(id, lambda part: lazy.by_id.delete_exactly(part.keys, id, nonce))
+        return self._on_partition_of(id, lambda part: job_verbs.by_id.delete_exactly(part.keys, id, nonce))
 
     def get(self, ids: Sequence[str], history: bool = False) -> Operation[list[JobInfo[T] | None]]:
         """``history``: of an id without a living or dead job, also the finished one that is kept."""
-        return self._by_id(ids, lambda part, own: lazy.views.get_jobs(part.context, own, history=history))
+        return self._by_id(ids, lambda part, own: job_verbs.views.get_jobs(part.context, own, history=history))
 
     def list(
         self,
@@ -207,7 +214,7 @@ class TopicVerbs(Partitions[T]):
         search: JobSearch | None = None,
     ) -> Flow[JobPage[T]]:
         return self.over_partitions(
-            lambda parts: lazy.views.list_jobs(
+            lambda parts: job_verbs.views.list_jobs(
                 [verbs.context for verbs in parts],
                 state,
                 due_after=due_after,
@@ -227,41 +234,45 @@ class TopicVerbs(Partitions[T]):
         from tarry.verbs.jobs.dead_groups import group_jobs  # no start imports it
 
         contexts = [verbs.context for verbs in parts]
-        page = yield from lazy.views.list_jobs(contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit)
-        counts = yield from gather([ask(lazy.views.count_dead(verbs.keys)) for verbs in parts])
+        page = yield from job_verbs.views.list_jobs(
+            contexts, "dead", limit=limit, cursor=cursor, search=search, reads=limit
+        )
+        counts = yield from gather([ask(job_verbs.views.count_dead(verbs.keys)) for verbs in parts])
         return group_jobs(page, sum(counts), page.scanned, page.cursor)
 
     def stats(self) -> Operation[Stats]:
-        return self._on_each(lambda part: lazy.views.topic_stats(part.context), lazy.merge.merge_stats)
+        return self._on_each(lambda part: job_verbs.views.topic_stats(part.context), job_verbs.merge.merge_stats)
 
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> Operation[Histogram]:
         def of_partition(part: PartitionVerbs[T], start: Duration | datetime, past: Duration) -> ScriptCall[Histogram]:
-            return lazy.views.due_histogram(part.context, start=start, span=span, buckets=buckets, past=past)
+            return job_verbs.views.due_histogram(part.context, start=start, span=span, buckets=buckets, past=past)
 
         def of_all(parts: Sequence[PartitionVerbs[T]]) -> Flow[Histogram]:
             first, *rest = parts
             found = yield from ask(of_partition(first, start, past))
             # all from the same moment, although their servers' clocks differ
             others = yield from gather([ask(of_partition(part, found.start, 0)) for part in rest])
-            return lazy.merge.merge_histograms([found, *others])
+            return job_verbs.merge.merge_histograms([found, *others])
 
         return self._dispatch(lambda only: of_partition(only, start, past), of_all)
 
     def throughput(self, span: Duration) -> Operation[tuple[MinuteCounts, ...]]:
-        return self._on_each(lambda part: lazy.throughput.throughput(part.keys, span), lazy.merge.merge_minutes)
+        return self._on_each(
+            lambda part: job_verbs.throughput.throughput(part.keys, span), job_verbs.merge.merge_minutes
+        )
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
-        return self._on_each(lambda part: lazy.settings.pause(part.keys, for_), lambda ends: ends[0])
+        return self._on_each(lambda part: job_verbs.settings.pause(part.keys, for_), lambda ends: ends[0])
 
     def resume(self) -> Operation[None]:
-        return self._on_each(lambda part: lazy.settings.resume(part.keys), lambda ends: None)
+        return self._on_each(lambda part: job_verbs.settings.resume(part.keys), lambda ends: None)
 
     def configure(self, given: SettingsChange) -> Operation[TopicSettings]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
         return self._dispatch(
-            lambda only: lazy.settings.configure(only.keys, given, only.share),
+            lambda only: job_verbs.settings.configure(only.keys, given, only.share),
             lambda parts: self._configure(parts, given),
         )
 
@@ -271,22 +282,22 @@ class TopicVerbs(Partitions[T]):
         it."""
         first, *rest = partitions
         items = given.encode(len(partitions))
-        stored = yield from ask(lazy.settings.configure_first(first.keys, first.share, items))
+        stored = yield from ask(job_verbs.settings.configure_first(first.keys, first.share, items))
         for _ in range(MOST_CONFIGURE_TRIES):
             later = (yield from self._copy_settings(rest, stored)) if rest and stored.number else 0
             if not later:
                 break
-            stored = yield from ask(lazy.settings.configure_first(first.keys, first.share, (), later))
+            stored = yield from ask(job_verbs.settings.configure_first(first.keys, first.share, (), later))
         return stored.defaults(len(partitions))
 
     def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: StoredSettings) -> Flow[int]:
-        return on_each(others, lambda verbs: lazy.settings.copy_first(verbs.keys, verbs.share, stored), max)
+        return on_each(others, lambda verbs: job_verbs.settings.copy_first(verbs.keys, verbs.share, stored), max)
 
     def purge(self, state: StateFilter | None) -> Operation[int]:
-        return self._on_each(lambda part: lazy.settings.purge(part.keys, state), sum)
+        return self._on_each(lambda part: job_verbs.settings.purge(part.keys, state), sum)
 
     def check(self) -> Operation[CheckReport]:
-        return self._on_each(lambda part: lazy.views.check_topic(part.keys), lazy.merge.merge_checks)
+        return self._on_each(lambda part: job_verbs.views.check_topic(part.keys), job_verbs.merge.merge_checks)
 
 
 def _id_of(body: Any, new_id: bytes) -> bytes:
