@@ -83,7 +83,7 @@ class Registry(ScheduleDecorators):
         self._middleware: list[Middleware] = []
         self.own_stamps: list[Stamp] = []
         self._queues: dict[str, QueueRoute] = {}
-        self._parts: list[Registry] = []
+        self._included: list[Registry] = []
         self.parent: Registry | None = None
 
     @answers_other_words(OF_HANDLERS)
@@ -275,29 +275,31 @@ class Registry(ScheduleDecorators):
 
     def include(self, *registries: Registry) -> None:
         """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
-        for part in registries:
-            if part is self or part is self.root:
+        for included in registries:
+            if included is self or included is self.root:
                 raise BadInput("include: a registry cannot include itself.")
-            before, part.parent = part.parent, self
+            before, included.parent = included.parent, self
             try:
-                self._check_included(part)
+                self._check_included(included)
             except BadInput:
-                part.parent = before
+                included.parent = before
                 raise
-            self._parts.append(part)
+            self._included.append(included)
 
-    def _check_included(self, part: Registry) -> None:
-        """Raises ``BadInput`` if the root has a handler or a task of the part already, or is a worker without a name for tasks."""
-        if part.all_tasks():
+    def _check_included(self, included: Registry) -> None:
+        """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks."""
+        if included.all_tasks():
             _ = self.root.tasks_topic
         topics = {route.topic: bool(route.handler) for route in self.root.routes()}
-        routes = {route.topic: bool(route.handler) for route in part.routes()}
+        routes = {route.topic: bool(route.handler) for route in included.routes()}
         twice: list[Any] = [topic for topic in topics.keys() & routes.keys() if topics[topic] or routes[topic]]
-        twice += [route.topic for route in part.routes() if route.handler and route.tasks]
-        twice += {route.queue for route in self.root.queue_routes()} & {route.queue for route in part.queue_routes()}
+        twice += [route.topic for route in included.routes() if route.handler and route.tasks]
+        twice += {route.queue for route in self.root.queue_routes()} & {
+            route.queue for route in included.queue_routes()
+        }
         if not twice:
-            tasks = Counter((task.known_topic, task.name) for task in (*self.root.all_tasks(), *part.all_tasks()))
-            schedules = Counter(one.key for one in (*self.root.all_schedules(), *part.all_schedules()))
+            tasks = Counter((task.known_topic, task.name) for task in (*self.root.all_tasks(), *included.all_tasks()))
+            schedules = Counter(one.key for one in (*self.root.all_schedules(), *included.all_schedules()))
             twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
         if twice:
             raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
@@ -316,8 +318,8 @@ class Registry(ScheduleDecorators):
             route.takes_ahead = route.takes_ahead and task.takes_ahead
             if route.tasks[task.name].process is not None:
                 route.processes = max(route.processes, task.slots)
-        for part in self._parts:
-            for route in part.routes(layers):
+        for included in self._included:
+            for route in included.routes(layers):
                 known = found.setdefault(route.topic, route)
                 if known is not route:
                     known.tasks.update(route.tasks)
@@ -328,11 +330,11 @@ class Registry(ScheduleDecorators):
 
     def queue_routes(self) -> list[QueueRoute]:
         """All queues, those of included registries too."""
-        return [*self._queues.values(), *[route for part in self._parts for route in part.queue_routes()]]
+        return [*self._queues.values(), *[route for included in self._included for route in included.queue_routes()]]
 
     def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """The headers of a job that a task adds."""
-        stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part.own_stamps]
+        stamps = [stamp for registry in reversed([*self._ancestors()]) for stamp in registry.own_stamps]
         if not stamps:
             return own
         made: dict[str, str] = {}
@@ -344,13 +346,13 @@ class Registry(ScheduleDecorators):
     @property
     def has_stamps(self) -> bool:
         """Whether it, or a registry that it includes, has stamps."""
-        return bool(self.own_stamps) or any(part.has_stamps for part in self._parts)
+        return bool(self.own_stamps) or any(included.has_stamps for included in self._included)
 
     def all_tasks(self) -> list[Task[..., Any]]:
-        return [*self._tasks, *[task for part in self._parts for task in part.all_tasks()]]
+        return [*self._tasks, *[task for included in self._included for task in included.all_tasks()]]
 
     def all_schedules(self) -> list[TaskSchedule]:
-        return [*self._schedules, *[one for part in self._parts for one in part.all_schedules()]]
+        return [*self._schedules, *[one for included in self._included for one in included.all_schedules()]]
 
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         return self.task(topic=topic)(function)
@@ -372,14 +374,14 @@ class Registry(ScheduleDecorators):
     @property
     def root(self) -> Registry:
         """The last of those that include it: a worker, once it belongs to one."""
-        *_, last = self._ancestors()
-        return last
+        *_, root = self._ancestors()
+        return root
 
     def _ancestors(self) -> Iterator[Registry]:
-        here: Registry | None = self
-        while here is not None:
-            yield here
-            here = here.parent
+        registry: Registry | None = self
+        while registry is not None:
+            yield registry
+            registry = registry.parent
 
 
 def _usual_slots(is_async: bool, run: Run) -> int:
