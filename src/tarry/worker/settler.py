@@ -178,7 +178,7 @@ class Settler:
         return self._log_verdict(job, verdict, fault, dead)
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
-        """The same, blocking, for a thread."""
+        """Decides on a job that failed, and settles it from the thread in which it ran. Returns what ``failed`` returns."""
         if job.settled:
             return self._raised_after_settling(job, fault)
         limit = _handlers_limit(job, target)

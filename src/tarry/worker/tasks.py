@@ -358,7 +358,7 @@ class TaskOptions(Generic[P]):
         return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
-        """The same, awaited."""
+        """Adds the job from an event loop. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
         topic = self._task.open_async_topic()
         return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))

@@ -44,7 +44,7 @@ class UnknownTasks:
         self._logged: set[str] = set()
 
     async def put_back(self, job: BaseJob[Any], task: str) -> None:
-        """Settles the job."""
+        """Releases a job whose task nobody here knows, to wait for a worker that does; buries it once it has waited too long."""
         since, seen = await self._history_of(job)
         if (worker := await self._knows(task)) is not None:
             seen = (f"{worker.host} (process {worker.pid})", _us(worker.now))

@@ -51,7 +51,7 @@ class DelayJob(Struct):
 
 
 class DelayAddQuery(Struct):
-    """The same, in the query."""
+    """The fields of ``DelayAdd``, given in the query."""
 
     id: Long | None = None
     topic: Name | None = None

@@ -39,7 +39,7 @@ def release_holder(
 
 
 def check_limit(limit: int | None) -> None:
-    """Raises ``BadInput``."""
+    """Raises ``BadInput`` unless ``limit`` is a number of jobs from 1, or ``None``: all of them."""
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise BadInput(f"limit: {limit!r}; it is a whole number, at least 1.")
 

@@ -87,7 +87,7 @@ class TouchMany(ManyHeld):
 
 
 class ReleaseMany(ManyHeld):
-    """As ``Release``, for all."""
+    """All of them become ready again, after ``delay`` if it is given. ``reason`` is kept as the error of each."""
 
     delay: Span | None = None
     counted: bool = True
@@ -95,7 +95,7 @@ class ReleaseMany(ManyHeld):
 
 
 class BuryMany(ManyHeld):
-    """As ``Bury``, for all."""
+    """All of them become dead, each with ``reason``."""
 
     reason: str = ""
 

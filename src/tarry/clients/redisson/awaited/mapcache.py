@@ -221,7 +221,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """The same for many; returns for how many."""
+        """Gives entries another time to live and idle time from now, or none; returns how many got it."""
         return await self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     async def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
@@ -246,7 +246,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         await self._run(self.verbs.set_max_size(size, mode, False))
 
     async def try_set_max_size(self, size: int, *, mode: Mode = "LRU") -> bool:
-        """The same where no maximum size is set yet; returns whether the map has this one now."""
+        """Sets the maximum size if the map has none yet. Returns whether the map has this one now."""
         return await self._run(self.verbs.set_max_size(size, mode, True))
 
     async def evict(self) -> int:

@@ -150,5 +150,5 @@ async def of_topic(request: ServiceRequest) -> StreamResponse:
 
 @table.route("GET", "/v1/events", scopes=ANY_SCOPE, returns=str, media=MEDIA)
 async def of_all(request: ServiceRequest) -> StreamResponse:
-    """The same for all topics of the namespace (1,000 at most)."""
+    """The statistics of all topics of the namespace (1,000 at most), again and again."""
     return _listen(request, None)
