@@ -427,7 +427,7 @@ class TopicConsumer:
         self.settler.spawn(self.settler.put_back(not_started))
         if self.running and grace_s:
             await self._wait_for_running(grace_s, stop_now)
-        late = len(self.running)
+        cut_off = len(self.running)
         for job, runs in list(self.running.items()):
             if isinstance(runs, asyncio.Task):
                 runs.cancel()  # each gives its job back
@@ -444,7 +444,7 @@ class TopicConsumer:
         await self._send_remaining(stop_now)
         if self._threads is not None:
             self._threads.end()
-        return late, len(not_started)
+        return cut_off, len(not_started)
 
     async def end_processes(self) -> None:
         """Kills the child processes, and waits until their jobs are given back."""
