@@ -316,7 +316,7 @@ def test_java_adds_jobs_over_one_connection(
         read_head(self)
 
     monkeypatch.setattr(HTTPProtocol, "on_headers_complete", noted)
-    too_long = guarded.app.settings.max_request + 1
+    too_long = guarded.app.settings.max_request_body + 1
     words = ["java", str(HERE / "java" / "Offers.java"), guarded.url, path, make("produce"), str(too_long)]
     told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
     assert (told.returncode, told.stderr) == (0, "")

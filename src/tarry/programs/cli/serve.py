@@ -141,7 +141,7 @@ def serve(
         namespaces=tuple(
             dict.fromkeys((session.namespace, *(also or ()), *([beanstalk_namespace] if beanstalk_namespace else ())))
         ),
-        max_request=max_request,
+        max_request_body=max_request,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         shared_locks=tuple(dict.fromkeys(shared_lock or ())),

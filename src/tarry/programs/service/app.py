@@ -52,7 +52,7 @@ class ServiceApp:
         self.mounts = tuple(mounts)
         self.routes = routes_of(mounts)
         namespaces = dict.fromkeys((*settings.namespaces, *(name for one in mounts for name in one.namespaces)))
-        self.clients = NamespaceClients(tuple(namespaces), open_client, settings.max_body)
+        self.clients = NamespaceClients(tuple(namespaces), open_client, settings.max_job_body)
         self.moved_queues = tuple(dict.fromkeys((*settings.queues, *(name for one in mounts for name in one.queues))))
         """All queues that it moves, including those of what is mounted."""
         self.authorizer = Authorizer(settings, self.clients, self._first_token)

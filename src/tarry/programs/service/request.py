@@ -159,7 +159,7 @@ class ServiceRequest:
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
             raise WrongCoding
-        most = self.app.settings.max_request
+        most = self.app.settings.max_request_body
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")

@@ -23,8 +23,10 @@ class ServiceSettings:
     """Requests need a token."""
     tokens_later: bool = False
     """Requests need a token as soon as the first one is created."""
-    max_request: int = MAX_REQUEST
-    max_body: int = 1 << 20
+    max_request_body: int = MAX_REQUEST
+    """The maximum size of a request's body, in bytes: one of many jobs is larger than each of them."""
+    max_job_body: int = 1 << 20
+    """The maximum size of a job's body, in bytes."""
     map_caches: tuple[str, ...] = ()
     """Maps shared with Java that the metrics include."""
     locks: tuple[str, ...] = ()

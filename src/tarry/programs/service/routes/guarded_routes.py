@@ -33,7 +33,7 @@ def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> 
     """The queue of the path; its values pass through undecoded. Raises ``BadInput``."""
     if layout == "article" and request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("layout article has no namespace; use the service's first one, and a token of it.")
-    passing = bodies.PassThroughCodec(request.app.settings.max_body)
+    passing = bodies.PassThroughCodec(request.app.settings.max_job_body)
     return request.client.guarded_queue(request.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
 
