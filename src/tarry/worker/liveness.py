@@ -113,7 +113,7 @@ class Liveness:
                 self._known = True
                 self._announce_at = self._popped_at + REPEAT_S
                 call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=True)
-                self._awaited.engine.runner.perform_in_background(call).add_done_callback(self._answered)
+                self._awaited.engine.runner.perform_if_possible(call).add_done_callback(self._answered)
             self._wake.set()
 
     def _answered(self, sent: asyncio.Future[int]) -> None:

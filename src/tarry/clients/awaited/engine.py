@@ -175,7 +175,7 @@ class Engine:
                 raise
         except BaseException:
             for verbs, taken in found:
-                self.runner.perform_in_background(job_verbs.pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
+                self.runner.perform_if_possible(job_verbs.pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [(index, taken, taken.jobs) for _, taken in found if taken.jobs]
 

@@ -40,4 +40,4 @@ async def race(
 def _give_back(runner: Runner, caller: Caller) -> None:
     if caller.result is not None:
         queue, found, jobs = caller.result
-        runner.perform_in_background(pop.give_back_reply(queue.keys, found.receipt, jobs))
+        runner.perform_if_possible(pop.give_back_reply(queue.keys, found.receipt, jobs))

@@ -122,7 +122,7 @@ class Runner(ServerPool):
         """Performs a flow, step by step, with ``perform_step`` if that is given."""
         return await run_flow(flow, perform_step or self.perform_step)
 
-    def perform_in_background(self, request: ScriptCall[T]) -> asyncio.Future[T]:
+    def perform_if_possible(self, request: ScriptCall[T]) -> asyncio.Future[T]:
         """Performs a request without waiting for its answer. Returns a future of that; its error need not be looked at."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -134,7 +134,7 @@ class Runner(ServerPool):
         """Gives back what an answer handed out, when no caller takes it any more."""
         undo = request.undo(answer) if isinstance(request, ScriptCall) and request.undo is not None else None
         if undo is not None:
-            self.perform_in_background(undo)
+            self.perform_if_possible(undo)
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 

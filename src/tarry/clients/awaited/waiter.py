@@ -52,7 +52,7 @@ class Waiter:
             self._watch.leave(caller)
             if caller.result is not None:
                 queue, found, jobs = caller.result
-                self._runner.perform_in_background(pop.give_back_reply(queue.keys, found.receipt, jobs))
+                self._runner.perform_if_possible(pop.give_back_reply(queue.keys, found.receipt, jobs))
             self.interrupt()
             raise
         if caller.fault is not None:

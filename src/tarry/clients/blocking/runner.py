@@ -200,7 +200,7 @@ class Runner(ServerPool):
         """Performs a flow, step by step, with ``perform_step`` if that is given."""
         return run_flow(flow, perform_step or self.perform_step)
 
-    def perform_in_background(self, request: ScriptCall[Any]) -> None:
+    def perform_if_possible(self, request: ScriptCall[Any]) -> None:
         """Performs a request whose failure does no harm: the jobs that it gives back would come back later without it."""
         with suppress(TarryError):
             self.perform(request)
