@@ -114,7 +114,7 @@ def test_a_lock_that_is_not_a_file_is_refused(folder: Path, name: str) -> None:
 def test_garbage_in_the_folder_does_not_prevent_a_start(folder: Path) -> None:
     (folder / folder_files.ADDRESS).write_bytes(b"\xff\0not a path\n")
     (folder / folder_files.BELL).write_text("not a pipe")
-    (folder / folder_files.KEEPER).write_text("no number")
+    (folder / folder_files.SUPERVISOR).write_text("no number")
     with join_server(folder) as here:
         assert here.started
 

@@ -139,15 +139,15 @@ def test_a_short_visit_restarts_the_linger_time(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_keeper_adopts_the_server_of_a_killed_one(folder: Path) -> None:
+def test_a_new_supervisor_adopts_the_server_of_a_killed_one(folder: Path) -> None:
     with join_server(folder, linger_s=SHORT_S):
         server = users.server_pid(folder)
-        users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
+        users.kill(users.supervisor_pid(folder), folder / folder_files.SUPERVISOR)
         assert users.server_pid(folder) == server
         with join_server(folder, linger_s=SHORT_S) as second:
             assert not second.started
             assert users.server_pid(folder) == server
-            assert users.keeper_pid(folder)
+            assert users.supervisor_pid(folder)
     users.until_ended(folder)
 
 
@@ -162,7 +162,7 @@ def test_a_killed_server_is_restarted_with_its_data(folder: Path) -> None:
         assert plain_client.call_once(users.address(folder), "GET", "k") == b"v"
 
 
-def test_a_keeper_with_a_cut_connection_does_not_restart_the_server(folder: Path) -> None:
+def test_a_supervisor_with_a_cut_connection_does_not_restart_the_server(folder: Path) -> None:
     with join_server(folder) as share:
         first = users.server_pid(folder)
         plain_client.call_once(users.address(folder), "CLIENT", "KILL", "TYPE", "normal")
@@ -174,7 +174,7 @@ def test_a_keeper_with_a_cut_connection_does_not_restart_the_server(folder: Path
 
 def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
     with join_server(folder):
-        users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
+        users.kill(users.supervisor_pid(folder), folder / folder_files.SUPERVISOR)
         with join_server(folder) as share:
             first = users.server_pid(folder)
             users.kill(first, folder / folder_files.SERVER)
@@ -182,10 +182,10 @@ def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
             assert users.server_pid(folder) != first
 
 
-def test_a_user_restarts_keeper_and_server_when_both_are_killed(folder: Path) -> None:
+def test_a_user_restarts_supervisor_and_server_when_both_are_killed(folder: Path) -> None:
     with join_server(folder) as share:
         plain_client.call_once(users.address(folder), "SET", "k", "v")
-        users.kill(users.keeper_pid(folder), folder / folder_files.KEEPER)
+        users.kill(users.supervisor_pid(folder), folder / folder_files.SUPERVISOR)
         users.kill(users.server_pid(folder), folder / folder_files.SERVER)
         assert Path(users.address(folder)).exists(), "the stale socket is part of the story"
         share.ensure_running()
@@ -238,7 +238,7 @@ def test_a_deleted_folder_gets_a_new_server(folder: Path) -> None:
 
     data = folder / "data"
     with join_server(data, linger_s=60) as old:
-        first, keeper = users.server_pid(data), users.keeper_pid(data)
+        first, supervisor = users.server_pid(data), users.supervisor_pid(data)
         before = old.url
         shutil.rmtree(data)
         try:
@@ -251,7 +251,7 @@ def test_a_deleted_folder_gets_a_new_server(folder: Path) -> None:
             with suppress(
                 ProcessLookupError
             ):  # it ends its server at once: the last user of the deleted folder has left
-                os.kill(keeper, signal.SIGCONT)
+                os.kill(supervisor, signal.SIGCONT)
             assert any(
                 plain_client.read_state(before.removeprefix("unix://")) == "dead"
                 for _ in plain_client.backoff_delays(users.BOUND_S)

@@ -2,7 +2,7 @@
 
     User(folder)      a process that joins and then waits:  .report (what it saw)  .leave()  .kill()
     in_use(folder)    somebody holds users.lock
-    keeper_pid, server_pid, ended, clean_up
+    supervisor_pid, server_pid, ended, clean_up
 
 Rules: waits end with an event (a lock that becomes free), and have a bound only in case of a fault.
 """
@@ -30,7 +30,7 @@ folder, linger_s, then = sys.argv[1:]
 if then == "come and go":
     from tarry.connections.embedded import folder_files, plain_client
     for _ in range(15):
-        time.sleep(random.uniform(0, 0.03))  # the other one and the keeper are to be met at every stage
+        time.sleep(random.uniform(0, 0.03))  # the other one and the supervisor are to be met at every stage
         with join_server(Path(folder), linger_s=float(linger_s)):
             plain_client.call_once(folder_files.read_address(folder + "/" + folder_files.ADDRESS), "INCR", "visits")
 share = join_server(Path(folder), linger_s=float(linger_s))
@@ -112,9 +112,9 @@ def in_use(folder: Path) -> bool:
     return held(folder / folder_files.USERS)
 
 
-def keeper_pid(folder: Path) -> int:
-    assert held(folder / folder_files.KEEPER)
-    return int(folder_files.read_owner(str(folder / folder_files.KEEPER)))
+def supervisor_pid(folder: Path) -> int:
+    assert held(folder / folder_files.SUPERVISOR)
+    return int(folder_files.read_owner(str(folder / folder_files.SUPERVISOR)))
 
 
 def server_pid(folder: Path) -> int:
@@ -140,15 +140,15 @@ def until_ready(folder: Path) -> None:
 
 
 def until_ended(folder: Path) -> None:
-    """Wait until server and keeper have gone, by themselves."""
+    """Wait until server and supervisor have gone, by themselves."""
     until_free(folder / folder_files.SERVER)
-    until_free(folder / folder_files.KEEPER)
+    until_free(folder / folder_files.SUPERVISOR)
 
 
 def kill(pid: int, lock: Path) -> None:
     """``kill -9``, and wait until the system has taken note."""
     before = folder_files.read_owner(str(lock))
-    os.kill(pid, signal.SIGKILL)  # read first: the keeper may start the next one before this line ends
+    os.kill(pid, signal.SIGKILL)  # read first: the supervisor may start the next one before this line ends
     assert any(
         not held(lock) or folder_files.read_owner(str(lock)) != before for _ in plain_client.backoff_delays(BOUND_S)
     )
@@ -156,7 +156,7 @@ def kill(pid: int, lock: Path) -> None:
 
 def clean_up(folder: Path) -> None:
     """End what a failed or an unfinished test left running on this folder, and nothing else."""
-    for name, sign in ((folder_files.KEEPER, signal.SIGTERM), (folder_files.SERVER, signal.SIGKILL)):
+    for name, sign in ((folder_files.SUPERVISOR, signal.SIGTERM), (folder_files.SERVER, signal.SIGKILL)):
         lock = folder / name
         if held(lock):
             with contextlib.suppress(ProcessLookupError, ValueError):

@@ -1,11 +1,11 @@
 """The files in an embedded server's folder beside its data.
 
-    users.lock     locked, shared, by every process that uses the server
-    start.lock     locked while a supervisor is being started
-    keeper.lock    locked by the supervisor; contains its process id
-    server.lock    locked by the server's process; contains its process id
-    bell           a pipe that wakes the supervisor: a user has joined
-    address        the path of the server's socket
+    users.lock       locked, shared, by every process that uses the server
+    start.lock       locked while a supervisor is being started
+    supervisor.lock  locked by the supervisor; contains its process id
+    server.lock      locked by the server's process; contains its process id
+    bell             a pipe that wakes the supervisor: a user has joined
+    address          the path of the server's socket
 
 Rules: the standard library only, because the supervisor imports this file too; a lock is the system's flock on the file,
 never its contents; a lock file is never deleted, since its inode is the lock.
@@ -18,7 +18,7 @@ import errno
 import os
 import stat
 
-USERS, START, KEEPER, SERVER = "users.lock", "start.lock", "keeper.lock", "server.lock"
+USERS, START, SUPERVISOR, SERVER = "users.lock", "start.lock", "supervisor.lock", "server.lock"
 BELL, ADDRESS, LOG = "bell", "address", "server.log"
 
 

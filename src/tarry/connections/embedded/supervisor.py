@@ -2,7 +2,7 @@
 
     users ──(shared flock on users.lock)──┐
                                           ▼
-    join ──write──▶ bell ─────────▶  supervisor (keeper.lock)  ──parent──▶  server (server.lock)
+    join ──write──▶ bell ───▶  supervisor (supervisor.lock)  ──parent──▶  server (server.lock)
                                           │ one open connection: closed = the server died
                                           ▼
              all left ─▶ linger a minute ─▶ no new user ─▶ SHUTDOWN, under an exclusive lock on users.lock
@@ -11,7 +11,7 @@ It waits in one ``select``, without polling: a thread sleeps in ``flock`` until 
 writes to the pipe ``bell``, and a server that dies closes its connection.
 
 Rules: the standard library only (it runs as ``python -I -S supervisor.py``, without any package); one supervisor per folder
-(keeper.lock); one server per folder (the server process inherits server.lock, which is locked exactly while it lives); a
+(supervisor.lock); one server per folder (the server process inherits server.lock, which is locked exactly while it lives); a
 running server is adopted, never started twice; a server that dies is restarted, a limited number of times.
 """
 
@@ -249,7 +249,7 @@ def main() -> None:
         os._exit(0)  # daemonized: the process that started it may end without leaving a zombie
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    lock = folder_files.open_lock(folder_files.KEEPER)
+    lock = folder_files.open_lock(folder_files.SUPERVISOR)
     if not any(folder_files.try_lock(lock) for _ in plain_client.backoff_delays(1.0)):
         _report(taken=True)
         return
@@ -259,7 +259,7 @@ def main() -> None:
     except (CannotStart, OSError) as error:
         _report(unfit=str(error))
         return
-    _report(keeper=os.getpid(), server=supervisor.pid, started=supervisor.started)
+    _report(supervisor=os.getpid(), server=supervisor.pid, started=supervisor.started)
     try:
         supervisor.run()
     finally:
