@@ -12,7 +12,7 @@ import pytest
 
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import job_page as job_part
 from tarry.programs.dashboard.pages import topic_page as topic_part
 
@@ -35,8 +35,8 @@ def explain(url: str, story: Story, *, samples: bool = False) -> tuple[str, tupl
             if samples:
                 await dashboard.sampler.sample()
             asked = {"topic": "orders", "id": "x"}
-            seen = await job_part.view(Visit(dashboard, "", asked, "viewer"))
-            about = await topic_part.view(Visit(dashboard, "", asked, "viewer"))
+            seen = await job_part.view(PageRequest(dashboard, "", asked, "viewer"))
+            about = await topic_part.view(PageRequest(dashboard, "", asked, "viewer"))
             return " ".join(seen["why"]), about["verdict"], [event.what for event in seen["life"]]
 
     return asyncio.run(explain_both())

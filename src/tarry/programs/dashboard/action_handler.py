@@ -18,14 +18,18 @@ from starlette.responses import RedirectResponse, Response
 from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
 from tarry.programs.dashboard import audit
 from tarry.programs.dashboard.forms import Form, FormTooLong
-from tarry.programs.dashboard.page_request import NotFound, PageHost, Visit, return_path
+from tarry.programs.dashboard.page_request import NotFound, PageHost, PageRequest, return_path
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.sections import Action
 
 
 async def handle_action(
-    dashboard: PageHost, actions: Mapping[str, Action], on_done: Callable[[], None], request: Request, visit: Visit
+    dashboard: PageHost,
+    actions: Mapping[str, Action],
+    on_done: Callable[[], None],
+    request: Request,
+    visit: PageRequest,
 ) -> Response:
     """Executes an action and calls ``on_done``, or answers the confirmation page for it."""
     try:

@@ -32,7 +32,7 @@ from tarry.programs.dashboard.access import (
 )
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.key_scanner import KeyScanner
-from tarry.programs.dashboard.page_request import NamespaceLink, NotFound, PageHost, Visit
+from tarry.programs.dashboard.page_request import NamespaceLink, NotFound, PageHost, PageRequest
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
@@ -190,7 +190,9 @@ class Dashboard:
                 )
         await response(scope, receive, send)
 
-    def _guarded(self, endpoint: Callable[[Request, Visit], Any], *, act: bool = False) -> Callable[[Request], Any]:
+    def _guarded(
+        self, endpoint: Callable[[Request, PageRequest], Any], *, act: bool = False
+    ) -> Callable[[Request], Any]:
         async def guarded(request: Request) -> Response:
             if act and not same_origin(request.headers):
                 return self.error_page(
@@ -203,7 +205,7 @@ class Dashboard:
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
             if act and role != "admin":
                 return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.")
-            visit = Visit(self, self.root(request), request.query_params, role)
+            visit = PageRequest(self, self.root(request), request.query_params, role)
             if self.namespaces is not None and not live_updates.is_stream(request):
                 visit.namespace_links, visit.other_sign_in = await self.namespaces.visible_to(self, request)
             response: Response = await endpoint(request, visit)
@@ -211,7 +213,7 @@ class Dashboard:
 
         return guarded
 
-    async def _show_page(self, part: Section, request: Request, visit: Visit) -> Response:
+    async def _show_page(self, part: Section, request: Request, visit: PageRequest) -> Response:
         if part.admin and not visit.may_act:
             return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.", visit)
         if part.every_s and live_updates.is_stream(request):
@@ -227,13 +229,13 @@ class Dashboard:
             logger.exception("The dashboard's page %s cannot be shown.", part.path)
             return self.error_page(request, 500, "This page failed", FAILED_PAGE, visit, part)
 
-    async def _send_file(self, file: Download, request: Request, visit: Visit) -> Response:
+    async def _send_file(self, file: Download, request: Request, visit: PageRequest) -> Response:
         try:
             return await file.respond(visit)
         except REFUSALS as fault:
             return self._refusal(request, visit, fault)
 
-    def _refusal(self, request: Request, visit: Visit, fault: Exception, part: Section | None = None) -> Response:
+    def _refusal(self, request: Request, visit: PageRequest, fault: Exception, part: Section | None = None) -> Response:
         if isinstance(fault, NotFound):
             return self.error_page(request, 404, "This does not exist", str(fault), visit)
         if isinstance(fault, (BadInput, BodyError)):
@@ -272,7 +274,7 @@ class Dashboard:
         """The path that the dashboard is mounted at."""
         return quote(str(request.scope.get("root_path", "")).rstrip("/"))
 
-    def template_context(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
+    def template_context(self, visit: PageRequest | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """The variables of every template."""
         address = self.client.engine.config.address.redacted
         return {
@@ -289,12 +291,12 @@ class Dashboard:
             "live": part.every_s if part else 0,
         }
 
-    def page(self, visit: Visit, template: str, data: dict[str, Any], part: Section | None = None) -> Response:
+    def page(self, visit: PageRequest, template: str, data: dict[str, Any], part: Section | None = None) -> Response:
         """A whole page."""
         text = self.templates.get_template(template).render(**self.template_context(visit, visit.root, part), **data)
         return Response(text, media_type="text/html", headers={"vary": "accept, cookie"})
 
-    def view(self, visit: Visit, template: str, data: dict[str, Any]) -> str:
+    def view(self, visit: PageRequest, template: str, data: dict[str, Any]) -> str:
         """The part of a page that changes."""
         found = self.templates.get_template(template)
         context = found.new_context({**self.template_context(visit, visit.root), **data})
@@ -306,7 +308,7 @@ class Dashboard:
         status: int,
         what: str,
         why: str,
-        visit: Visit | None = None,
+        visit: PageRequest | None = None,
         part: Section | None = None,
     ) -> Response:
         """An error page. With ``part`` it stays live, and shows that section when the server answers again."""

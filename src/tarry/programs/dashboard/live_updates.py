@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.programs.dashboard.page_request import NotFound, PageHost, Visit
+from tarry.programs.dashboard.page_request import NotFound, PageHost, PageRequest
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.sections import Section
@@ -46,7 +46,7 @@ class ViewCache:
         self._views: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
         self.streams = 0
 
-    async def get_or_load(self, part: Section, visit: Visit) -> dict[str, Any]:
+    async def get_or_load(self, part: Section, visit: PageRequest) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = loop.time()
         parameters = {name: value for name, value in visit.query.items() if name != "said"}
@@ -68,12 +68,12 @@ class ViewCache:
         self._views = {}
 
 
-async def _with_timeout(part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+async def _with_timeout(part: Section, visit: PageRequest, patience_s: float) -> dict[str, Any]:
     async with asyncio.timeout(patience_s):
         return await part.view(visit)
 
 
-def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: Visit, request: Request) -> Response:
+def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: PageRequest, request: Request) -> Response:
     """The response that streams updates of a page."""
     if cache.streams >= MOST_STREAMS:
         return Response("Too many pages are open.", 503, headers={"retry-after": "10"})
@@ -85,7 +85,7 @@ def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: Visit, r
 
 
 async def _events(
-    dashboard: PageHost, cache: ViewCache, part: Section, visit: Visit, request: Request
+    dashboard: PageHost, cache: ViewCache, part: Section, visit: PageRequest, request: Request
 ) -> AsyncIterator[str]:
     cache.streams += 1
     try:

@@ -3,7 +3,7 @@
     SECTIONS = (Section("/queues", "queues.html", view, title="Delayed queues"),)
     ACTIONS = (Action("clear-queue", "Clear", plan, do, destroys=True),)
 
-A view is awaited with a ``Visit`` and returns the variables of its template. It changes nothing, and may be called every
+A view is awaited with a ``PageRequest`` and returns the variables of its template. It changes nothing, and may be called every
 second. The template extends ``page.html`` and fills the block ``view``, which live updates send again.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from tarry.programs.dashboard.forms import ActionPlan, Form
-    from tarry.programs.dashboard.page_request import Visit
+    from tarry.programs.dashboard.page_request import PageRequest
 
 PAGES = (
     "tarry.programs.dashboard.pages.overview",
@@ -47,7 +47,7 @@ class Section:
 
     path: str
     template: str
-    view: Callable[[Visit], Awaitable[dict[str, Any]]]
+    view: Callable[[PageRequest], Awaitable[dict[str, Any]]]
     title: str = ""
     every_s: float = 2.0
     admin: bool = False
@@ -59,7 +59,7 @@ class Download:
     """A file that a page links to."""
 
     path: str
-    respond: Callable[[Visit], Awaitable[Response]]
+    respond: Callable[[PageRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Action:
 
     name: str
     label: str
-    plan: Callable[[Visit, Form], Awaitable[ActionPlan]]
-    do: Callable[[Visit, Form], Awaitable[str]]
+    plan: Callable[[PageRequest, Form], Awaitable[ActionPlan]]
+    do: Callable[[PageRequest, Form], Awaitable[str]]
     destroys: bool = False
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.dashboard.dead_scans import DeadScans
-from tarry.programs.dashboard.page_request import Visit, view_known
+from tarry.programs.dashboard.page_request import PageRequest, view_known
 from tarry.programs.dashboard.sections import Download, Section
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.job_values import JobPage
@@ -19,7 +19,7 @@ from tarry.wire.answers import JOB
 SHOWN, EXPORTED_AT_ONCE = 100, 500
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     topic, search = visit.topic(), visit.search()
     search.check("dead")
     stats = await view_known(topic, topic.stats())
@@ -35,7 +35,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def export(visit: Visit) -> Response:
+async def export(visit: PageRequest) -> Response:
     """The jobs as the HTTP API and ``tarry dead --json --jobs`` show them."""
     topic, search = visit.topic(), visit.search()
     search.check("dead")

@@ -16,7 +16,7 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
-from tarry.programs.dashboard.page_request import STATES, Visit, parse_moment, parse_state, search_of, view_known
+from tarry.programs.dashboard.page_request import STATES, PageRequest, parse_moment, parse_state, search_of, view_known
 from tarry.programs.dashboard.sections import Action
 from tarry.verbs.jobs import filter_counts as aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
@@ -52,11 +52,11 @@ class Filter:
         return " ".join(part for part in parts if part)
 
 
-def _topic(visit: Visit, form: Form) -> Any:
+def _topic(visit: PageRequest, form: Form) -> Any:
     return visit.client.topic(form.value("topic"))
 
 
-async def _filter(visit: Visit, form: Form, action: str) -> Filter:
+async def _filter(visit: PageRequest, form: Form, action: str) -> Filter:
     topic = _topic(visit, form)
     stats = await topic.engine.run(topic.verbs.stats())
     possible = states_for(action)
@@ -73,7 +73,7 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     return Filter(state, after, before, stats, search)
 
 
-async def _count(visit: Visit, form: Form, chosen: Filter, action: str) -> int:
+async def _count(visit: PageRequest, form: Form, chosen: Filter, action: str) -> int:
     """How many jobs a filter matches; of a search at most as many as one round takes."""
     if chosen.search.given():
         return len((await _first(_topic(visit, form), chosen, action))[0])
@@ -85,7 +85,7 @@ async def _count(visit: Visit, form: Form, chosen: Filter, action: str) -> int:
     )
 
 
-async def _known(visit: Visit, form: Form) -> list[JobInfo[Any]]:
+async def _known(visit: PageRequest, form: Form) -> list[JobInfo[Any]]:
     topic = _topic(visit, form)
     found = await topic.engine.run(
         topic.verbs.get(form.ids)
@@ -107,10 +107,10 @@ def _due(form: Form) -> dict[str, Any]:
     return {"at": when}
 
 
-def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
+def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
     word = JOB_ACTIONS[action].word
 
-    async def plan(visit: Visit, form: Form) -> ActionPlan:
+    async def plan(visit: PageRequest, form: Form) -> ActionPlan:
         if action == "reschedule":
             _due(form)
         name = filters.plain(form.value("topic"))
@@ -160,8 +160,8 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
     return " ".join(notes)
 
 
-def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
-    async def do(visit: Visit, form: Form) -> str:
+def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
+    async def do(visit: PageRequest, form: Form) -> str:
         topic = _topic(visit, form)
         if not form.value("all"):
             jobs = {job.id: job.receipt for job in await _known(visit, form) if is_allowed(job.state, action)}
@@ -247,27 +247,27 @@ def _result_text(action: str, done: int, left: int = 0) -> str:
 # ── whole topics ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _plan_pause(_: Visit, form: Form) -> ActionPlan:
+async def _plan_pause(_: PageRequest, form: Form) -> ActionPlan:
     return ActionPlan(f"Pause {filters.plain(form.value('topic'))}?", "Pause")
 
 
-async def _pause(visit: Visit, form: Form) -> str:
+async def _pause(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
     until = await topic.pause(form.value("for") or None)
     return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
 
 
-async def _plan_resume(_: Visit, form: Form) -> ActionPlan:
+async def _plan_resume(_: PageRequest, form: Form) -> ActionPlan:
     return ActionPlan(f"Resume {filters.plain(form.value('topic'))}?", "Resume")
 
 
-async def _resume(visit: Visit, form: Form) -> str:
+async def _resume(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
     await topic.resume()
     return f"{filters.plain(topic.name)} is handed out again."
 
 
-async def _plan_purge(visit: Visit, form: Form) -> ActionPlan:
+async def _plan_purge(visit: PageRequest, form: Form) -> ActionPlan:
     topic = _topic(visit, form)
     stats = await view_known(topic, topic.stats())
     n = sum(getattr(stats, state) for state in STATES)
@@ -280,7 +280,7 @@ async def _plan_purge(visit: Visit, form: Form) -> ActionPlan:
     return ActionPlan(says, f"Delete {filters.jobs(n)}", "This cannot be undone.", many=True, nothing_to_do=not n)
 
 
-async def _purge(visit: Visit, form: Form) -> str:
+async def _purge(visit: PageRequest, form: Form) -> str:
     return f"{filters.jobs(await _topic(visit, form).purge())} deleted."
 
 

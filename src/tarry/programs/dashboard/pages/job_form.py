@@ -23,7 +23,7 @@ from tarry.errors import BadInput, JobExists
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
-from tarry.programs.dashboard.page_request import NotFound, Visit
+from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
@@ -50,16 +50,16 @@ class FormFields:
     priority: str = ""
 
 
-async def add_view(visit: Visit) -> dict[str, Any]:
+async def add_view(visit: PageRequest) -> dict[str, Any]:
     return _context("add", visit.query.get("topic", ""), FormFields())
 
 
-async def duplicate_view(visit: Visit) -> dict[str, Any]:
+async def duplicate_view(visit: PageRequest) -> dict[str, Any]:
     job = await _get(visit.topic(), visit.query.get("id", ""))
     return {**_context("duplicate", job.topic, fields_of(job)), "job": job}
 
 
-async def edit_view(visit: Visit) -> dict[str, Any]:
+async def edit_view(visit: PageRequest) -> dict[str, Any]:
     job = await _get(visit.topic(), visit.query.get("id", ""))
     _check_editable(job)
     return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job.head.nonce.hex()}
@@ -204,13 +204,13 @@ def _place_of(text: str) -> str:
 # ── the actions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _plan_add(visit: Visit, form: Form) -> ActionPlan:
+async def _plan_add(visit: PageRequest, form: Form) -> ActionPlan:
     _options(form, replaced=None)
     visit.client.topic(form.value("topic"))
     return ActionPlan(f"Add a job to {filters.plain(form.value('topic'))}?", "Add")
 
 
-async def _add(visit: Visit, form: Form) -> str:
+async def _add(visit: PageRequest, form: Form) -> str:
     topic: AsyncTopic[Any] = visit.client.topic(form.value("topic"))
     source = form.value("source")
     old = await _get(topic, source) if source else None
@@ -220,13 +220,13 @@ async def _add(visit: Visit, form: Form) -> str:
     return f"Job {filters.plain(added.id)} was added to {filters.plain(topic.name)}; it is {added.state}."
 
 
-async def _plan_edit(visit: Visit, form: Form) -> ActionPlan:
+async def _plan_edit(visit: PageRequest, form: Form) -> ActionPlan:
     job = await _seen(visit, form)
     _options(form, replaced=job)
     return ActionPlan(f"Replace job {filters.plain(job.id)}?", "Replace it")
 
 
-async def _edit(visit: Visit, form: Form) -> str:
+async def _edit(visit: PageRequest, form: Form) -> str:
     job = await _seen(visit, form)
     topic: AsyncTopic[Any] = visit.client.topic(job.topic)
     options = _options(form, replaced=job).encode().replacing_nonce(job.head.nonce)
@@ -240,7 +240,7 @@ async def _edit(visit: Visit, form: Form) -> str:
 _CHANGED = "edit: another job has this id by now, nothing was done; open it again."
 
 
-async def _seen(visit: Visit, form: Form) -> JobInfo[Any]:
+async def _seen(visit: PageRequest, form: Form) -> JobInfo[Any]:
     """The job that the form showed. Raises ``BadInput`` if it is another one by now, or is being worked on."""
     if len(form.ids) != 1:
         raise BadInput("id: give one.")

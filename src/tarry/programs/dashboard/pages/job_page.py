@@ -13,7 +13,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import JobFacts, explain
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
-from tarry.programs.dashboard.page_request import NotFound, Visit
+from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
 from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
@@ -44,7 +44,7 @@ class JobEvent:
     kind: str = ""
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     topic, id = visit.topic(), visit.query.get("id", "")
     job, stats, defaults, workers, held = await asyncio.gather(
         topic.get(id),

@@ -11,7 +11,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
 from tarry.programs.dashboard.lifecycle import actions_for
-from tarry.programs.dashboard.page_request import FILTERS, STATES, Visit, parse_moment, view_known
+from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
 from tarry.verbs.jobs import filter_counts as aggregates
 from tarry.verbs.jobs.dead_groups import JobSearch
@@ -22,7 +22,7 @@ PREVIEW = 120
 SEARCH_S = 1.0
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     topic, state = visit.topic(), visit.state()
     states = (state,) if state else STATES
     stats = await view_known(topic, topic.stats())

@@ -11,13 +11,13 @@ from tarry import AsyncLock
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import LOCKS, MAPS, SHARED_LOCKS
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.verbs.locks.lock_values import LockState
 from tarry.verbs.redisson.mapcache.map_values import MapStats
 
 
-async def maps(visit: Visit) -> dict[str, Any]:
+async def maps(visit: PageRequest) -> dict[str, Any]:
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     names = sorted({*scanner.shown(MAPS), visit.parameter("name")} - {""})
@@ -30,7 +30,7 @@ async def maps(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def locks(visit: Visit) -> dict[str, Any]:
+async def locks(visit: PageRequest) -> dict[str, Any]:
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     entered = (visit.parameter("name"), visit.parameter("shared") != "")
@@ -46,11 +46,11 @@ async def locks(visit: Visit) -> dict[str, Any]:
     return {"locks": ordered, "entered": entered, "known": known, "held": held, "scanner": scanner}
 
 
-def _lock_of(visit: Visit, form: Form) -> AsyncLock:
+def _lock_of(visit: PageRequest, form: Form) -> AsyncLock:
     return visit.client.lock(form.value("name"), shared=form.value("shared") != "")
 
 
-async def _plan(visit: Visit, form: Form) -> ActionPlan:
+async def _plan(visit: PageRequest, form: Form) -> ActionPlan:
     lock = await _lock_of(visit, form).state()
     if not lock.held:
         return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
@@ -59,7 +59,7 @@ async def _plan(visit: Visit, form: Form) -> ActionPlan:
     return ActionPlan(question, "Release it", note)
 
 
-async def _release(visit: Visit, form: Form) -> str:
+async def _release(visit: PageRequest, form: Form) -> str:
     name = form.value("name")
     return f"{filters.plain(name)} {'is free' if await _lock_of(visit, form).force_release() else 'was free by then'}."
 

@@ -13,7 +13,7 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.explanations import slots_of
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
 from tarry.values import names
@@ -53,7 +53,7 @@ def is_late(stats: Stats) -> bool:
     return waits is not None and waits > LATE_AFTER and stats.limited is None
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     client = visit.client
     known, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
     found = await asyncio.gather(*[client.topic(name).stats() for name in known])
@@ -94,7 +94,7 @@ def _sort_key(stats: Stats) -> tuple[Any, ...]:
     )
 
 
-def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> TopicRow:
+def _row(visit: PageRequest, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> TopicRow:
     history = visit.dashboard.sampler.of(stats.topic)
     lately = history.lateness(LATELY_S)
     rate_in, rate_out = history.rate("added", RATES_S), history.rate("finished", RATES_S)
@@ -112,7 +112,7 @@ def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInf
     )
 
 
-def has_consumer(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
+def has_consumer(visit: PageRequest, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
     """Whether a worker serves it, a client waits for its jobs, or one has popped in the last minute."""
     popped = visit.dashboard.sampler.of(stats.topic).rate("popped", RATES_S)
     return bool(slots_of(workers, stats.topic)[0] or stats.watching or popped)
@@ -135,7 +135,7 @@ def verdict(found: Sequence[Stats], has_consumer: bool) -> tuple[str, str]:
     return "good", "All is on time."
 
 
-async def find(visit: Visit) -> dict[str, Any]:
+async def find(visit: PageRequest) -> dict[str, Any]:
     """The search: a topic by its name, a job by its id in any topic."""
     wanted = visit.parameter("q")
     known = await visit.client.topics()

@@ -19,7 +19,7 @@ from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import QUEUES
-from tarry.programs.dashboard.page_request import NotFound, Visit
+from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.pages.job_page import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
@@ -48,7 +48,7 @@ class QueueView:
 class QueueHistogram:
     """The histogram of a queue's due times, as a topic has it."""
 
-    def __init__(self, visit: Visit, keys: QueueKeys, now: datetime) -> None:
+    def __init__(self, visit: PageRequest, keys: QueueKeys, now: datetime) -> None:
         self._engine, self._keys, self._now = visit.client.engine, keys, now
 
     async def histogram(
@@ -68,13 +68,13 @@ class QueueHistogram:
         return Histogram(self._now, as_datetime(first), timedelta(microseconds=width), before, tuple(counts), after)
 
 
-async def _now(visit: Visit) -> datetime:
+async def _now(visit: PageRequest) -> datetime:
     """The server's time."""
     info = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
     return as_datetime(int(parse_info(info)["server_time_usec"]))
 
 
-async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
+async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
     keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
     run = visit.client.engine.run
     delayed, ready, poison, movers, first = await asyncio.gather(
@@ -97,7 +97,7 @@ async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
     )
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     """The list of known queues."""
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
@@ -108,7 +108,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     return {"queues": queues, "known": len(scanner.known(QUEUES)), "scanner": scanner}
 
 
-async def one(visit: Visit) -> dict[str, Any]:
+async def one(visit: PageRequest) -> dict[str, Any]:
     """One queue: its time line and its next elements."""
     name = visit.query.get("name", "")
     now = await _now(visit)
@@ -139,7 +139,7 @@ async def _nothing() -> list[PoisonElement]:
     return []
 
 
-async def _line(visit: Visit, due: QueueHistogram, now: datetime) -> TimeLine:
+async def _line(visit: PageRequest, due: QueueHistogram, now: datetime) -> TimeLine:
     look = visit.parameter("look")
     return (
         await timeline.window_timeline(due, look, now)
@@ -162,7 +162,7 @@ def _text(raw: bytes) -> str:
     return text[:PREVIEW] + ("…" if len(text) > PREVIEW else "")
 
 
-async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
+async def _plan_clear(visit: PageRequest, form: Form) -> ActionPlan:
     name = form.value("name")
     queue = await _queue(visit, name, await _now(visit))
     question = f"Remove all elements of {filters.plain(name)} that are not due yet: {queue.delayed:,}?"
@@ -172,7 +172,7 @@ async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
     return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True)
 
 
-async def _clear(visit: Visit, form: Form) -> str:
+async def _clear(visit: PageRequest, form: Form) -> str:
     name = form.value("name")
     if not name:
         raise BadInput("name: give the queue's name.")

@@ -11,7 +11,7 @@ from typing import Any
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.page_request import NotFound, Visit, view_known
+from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
 from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
@@ -49,7 +49,7 @@ class ScheduleRow:
         return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE_AFTER
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     """All schedules, or those of a topic, by their next occurrence, damaged ones included."""
     topic_name = visit.query.get("topic", "")
     topic = visit.topic() if topic_name else None
@@ -82,7 +82,7 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
 
 
-async def one(visit: Visit) -> dict[str, Any]:
+async def one(visit: PageRequest) -> dict[str, Any]:
     """One schedule: its next occurrences, its last job, its jobs' body."""
     topic = visit.topic()
     found, stats = await asyncio.gather(_get(visit, topic.name, visit.query.get("name", "")), topic.stats())
@@ -110,7 +110,7 @@ async def one(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def _get(visit: Visit, topic: str, name: str) -> Schedule:
+async def _get(visit: PageRequest, topic: str, name: str) -> Schedule:
     found = await visit.client.schedules.get(topic, name)
     if found is None:
         raise NotFound(f"{filters.plain(topic)} has no schedule {filters.plain(name)}.")
@@ -154,8 +154,8 @@ def explain_source(row: ScheduleRow) -> str:
     return f"A worker's code declares it, version {one.version}, the last time {age}."
 
 
-def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
-    async def plan(visit: Visit, form: Form) -> ActionPlan:
+def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
+    async def plan(visit: PageRequest, form: Form) -> ActionPlan:
         topic, name = form.values.get("topic", ""), form.value("name")
         shown = f"{filters.plain(name)} of {filters.plain(topic)}"
         note = "It makes no more jobs; those that it has made stay."
@@ -175,8 +175,8 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     return plan
 
 
-def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
-    async def do(visit: Visit, form: Form) -> str:
+def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
+    async def do(visit: PageRequest, form: Form) -> str:
         topic, name = form.values.get("topic", ""), form.value("name")
         verbs = visit.client.schedules
         perform = {"pause": verbs.pause, "resume": verbs.resume, "delete": verbs.delete}[action]

@@ -10,7 +10,7 @@ from typing import Any
 from tarry.connections import fitness
 from tarry.connections.awaited import Server
 from tarry.connections.health import Node, assess_node
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Section
 
 
@@ -76,7 +76,7 @@ def _each(values: Any) -> str:
     return ", ".join(dict.fromkeys(word for word in values if word))
 
 
-async def health(visit: Visit) -> ServersHealth:
+async def health(visit: PageRequest) -> ServersHealth:
     """Reads and assesses every server."""
     engine = visit.client.engine
     cluster = engine.config.address.kind == "cluster"
@@ -116,7 +116,7 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
     )
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     return {"health": await health(visit), "scanner_note": visit.dashboard.key_scanner.note}
 
 

@@ -16,7 +16,7 @@ from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.charts.topic_charts import MINUTES, day, forecast, heat
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
-from tarry.programs.dashboard.page_request import PageHost, Visit, parse_moment, view_known
+from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
 from tarry.verbs.jobs.stats import MinuteCounts, Stats
@@ -44,7 +44,7 @@ class LastDays:
         return self._known[topic.name][1]
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     topic = visit.topic()
     views = asyncio.gather(
         topic.stats(),
@@ -91,7 +91,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def _line(visit: Visit, now: datetime) -> TimeLine:
+async def _line(visit: PageRequest, now: datetime) -> TimeLine:
     """The time line for the query: whole, a window that moves with the time, or a fixed window."""
     topic, look = visit.topic(), visit.parameter("look")
     start, end = parse_moment(visit.parameter("from"), now, "from"), parse_moment(visit.parameter("to"), now, "to")

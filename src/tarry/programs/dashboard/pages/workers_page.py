@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.verbs.workers import REPORT_EVERY_S, WorkerMode, check_mode
 
@@ -21,7 +21,7 @@ NOTES = {
 }
 
 
-async def view(visit: Visit) -> dict[str, Any]:
+async def view(visit: PageRequest) -> dict[str, Any]:
     workers = await visit.client.workers()
     return {
         "workers": workers,
@@ -32,14 +32,14 @@ async def view(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def _plan(_: Visit, form: Form) -> ActionPlan:
+async def _plan(_: PageRequest, form: Form) -> ActionPlan:
     mode = form.value("mode")
     check_mode(mode)
     question = f"Ask {filters.plain(form.value('worker'))} {ASKED[mode]}?"
     return ActionPlan(question, f"Ask it {ASKED[mode]}", NOTES[mode], many=mode == "stop")
 
 
-async def _ask(visit: Visit, form: Form) -> str:
+async def _ask(visit: PageRequest, form: Form) -> str:
     worker, mode = form.value("worker"), cast("WorkerMode", form.value("mode"))
     shown = filters.plain(worker)
     if not await visit.client.set_worker_mode(worker, mode):
