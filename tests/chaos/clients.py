@@ -264,7 +264,7 @@ class ClientProcess:
             cell = -1 if delay is None else int(delay * 1e6)
             rows = [(int(j.id, 16), j.receipt, cell, counted) for j in back]
             await self.many(
-                RELEASE, at, topic.release, topic.release_many, back, rows, delay=delay, count=bool(counted)
+                RELEASE, at, topic.release, topic.release_many, back, rows, delay=delay, counted=bool(counted)
             )
         if buried:
             rows = [(int(j.id, 16), j.receipt) for j in buried]

@@ -124,7 +124,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
     (
         answers.ADDED_JOBS,
         [Added("7", True, "delayed", AT)],
-        {"jobs": [{"id": "7", "created": True, "state": "delayed", "due": TEXT}]},
+        {"jobs": [{"id": "7", "is_new": True, "state": "delayed", "due": TEXT}]},
     ),
     (answers.WERE_MANY, ["dead", None], {"was": ["dead", None]}),
     (answers.COUNT, 3, {"count": 3}),

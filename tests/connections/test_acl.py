@@ -146,8 +146,8 @@ async def producing(world: Environment) -> None:
         topic = world.topic(f"made {partitions}", partitions=partitions)
         await topic.add({"order": 7}, id="7", delay="1h")
         await topic.add_many([tarry.NewJob(number, id=f"n{number}") for number in range(5)], delay="2h")
-        assert not (await topic.add(1, id="7", if_exists="keep")).created
-        assert (await topic.add(2, id="7", delay="1h", if_exists="replace")).created
+        assert not (await topic.add(1, id="7", if_exists="keep")).is_new
+        assert (await topic.add(2, id="7", delay="1h", if_exists="replace")).is_new
         assert (await topic.get("7")).body == 2
         assert (await topic.stats()).delayed == len(await topic.list()) == 6
         assert sum((await topic.histogram(span="4h", buckets=4)).counts) == 6

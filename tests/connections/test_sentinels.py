@@ -73,7 +73,7 @@ def test_one_live_sentinel_of_three_is_enough(sentinel_group: Sentinels, kind: s
     after = AnyClient(kind, sentinel_group.url, None)
     try:
         for any_client in (before, after):
-            assert any_client.call(any_client.topic("orders"), "add", "tea").created
+            assert any_client.call(any_client.topic("orders"), "add", "tea").is_new
     finally:
         frozen.resume()
         before.close()

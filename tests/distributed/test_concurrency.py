@@ -57,7 +57,7 @@ def test_a_moved_partition_is_found_while_the_others_answer(any_client: AnyClien
         (
             "add_many",
             ([tarry.NewJob(n, id=f"{n}") for n in range(100, 200)],),
-            lambda found: all(a.created for a in found),
+            lambda found: all(a.is_new for a in found),
         ),
         ("get_many", ([f"{n}" for n in range(200)],), all),
         ("delete_many", ([f"{n}" for n in range(200)],), lambda found: found == ["ready"] * 200),

@@ -95,7 +95,7 @@ def test_a_departing_job_is_shown_in_its_former_state(two: Any, clock: Clock) ->
     old.engine.run(migration.depart(topic.verbs._single.keys, b"word"))
     assert [(job.state, job.body) for job in topic.get_many(["later", "now"])] == [("delayed", "tea"), ("ready", "tea")]
     kept = topic.add("other", id="later", if_exists="keep")
-    assert (kept.created, kept.state, kept.due) == (False, "delayed", due)
+    assert (kept.is_new, kept.state, kept.due) == (False, "delayed", due)
     with pytest.raises(tarry.JobExists, match="ready"):
         topic.add("other", id="now")
     assert old.migrate("orders", new.topic("orders"), dry_run=True).moved == 2

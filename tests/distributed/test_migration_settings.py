@@ -188,11 +188,11 @@ def test_many_schedules_migrate(two: Any, clock: Clock) -> None:
 def test_configured_options_migrate_too(two: Any, targets: int | None) -> None:
     old, new = two
     said = old.topic("orders").configure(
-        ttr="5m", max_attempts=None, keep=None, rate="100/1m", burst=9, concurrency=7, max_lateness="1h"
+        ttr="5m", max_attempts=None, keep_dead=None, rate="100/1m", burst=9, concurrency=7, max_lateness="1h"
     )
     to = new.topic("orders", partitions=targets)
     usual = to.configure()
-    options = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
+    options = ("ttr", "max_attempts", "keep_dead", "rate", "burst", "concurrency", "max_lateness")
     assert old.migrate("orders", to, dry_run=True) == tarry.Migrated(0, 0, 0, settings=options)
     assert to.configure() == usual
     assert old.migrate("orders", to) == tarry.Migrated(0, 0, 0, settings=options)

@@ -67,7 +67,7 @@ async def answer_of(verb: str, topic: Any, adapter: Any) -> Any:
         answer = getattr(topic, name)(*given, **named)
     answer = await answer if hasattr(answer, "__await__") else answer
     if verb in ("add", "add_many"):
-        return len(answer) if verb == "add_many" else (answer.created, answer.state)
+        return len(answer) if verb == "add_many" else (answer.is_new, answer.state)
     if isinstance(answer, tarry.JobPage) or name == "pop_many":
         return [job.id for job in answer]
     return answer.id if hasattr(answer, "id") else str(answer).replace("twin", "orders")

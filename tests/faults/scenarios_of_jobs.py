@@ -14,7 +14,7 @@ from tarry import NewJob
 def add(scenario: Scenario) -> Iterator[None]:
     yield
     added = scenario.perform("add", "tea")
-    assert (added.created, added.state, counts(scenario)) == (True, "ready", (0, 1, 0, 0))
+    assert (added.is_new, added.state, counts(scenario)) == (True, "ready", (0, 1, 0, 0))
     assert scenario.at.pop().id == added.id
 
 
@@ -22,21 +22,21 @@ def add(scenario: Scenario) -> Iterator[None]:
 def add_late(scenario: Scenario) -> Iterator[None]:
     yield
     added = scenario.perform("add", "tea", delay="1h", id="a", headers={"x": "y"})
-    assert (added.id, added.created, added.state, counts(scenario)) == ("a", True, "delayed", (1, 0, 0, 0))
+    assert (added.id, added.is_new, added.state, counts(scenario)) == ("a", True, "delayed", (1, 0, 0, 0))
     assert scenario.at.get("a").due == added.due
 
 
 @verb
 def add_with_an_id(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scenario.perform("add", "tea", id="a", if_exists="error").created
+    assert scenario.perform("add", "tea", id="a", if_exists="error").is_new
     assert counts(scenario) == (0, 1, 0, 0)
 
 
 @verb
 def add_keep(scenario: Scenario) -> Iterator[None]:
     yield
-    assert scenario.perform("add", "tea", id="a", if_exists="keep").created
+    assert scenario.perform("add", "tea", id="a", if_exists="keep").is_new
     assert counts(scenario) == (0, 1, 0, 0)
 
 
@@ -44,7 +44,7 @@ def add_keep(scenario: Scenario) -> Iterator[None]:
 def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a")
     yield
-    assert not scenario.perform("add", "new", id="a", if_exists="keep").created
+    assert not scenario.perform("add", "new", id="a", if_exists="keep").is_new
     assert scenario.at.get("a").body == "old"
 
 
@@ -52,7 +52,7 @@ def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
 def add_replace(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a", delay="1h")
     yield
-    assert scenario.perform("add", "new", id="a", if_exists="replace").created
+    assert scenario.perform("add", "new", id="a", if_exists="replace").is_new
     assert (scenario.at.get("a").body, counts(scenario)) == ("new", (0, 1, 0, 0))
 
 
@@ -62,7 +62,7 @@ def add_many(scenario: Scenario) -> Iterator[None]:
     yield
     jobs = ["tea", NewJob("milk", id="b", delay="1h"), NewJob("new", id="a")]
     added = scenario.perform("add_many", jobs, if_exists="replace")
-    assert [a.created for a in added] == [True, True, True]
+    assert [a.is_new for a in added] == [True, True, True]
     assert counts(scenario) == (1, 2, 0, 0)
 
 

@@ -81,7 +81,7 @@ def test_a_call_waits_for_a_busy_server(
     threading.Event().wait(0.15)
     assert not add.done()
     server.ask("SCRIPT", "KILL")
-    assert add.result(LONGEST_S).created
+    assert add.result(LONGEST_S).is_new
 
 
 def test_a_server_that_stays_busy_raises_unavailable(
@@ -128,7 +128,7 @@ def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, th
         threading.Event().wait(0.1)
         assert not add.done()
         ask("REPLICAOF", "NO", "ONE")
-        assert add.result(LONGEST_S).created
+        assert add.result(LONGEST_S).is_new
         assert any_client.call(topic, "stats").ready == 2
         assert [any_client.call(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
     finally:

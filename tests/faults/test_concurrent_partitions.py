@@ -91,7 +91,7 @@ def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, p
     proxy.arm(cut)
     added = call_verb("add_many", [*MANY, *range(50)])
     assert [one.id for one in added[:200]] == [job.id for job in MANY]
-    assert all(one.created for one in added)
+    assert all(one.is_new for one in added)
     proxy.arm(cut)
     assert (call_verb("stats").ready, at.stats().added) == (250, 251)
     jobs = []
@@ -111,7 +111,7 @@ def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, p
 
 def test_a_batch_survives_repeated_connection_cuts(call_verb: Any, proxy: Proxy, at: Any) -> None:
     proxy.arm("lost", "torn", "unsent", "lost")
-    assert all(one.created for one in call_verb("add_many", MANY))
+    assert all(one.is_new for one in call_verb("add_many", MANY))
     assert (proxy.struck, at.stats().ready) == (4, 200)
 
 
@@ -124,7 +124,7 @@ def test_a_batch_is_repeated_on_a_silent_connection(
     topic = way.topic(at.name)
     way.call(topic, "stats")
     proxy.arm(cut)
-    assert all(one.created for one in way.call(topic, "add_many", MANY))
+    assert all(one.is_new for one in way.call(topic, "add_many", MANY))
     assert at.stats().ready == 200
 
 

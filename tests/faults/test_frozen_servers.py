@@ -24,7 +24,7 @@ def test_a_call_waits_for_a_server_that_freezes_briefly(
     threading.Event().wait(0.1)
     assert not add.done()
     server.resume()
-    assert add.result(LONGEST_S).created
+    assert add.result(LONGEST_S).is_new
     assert any_client.call(any_client.topic("a"), "stats").repeated == 0
 
 
@@ -39,7 +39,7 @@ def test_a_server_frozen_beyond_the_socket_timeout_does_nothing_twice(
     threading.Event().wait(0.4)
     assert not add.done()
     server.resume()
-    assert add.result(LONGEST_S).created
+    assert add.result(LONGEST_S).is_new
     assert any_client.call(topic, "stats").ready == 1
     assert any_client.call(topic, "pop").attempt == 1
 

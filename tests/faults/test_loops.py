@@ -119,7 +119,7 @@ def test_calls_of_one_loop_iteration_do_not_disturb_each_other(running: ServerPr
             return_exceptions=True,
         )
         assert answers[:300] == [None] * 300
-        assert answers[300].created
+        assert answers[300].is_new
         assert isinstance(answers[301], tarry.JobExists)
         assert answers[302].body == "new"
 
@@ -137,7 +137,7 @@ def test_an_id_added_twice_in_one_loop_iteration_is_added_once(running: ServerPr
             topic.add("salt", id="a", if_exists="keep"),
             return_exceptions=True,
         )
-        assert first.created
+        assert first.is_new
         assert (second.state, third.state) == ("ready", "ready")
 
     real(running.url, story)

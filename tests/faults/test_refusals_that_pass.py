@@ -65,7 +65,7 @@ def test_a_full_disk_is_named_and_a_patient_call_succeeds_once_there_is_room(
     until(lambda: scripts(disk.server) > before + 2)  # it was refused, and asks again
     assert not add.done()
     disk.free()
-    assert add.result(LONGEST_S).created
+    assert add.result(LONGEST_S).is_new
     assert patient.call(patient.topic("a"), "stats").ready == 2
 
 

@@ -86,7 +86,7 @@ def test_a_verb_survives_repeated_cuts(
     topic = any_client.topic(name)
     proxy.arm("lost", "torn", "unsent", "lost")
     added = any_client.call(topic, "add", "tea", id="a")
-    assert (added.created, proxy.struck, direct.topic(name).stats().ready) == (True, 4, 1)
+    assert (added.is_new, proxy.struck, direct.topic(name).stats().ready) == (True, 4, 1)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -113,7 +113,7 @@ def test_unavailable_is_raised_when_patience_ends(kind: str, make_client: Any, p
     assert told.value.__cause__ is not None
     assert isinstance(told.value, ConnectionError)
     proxy.refusing = False
-    assert any_client.call(topic, "add", "tea").created
+    assert any_client.call(topic, "add", "tea").is_new
 
 
 def test_a_waiting_pop_raises_unavailable_when_patience_ends(

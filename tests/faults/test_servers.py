@@ -31,7 +31,7 @@ def test_every_verb_works_after_a_server_restart(server: ServerProcess, kind: st
     server.restart()
     any_client.call(topic, "finish", tea)
     server.restart()
-    assert any_client.call(topic, "add", "rice").created
+    assert any_client.call(topic, "add", "rice").is_new
     server.restart()
     milk, salt = any_client.call(topic, "pop_many", 2)
     server.restart()
@@ -86,7 +86,7 @@ def test_scripts_are_loaded_again_after_every_flush(server: ServerProcess, kind:
     topic = any_client.topic("a")
     for n in range(5):
         server.ask("SCRIPT", "FLUSH")
-        assert any_client.call(topic, "add", n, id=str(n)).created
+        assert any_client.call(topic, "add", n, id=str(n)).is_new
         server.ask("SCRIPT", "FLUSH")
         job = any_client.call(topic, "pop")
         server.ask("SCRIPT", "FLUSH")
@@ -154,7 +154,7 @@ def test_clients_reconnect_after_all_connections_are_killed(
     hanging = threads.submit(hang_up)
     for n in range(20):
         kills.release(5)  # so many for each, or a slow machine would never get through
-        assert any_client.call(topic, "add", n, id=str(n)).created
+        assert any_client.call(topic, "add", n, id=str(n)).is_new
     hanging.result(LONGEST_S)
     stats = any_client.call(topic, "stats")
     assert (stats.ready, any_client.call(topic, "check").ok) == (20, True)
@@ -174,7 +174,7 @@ def test_a_call_is_repeated_while_the_server_has_too_many_clients(
         lines[0].close()
         lines[1].close()
         patient = make_client(kind, server.url, patience=20)
-        assert patient.call(patient.topic("a"), "add", "tea").created
+        assert patient.call(patient.topic("a"), "add", "tea").is_new
 
 
 def test_a_waiting_pop_works_without_room_for_a_blocking_connection(

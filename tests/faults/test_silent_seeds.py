@@ -111,6 +111,6 @@ def test_silent_sentinels_leave_time_for_the_last_one_and_the_master(
     hosts = ",".join([*silent[:3], *sentinel_group.hosts.split(",")])
     any_client = AnyClient(kind, f"redis+sentinel://{hosts}/{MASTER}", None, patience=4)
     try:
-        assert any_client.call(any_client.topic("found"), "add", "tea").created
+        assert any_client.call(any_client.topic("found"), "add", "tea").is_new
     finally:
         any_client.close()

@@ -175,7 +175,7 @@ class Game(RuleBasedStateMachine):
         call = {
             "finish": lambda: settle.FINISH.call(keys, settle.FINISH.encode(jobs)),
             "touch": lambda: settle.TOUCH.call(keys, settle.TOUCH.encode(jobs, ttr=us(wait))),
-            "release": lambda: settle.RELEASE.call(keys, settle.RELEASE.encode(jobs, delay=us(wait), count=counts)),
+            "release": lambda: settle.RELEASE.call(keys, settle.RELEASE.encode(jobs, delay=us(wait), counted=counts)),
             "bury": lambda: settle.BURY.call(keys, settle.BURY.encode(jobs, reason="no")),
         }[verb]()
         for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:

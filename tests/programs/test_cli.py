@@ -19,7 +19,7 @@ from programs.terminal import Answers, Cli
 
 def test_a_job_goes_through_its_life_on_the_command_line(answers: Answers, cli: Cli) -> None:
     [added] = answers("add", "orders", '{"order": 7}', "--id", "7", "--header", "trace=abc", "--delay", "1h")
-    assert added == {"id": "7", "created": True, "state": "delayed", "due": added["due"]}
+    assert added == {"id": "7", "is_new": True, "state": "delayed", "due": added["due"]}
     assert answers("pop", "orders") == []
     assert answers("reschedule", "orders", "7", "--delay", "0") == [{"id": "7", "was": "delayed"}]
     [job] = answers("pop", "empty", "orders", "--wait", "5s", "--ttr", "10m")

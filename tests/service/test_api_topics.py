@@ -101,7 +101,7 @@ def test_jobs_of_a_dead_holder_are_released(api: Api) -> None:
     assert api.post("/v1/topics/orders/holders/worker-3/touch", {"ttr": "5m"}) == {"count": 1}
     assert api.post("/v1/topics/orders/holders/worker-3/release", {}) == {"count": 1}
     assert pop(api, holder="worker-4")["attempt"] == 2
-    assert api.post("/v1/topics/orders/holders/worker-4/release", {"count": False}) == {"count": 1}
+    assert api.post("/v1/topics/orders/holders/worker-4/release", {"counted": False}) == {"count": 1}
     assert pop(api)["attempt"] == 2
 
 

@@ -33,7 +33,7 @@ def story(client: Any, between: Callable[[], object] = lambda: None) -> list[Any
     """What a job goes through, and what its client is told of it."""
     topic, told = client.topic("orders"), list[Any]()
     added = topic.add({"order": 7}, id="7", headers={"from": "shop"})
-    told.append((added.id, added.created, added.state))
+    told.append((added.id, added.is_new, added.state))
     between()
     told.append([one.state for one in topic.add_many([8, 9], delay="1h")])
     job = topic.pop(wait="30s")
@@ -279,7 +279,7 @@ def test_the_story_with_a_token(
         url = start("--namespace", namespace).url
         admin, producer, viewer, stranger = map(client, (full, produce, view, None))
         assert story(admin) == expected
-        assert producer.topic("orders").add("tea", id="1").created
+        assert producer.topic("orders").add("tea", id="1").is_new
         assert viewer.topic("orders").stats().ready == 1
         for refused in (
             producer.topic("orders").pop,

@@ -77,7 +77,7 @@ def test_the_number_of_partitions_holds_for_every_handle_of_an_http_client(any_c
     topic = any_client.far.topic(name, partitions=4)
     any_client.call(any_client.far.schedules.put, name, "tidy", every="1h")
     any_client.call(before.add, 1)
-    assert any_client.call(topic.add, 2).created
+    assert any_client.call(topic.add, 2).is_new
     assert len(any_client.near.engine.run(any_client.near.topic(name).verbs.partitions())) == 4
     any_client.call(any_client.far.topic(name + "-plain").add, 1)
     wrong = any_client.far.topic(name + "-plain", partitions=2)

@@ -84,10 +84,10 @@ async def test_every_verb_works_once(adapter: Adapter, topic: Any) -> None:
 
 async def a_job_goes_in(topic: Any) -> None:
     added = await topic.add({"order": 7}, delay="520w", id="七", headers={"trace": "1"}, ttr="1h", max_attempts=2)
-    assert (added.id, added.created, added.state) == ("七", True, "delayed")
+    assert (added.id, added.is_new, added.state) == ("七", True, "delayed")
     with pytest.raises(JobExists):
         await topic.add(None, id="七")
-    assert not (await topic.add(None, id="七", if_exists="keep")).created
+    assert not (await topic.add(None, id="七", if_exists="keep")).is_new
     with pytest.raises(BadInput):
         await topic.add(None, delay=-1)
     many = await topic.add_many([NewJob(n, id=n, delay=0.001) for n in "abc"] + [b"\x00"], delay="1h")

@@ -34,7 +34,7 @@ async def in_state(topic: Any, clock: Clock, state: str) -> int | None:
 
 async def test_a_job_without_delay_is_ready(adapter: Adapter, topic: Any, clock: Clock) -> None:
     added = await topic.add("tea")
-    assert (added.created, added.state) == (True, "ready")
+    assert (added.is_new, added.state) == (True, "ready")
     assert now(clock) - 2 * US <= added.due <= now(clock)
     assert (await topic.pop()).body == "tea"
 
@@ -121,7 +121,7 @@ async def test_if_exists_keep_leaves_the_existing_job_alone(
     await in_state(topic, clock, state)
     before = await topic.get("7")
     added = await topic.add("new", id="7", delay=5, if_exists="keep")
-    assert (added.created, added.state) == (False, state)
+    assert (added.is_new, added.state) == (False, state)
     after = await topic.get("7")
     assert (after.body, after.state, after.due, after.attempts) == ("old", state, before.due, before.attempts)
 
@@ -130,7 +130,7 @@ async def test_if_exists_keep_leaves_the_existing_job_alone(
 async def test_if_exists_replace_is_delete_and_add(adapter: Adapter, topic: Any, clock: Clock, state: str) -> None:
     await in_state(topic, clock, state)
     added = await topic.add("new", id="7", delay=5, if_exists="replace", headers={"a": "b"})
-    assert (added.created, added.state, added.due) == (True, "delayed", now(clock) + timedelta(seconds=5))
+    assert (added.is_new, added.state, added.due) == (True, "delayed", now(clock) + timedelta(seconds=5))
     job = await topic.pop(wait=10)
     assert (job.body, job.attempt, job.headers) == ("new", 1, {"a": "b"})
     await topic.finish(job)
@@ -140,7 +140,7 @@ async def test_if_exists_replace_is_delete_and_add(adapter: Adapter, topic: Any,
 async def test_a_finished_job_leaves_its_id_free(adapter: Adapter, topic: Any) -> None:
     await topic.add("old", id="7")
     await topic.finish(await topic.pop())
-    assert (await topic.add("new", id="7")).created
+    assert (await topic.add("new", id="7")).is_new
 
 
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ async def test_jobs_of_add_many_may_have_their_own_options(adapter: Adapter, top
         delay=60,
         headers={"k": "all"},
     )
-    assert [one.created for one in added] == [True] * 4
+    assert [one.is_new for one in added] == [True] * 4
     due = [one.due - now(clock) for one in added]
     assert due[0] == timedelta(seconds=60)
     assert due[1] == timedelta(hours=2) + US
@@ -241,10 +241,10 @@ async def test_an_existing_id_keeps_its_whole_script_out(adapter: Adapter, topic
 async def test_add_many_supports_keep_and_replace(adapter: Adapter, topic: Any) -> None:
     await topic.add("old", id="b")
     kept = await topic.add_many([NewJob("new", id=n) for n in "abc"], if_exists="keep")
-    assert [one.created for one in kept] == [True, False, True]
+    assert [one.is_new for one in kept] == [True, False, True]
     assert (await topic.get("b")).body == "old"
     replaced = await topic.add_many([NewJob("newest", id=n) for n in "abc"], if_exists="replace")
-    assert [one.created for one in replaced] == [True] * 3
+    assert [one.is_new for one in replaced] == [True] * 3
     assert [info.body for info in await topic.get_many(list("abc"))] == ["newest"] * 3
     assert (await topic.stats()).ready == 3
 
@@ -262,5 +262,5 @@ async def test_with_replace_the_last_job_with_an_id_wins(adapter: Adapter, topic
 
 async def test_with_keep_the_first_job_with_an_id_wins(adapter: Adapter, topic: Any) -> None:
     added = await topic.add_many([NewJob(1, id="a"), NewJob(2, id="a")], if_exists="keep")
-    assert [(one.created, one.state) for one in added] == [(True, "ready"), (False, "ready")]
+    assert [(one.is_new, one.state) for one in added] == [(True, "ready"), (False, "ready")]
     assert [job.body for job in await topic.pop_many(5)] == [1]

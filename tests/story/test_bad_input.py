@@ -219,7 +219,7 @@ async def test_an_unknown_keyword_is_a_type_error(adapter: Adapter, topic: Any, 
 
 async def test_names_and_ids_of_maximum_length_work(adapter: Adapter, clock: Clock) -> None:
     topic = adapter.topic("测" * 66 + "ab")
-    assert (await topic.add(1, id="x" * 200)).created
+    assert (await topic.add(1, id="x" * 200)).is_new
     assert (await topic.pop()).id == "x" * 200
     await topic.add(1, id="a b/c:d'\"\\%*?[]€")
     assert (await topic.pop()).id == "a b/c:d'\"\\%*?[]€"

@@ -29,7 +29,7 @@ async def test_delete_returns_the_state_and_is_final(adapter: Adapter, topic: An
     assert await topic.delete("7") is None
     clock.advance("1d")
     assert await topic.pop() is None
-    assert (await topic.add("new", id="7")).created
+    assert (await topic.add("new", id="7")).is_new
 
 
 async def test_kick_revives_a_dead_job_with_all_its_attempts(adapter: Adapter, topic: Any, clock: Clock) -> None:

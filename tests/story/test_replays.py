@@ -149,7 +149,7 @@ async def test_a_repeated_add_finds_its_job_in_any_state(
     first = await adapter.run(call)
     job = await topic.pop()
     second = await adapter.run(call.as_replay())
-    assert (second.id, second.created, second.due) == (first.id, True, first.due)
+    assert (second.id, second.is_new, second.due) == (first.id, True, first.due)
     assert await state_of(topic) == "reserved"
     await topic.bury(job)
     await adapter.run(call.as_replay())
@@ -184,7 +184,7 @@ async def test_a_repeated_batch_is_added_once(adapter: Adapter, topic: Any, cloc
     (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.ENCODED_DEFAULTS)
     call = add._add_call(context, chunk)
     first = await adapter.run(call)
-    assert [one.created for one in first] == [True] * 3
+    assert [one.is_new for one in first] == [True] * 3
     assert await adapter.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):

@@ -71,7 +71,7 @@ async def test_a_job_without_a_result_has_none(adapter: Adapter, topic: Any) -> 
 async def test_an_id_may_be_added_again_and_the_living_job_is_seen_first(adapter: Adapter, topic: Any) -> None:
     await topic.configure(keep_finished="1d")
     await finished(topic, "7", "first")
-    assert (await topic.add("coffee", id="7")).created
+    assert (await topic.add("coffee", id="7")).is_new
     assert (await topic.get("7")).state == "ready"
     with pytest.raises(NoResult) as refused:
         await topic.result("7")

@@ -194,7 +194,7 @@ async def test_receipts_always_increase(adapter: Adapter, topic: Any, clock: Clo
     [
         ("finish", {}, None),
         ("release", {}, "delayed"),
-        ("release", {"delay": 0, "count": False}, "ready"),
+        ("release", {"delay": 0, "counted": False}, "ready"),
         ("bury", {"reason": "no"}, "dead"),
     ],
 )

@@ -99,7 +99,7 @@ async def test_the_retention_of_dead_jobs_is_configurable_per_topic(
     adapter: Adapter, topic: Any, clock: Clock, keep: str | None, days: int
 ) -> None:
     defaults = await topic.configure(keep_dead=keep)
-    assert defaults.keep == (timedelta(days=days) if keep else None)
+    assert defaults.keep_dead == (timedelta(days=days) if keep else None)
     await topic.add("tea", id="7")
     await topic.bury(await topic.pop(), "no")
     clock.advance(timedelta(days=days) - US)
@@ -127,7 +127,7 @@ async def test_dead_jobs_are_swept_a_few_at_a_time(adapter: Adapter, topic: Any,
 async def test_configure_shows_sets_and_resets_defaults(adapter: Adapter, topic: Any) -> None:
     usual = await topic.configure()
     assert (usual.ttr, usual.max_attempts, usual.keep) == (timedelta(seconds=60), 20, timedelta(days=30))
-    own = await topic.configure(ttr="5m", max_attempts=3, keep="7d")
+    own = await topic.configure(ttr="5m", max_attempts=3, keep_dead="7d")
     assert (own.ttr, own.max_attempts, own.keep) == (timedelta(minutes=5), 3, timedelta(days=7))
     assert await topic.configure() == own
     assert (await topic.configure(max_attempts=None)).max_attempts is None

@@ -178,7 +178,7 @@ def release(
 ) -> None:
     """Gives a reserved job back."""
     _settle(
-        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, count=not uncounted)
+        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, counted=not uncounted)
     )
 
 

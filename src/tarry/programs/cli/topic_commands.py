@@ -147,7 +147,7 @@ def configure(
     ] = None,
 ) -> None:
     """Sets the defaults and the limits of a topic, for all workers and at once; without options it shows them."""
-    given = _settings(ttr=ttr, max_attempts=max_attempts, keep=keep, rate=rate, max_lateness=max_lateness)
+    given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep, rate=rate, max_lateness=max_lateness)
     given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
     data = output.defaults_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")

@@ -129,7 +129,7 @@ class MinuteCounts:
 class TopicSettings:
     """The options of a topic: the defaults for its jobs, and the limits for all of them together.
 
-    ``max_attempts=None``: no limit; ``keep=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
+    ``max_attempts=None``: no limit; ``keep_dead=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
     after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` if there
     is no such limit.
     """

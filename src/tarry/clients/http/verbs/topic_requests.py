@@ -254,7 +254,7 @@ class HTTPTopicVerbs(Generic[T]):
     def configure(self, given: SettingsChange) -> HTTPRequest[TopicSettings]:
         given.encode(1)
         fields = given.changes()
-        for name in {"ttr", "keep", "max_lateness", "keep_finished"} & fields.keys():
+        for name in {"ttr", "keep_dead", "max_lateness", "keep_finished"} & fields.keys():
             fields[name] = optional_span(fields[name])
         if fields.get("rate") is not None:
             count, us = rates.parse_rate(fields["rate"])
