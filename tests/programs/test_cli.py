@@ -160,7 +160,7 @@ def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> No
     answers("add", "orders", "1")
     assert answers("pop", "orders") == []
     [stats] = answers("stats", "orders")
-    assert stats["limited"]["why"] == "rate"
+    assert stats["limited"]["reason"] == "rate"
     assert "held back by its rate" in cli("stats", "orders").stdout
     assert cli("limit", "orders").stdout == "orders  rate 1/1h  burst 1  concurrency 2  max lateness 10m\n"
     assert answers("limit", "orders", "--rate", "none", "--concurrency", "none", "--max-lateness", "none") == [none]

@@ -126,9 +126,9 @@ async def test_dead_jobs_are_swept_a_few_at_a_time(adapter: Adapter, topic: Any,
 
 async def test_configure_shows_sets_and_resets_defaults(adapter: Adapter, topic: Any) -> None:
     usual = await topic.configure()
-    assert (usual.ttr, usual.max_attempts, usual.keep) == (timedelta(seconds=60), 20, timedelta(days=30))
+    assert (usual.ttr, usual.max_attempts, usual.keep_dead) == (timedelta(seconds=60), 20, timedelta(days=30))
     own = await topic.configure(ttr="5m", max_attempts=3, keep_dead="7d")
-    assert (own.ttr, own.max_attempts, own.keep) == (timedelta(minutes=5), 3, timedelta(days=7))
+    assert (own.ttr, own.max_attempts, own.keep_dead) == (timedelta(minutes=5), 3, timedelta(days=7))
     assert await topic.configure() == own
     assert (await topic.configure(max_attempts=None)).max_attempts is None
     assert (await topic.configure(ttr=None)).ttr == timedelta(seconds=60)

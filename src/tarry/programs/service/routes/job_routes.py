@@ -283,7 +283,7 @@ async def reschedule_many(request: ServiceRequest) -> list[State | None]:
 async def release_holder(request: ServiceRequest) -> int:
     """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
     return await request.topic.release_holder(
-        request.path["holder"], counted=request.payload.count, limit=request.payload.limit
+        request.path["holder"], counted=request.payload.counted, limit=request.payload.limit
     )
 
 
