@@ -59,7 +59,7 @@ def test_jobs_of_one_pop_are_settled_by_their_own_receipts(any_client: AnyClient
     any_client.call(topic.release_many, back, "1h", reason="later")
     any_client.call(topic.bury_many, dead, "no such order")
     for job in own:
-        any_client.call(job.keep)
+        any_client.call(job.touch)
         any_client.call(job.finish)
     stats = any_client.call(topic.stats)
     assert (stats.reserved, stats.delayed, stats.dead, stats.finished, stats.stale) == (3, 2, 2, 5, 0)

@@ -102,7 +102,7 @@ async def it_is_handed_out_and_settled(adapter: Adapter, topic: Any) -> None:
     assert (job.id, job.body, job.attempt) == ("a", "a", 1)
     assert job.lateness.total_seconds() >= 0
     await topic.touch(job, ttr="1h")
-    await adapter.of(job, "keep", 60)
+    await adapter.of(job, "touch", ttr=60)
     await topic.finish(job)
     with pytest.raises(StaleReceipt):
         await topic.finish(job)

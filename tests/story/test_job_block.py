@@ -99,5 +99,5 @@ async def test_a_block_may_renew_its_reservation(adapter: Adapter, topic: Any, c
     async with adapter.inside(await one(topic)) as job:
         for _ in range(10):
             clock.advance(timedelta(seconds=10) - US)
-            await adapter.of(job, "keep")
+            await adapter.of(job, "touch")
     assert await topic.get("7") is None

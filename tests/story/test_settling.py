@@ -59,9 +59,14 @@ async def test_touch_restarts_the_ttr(adapter: Adapter, topic: Any, clock: Clock
     await topic.touch(job, ttr=100)
     assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=100)
     clock.advance(99)
-    await adapter.of(job, "keep", 1)
+    await adapter.of(job, "touch", ttr=1)
     clock.advance(1)
-    assert (await topic.pop()).attempt == 2
+    job = await topic.pop(ttr=30)
+    assert job.attempt == 2
+    clock.advance(20)
+    await adapter.of(job, "touch")
+    assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=30)
+    assert not hasattr(job, "keep"), "a topic and its job have one word"
 
 
 async def test_batches_are_settled_together(adapter: Adapter, topic: Any, clock: Clock) -> None:

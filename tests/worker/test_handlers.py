@@ -98,7 +98,7 @@ def test_a_sync_handler_may_use_the_verbs_of_its_job(valkey_url: str, namespace:
 
     def handle(job: tarry.Job[Any]) -> None:
         names.append(threading.current_thread().name)
-        job.keep("1h")
+        job.touch(ttr="1h")
         job._topic.bury(job, "by hand")
 
     job = worked(valkey_url, namespace, handle, 7)

@@ -68,6 +68,6 @@ class AsyncJob(BaseJob[T]):
         """Sets it aside as dead, with the reason in one line."""
         await self._topic.bury(self, reason)
 
-    async def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins again. The same as ``topic.touch(job)``."""
+    async def touch(self, *, ttr: Duration | None = None) -> None:
+        """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
         await self._topic.touch(self, ttr)

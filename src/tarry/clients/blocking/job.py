@@ -64,6 +64,6 @@ class Job(BaseJob[T]):
         """Sets it aside as dead, with the reason in one line."""
         self._topic.bury(self, reason)
 
-    def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins again. The same as ``topic.touch(job)``."""
+    def touch(self, *, ttr: Duration | None = None) -> None:
+        """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
         self._topic.touch(self, ttr)
