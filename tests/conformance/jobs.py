@@ -37,7 +37,7 @@ async def holders(world: Environment) -> None:
     await topic.add_many(range(5))
     assert len(await topic.pop_many(5, wait=LONGEST_S)) == 5
     holder = (await topic.list("reserved")).jobs[0].holder
-    assert await topic.touch_holder(holder, "10m") == 5
+    assert await topic.touch_holder(holder, ttr="10m") == 5
     assert await topic.release_holder(holder) == 5
     assert await topic.purge() == 5
     assert (await topic.check()).ok
@@ -48,7 +48,7 @@ async def priorities(world: Environment) -> None:
     await topic.add_many([tarry.NewJob(n, id=f"{n}", priority=n % 4) for n in range(8)])
     jobs = await topic.pop_many(3, wait=LONGEST_S)
     assert [job.id for job in jobs] == ["3", "7", "2"]
-    await topic.release_many(jobs, 0)
+    await topic.release_many(jobs, delay=0)
     await topic.reschedule("7", delay="1h")
     assert await topic.delete("2") == "ready"
     assert [job.id for job in await topic.pop_many(8)] == ["3", "6", "1", "5", "0", "4"]
@@ -95,8 +95,8 @@ async def partitions(world: Environment) -> None:
             await found.finish(job)
     job = await world.client.pop("parted", wait=LONGEST_S)
     taken[job.body] += 1
-    await topic.touch_many([job], "1m")
-    await topic.bury(job, "no use")
+    await topic.touch_many([job], ttr="1m")
+    await topic.bury(job, reason="no use")
     left = {f"{number}" for number in range(40)} - {f"{number}" for number in taken}
     assert {info.id for info in await topic.list(limit=100)} == left | {job.id}
     assert (await topic.get(job.id)).reason == "no use"

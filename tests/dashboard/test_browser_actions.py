@@ -70,7 +70,7 @@ def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
 def test_bulk_actions_are_counted_before_they_run(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n:03}", max_attempts=1) for n in range(120)])
-    topic.release_many(topic.pop_many(120), 0, reason="ValueError: no")
+    topic.release_many(topic.pop_many(120), delay=0, reason="ValueError: no")
     page.goto(site.at + "/jobs?topic=orders&state=dead")
     for id in ("003", "005"):
         page.get_by_label(f"Choose {id}").check()

@@ -35,7 +35,7 @@ def as_shown(text: str) -> str:
 def test_texts_of_producers_are_escaped(site: Site, page: Any, client: tarry.Client, hostile: str) -> None:
     topic = client.topic(hostile)
     topic.add({hostile: hostile, "n": 2**60 + 1}, id=hostile, headers={"x-" + hostile: hostile}, max_attempts=1)
-    topic.release(topic.pop(), 0, reason=f"{hostile}\n{hostile}")  # type: ignore[arg-type]
+    topic.release(topic.pop(), delay=0, reason=f"{hostile}\n{hostile}")  # type: ignore[arg-type]
     client.delayed_queue(hostile, codec="string").offer(hostile, "1h")
     page.goto(site.at)
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")

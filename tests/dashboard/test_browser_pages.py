@@ -43,7 +43,7 @@ def test_counts_match_the_topics_and_stay_current(
     orders.add_many(range(20))
     orders.add_many([0, 1, 2], delay="1h")
     mail.add_many([NewJob(n, max_attempts=1) for n in range(3)])
-    mail.release_many(mail.pop_many(2), 0, reason="ValueError: no address")
+    mail.release_many(mail.pop_many(2), delay=0, reason="ValueError: no address")
     page.goto(service.at)
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     expect(page.locator(".tiles dd.reserved")).to_have_text("8")

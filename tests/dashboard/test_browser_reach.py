@@ -61,7 +61,7 @@ def test_the_dashboard_has_no_serious_accessibility_faults(
 ) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob({"n": n}, id=f"{n}", delay=20 * n, max_attempts=1) for n in range(100)])
-    topic.release(topic.pop(), 0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
+    topic.release(topic.pop(), delay=0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
     topic.add(0, id="late")
     client.schedules.put("orders", "daily", {"n": 1}, cron="0 9 * * *", tz="Europe/Berlin")
     site.sample()

@@ -34,9 +34,9 @@ def topic(client: tarry.Client) -> tarry.Topic[Any]:
     topic.add_many([tarry.NewJob({"task": "charge", "args": {"n": n}}, id=f"c{n}", max_attempts=1) for n in range(30)])
     for n, job in enumerate(topic.pop_many(30)):
         error = f"{CARD} of order {n} for 'user {n}'\n  File \"/srv/billing.py\", line {n}, in charge"
-        topic.release(job, 0, reason=error)
+        topic.release(job, delay=0, reason=error)
     topic.add("x", id="other")
-    topic.bury(topic.pop(), "no such order")  # type: ignore[arg-type]
+    topic.bury(topic.pop(), reason="no such order")  # type: ignore[arg-type]
     topic.add("alive", id="alive")
     return topic
 
@@ -129,7 +129,7 @@ def test_a_long_scan_shows_its_progress(
     http: httpx.Client, topic: tarry.Topic[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic.add_many(range(1000))
-    topic.bury_many(topic.pop_many(1000), "boom")
+    topic.bury_many(topic.pop_many(1000), reason="boom")
     monkeypatch.setattr(dead_scans, "LOOK_S", 0)
     dead = topic.stats().dead
     first = words(http.get("/dead?topic=orders&text=n&look=1"))

@@ -54,7 +54,7 @@ async def kept(topic: Any, clock: Clock) -> None:
 
 async def failed(topic: Any, clock: Clock) -> None:
     await topic.add(0, id="x")
-    await topic.release(await topic.pop(), "10m", reason="ValueError: no card")
+    await topic.release(await topic.pop(), delay="10m", reason="ValueError: no card")
 
 
 async def alone(topic: Any, clock: Clock) -> None:
@@ -108,7 +108,7 @@ async def forgotten(topic: Any, clock: Clock) -> None:
 
 async def held(topic: Any, clock: Clock) -> None:
     await topic.add(0, id="x", max_attempts=3)
-    await topic.release(await topic.pop(), 0, reason="ValueError: no card")
+    await topic.release(await topic.pop(), delay=0, reason="ValueError: no card")
     clock.advance(1)
     await topic.pop(ttr=60)
     clock.advance(18)
@@ -116,7 +116,7 @@ async def held(topic: Any, clock: Clock) -> None:
 
 async def dead(topic: Any, clock: Clock) -> None:
     await topic.add(0, id="x", max_attempts=1)
-    await topic.release(await topic.pop(), 0, reason="ValueError: no card\nTraceback\nValueError: no card")
+    await topic.release(await topic.pop(), delay=0, reason="ValueError: no card\nTraceback\nValueError: no card")
     clock.advance("1d")
 
 

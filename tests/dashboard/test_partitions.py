@@ -58,14 +58,14 @@ def test_the_topic_page_sums_all_partitions(http: httpx.Client, client: tarry.Cl
 
 def test_the_last_day_is_drawn_from_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
-    topic.bury_many(jobs[:20], "no address")
+    topic.bury_many(jobs[:20], reason="no address")
     assert "in all 70 added, 20 failed, 20 died" in words(http.get("/topic?topic=orders"))
 
 
 def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
-    topic.bury_many(jobs[:20], "no address")
-    topic.bury_many(jobs[20:25], "no name")
+    topic.bury_many(jobs[:20], reason="no address")
+    topic.bury_many(jobs[20:25], reason="no name")
     page = words(http.get("/topic?topic=orders"))
     assert "Why 25 jobs are dead" in page
     assert re.search("no address – – 20 .* no name – – 5", page)
@@ -93,9 +93,9 @@ def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[
     assert topic.stats().delayed == 20
     assert "3 jobs deleted" in act(http, "delete", id=["ready-0", "ready-1", "ready-2"])
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
-    topic.bury_many(jobs[:9], "cold")
+    topic.bury_many(jobs[:9], reason="cold")
     assert "9 jobs kicked" in act(http, "kick", all="1", state="dead")
-    topic.release_many(jobs[9:], 0)
+    topic.release_many(jobs[9:], delay=0)
     assert "20 jobs due now" in act(http, "run-now", all="1", state="delayed")
     assert (topic.stats().delayed, topic.stats().ready) == (0, 47)
     assert "is paused" in act(http, "pause", **{"for": "1h"})

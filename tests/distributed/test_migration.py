@@ -25,8 +25,8 @@ def fill(client: TestClient, clock: Clock) -> Any:
     topic.add("dead", id="dead")
     topic.add("tried", id="tried", max_attempts=9)
     hands = {job.id: job for job in topic.pop_many(3, ttr="1h")}
-    topic.bury(hands["dead"], "no use")
-    topic.release(hands["tried"], "5m")
+    topic.bury(hands["dead"], reason="no use")
+    topic.release(hands["tried"], delay="5m")
     for n in range(450):
         topic.add({"n": n}, delay=60 + n, id=f"job-{n}", headers={"a": "b"}, ttr="90s")
     topic.add("ready", id="ready")

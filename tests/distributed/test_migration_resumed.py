@@ -31,7 +31,7 @@ def lived(to: Any) -> set[str]:
         if id == "done":
             to.finish(job)
         elif id == "buried":
-            to.bury(job, "no use")
+            to.bury(job, reason="no use")
         elif id != "held":
             to.release(job, counted=False)
     if "deleted" in there:

@@ -84,8 +84,8 @@ def test_every_verb_works_as_on_a_plain_topic(adapter: Any, topic: Any, clock: C
             jobs += some
         assert sorted(job.body for job in jobs) == list(range(37))
         await topic.touch_many(jobs[:4])
-        await topic.release_many(jobs[:2], "10m")
-        await topic.bury_many(jobs[2:4], "cold")
+        await topic.release_many(jobs[:2], delay="10m")
+        await topic.bury_many(jobs[2:4], reason="cold")
         await topic.finish_many(jobs[4:])
         stats = await topic.stats()
         assert (stats.delayed, stats.dead, stats.finished, stats.added, stats.popped) == (3, 2, 33, 40, 37)

@@ -130,7 +130,7 @@ def throughput(scenario: Scenario) -> Iterator[None]:
 @verb
 def dead_groups(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea")
-    scenario.at.bury(scenario.at.pop(), "no card")
+    scenario.at.bury(scenario.at.pop(), reason="no card")
     yield
     assert [group.count for group in scenario.perform("dead_groups")] == [1]
 

@@ -68,8 +68,8 @@ SETTLES: dict[str, Act] = {
     "touch": lambda topic, jobs: topic.touch(jobs[0]),
     "touch_many": lambda topic, jobs: topic.touch_many(jobs),
     "release": lambda topic, jobs: topic.release(jobs[0]),
-    "release_many": lambda topic, jobs: topic.release_many(jobs, "1h"),
-    "bury": lambda topic, jobs: topic.bury(jobs[0], "cold"),
+    "release_many": lambda topic, jobs: topic.release_many(jobs, delay="1h"),
+    "bury": lambda topic, jobs: topic.bury(jobs[0], reason="cold"),
     "bury_many": lambda topic, jobs: topic.bury_many(jobs),
 }
 

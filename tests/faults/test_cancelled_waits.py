@@ -40,7 +40,7 @@ def test_a_waiting_pop_may_be_cancelled_in_any_loop_iteration(running: ServerPro
                 with pytest.raises(asyncio.CancelledError):
                     await task
             else:
-                await topic.release(task.result(), 0, counted=False)
+                await topic.release(task.result(), delay=0, counted=False)
 
     real(running.url, story)
     all_ready(at, 1)
@@ -56,7 +56,7 @@ def test_a_waiting_pop_may_be_cancelled_at_every_suspension(moment: str, running
             fresh = tarry.AsyncClient(running.url)
             cut = await cancelled_at(fresh.topic(at.name).pop(wait=5), k, moment)
             if cut.answer is not None:
-                await fresh.topic(at.name).release(cut.answer, 0, counted=False)
+                await fresh.topic(at.name).release(cut.answer, delay=0, counted=False)
             await fresh.close()
             all_ready(at, 1)
             if not cut.reached:
@@ -83,7 +83,7 @@ def test_a_timed_out_pop_loses_no_job(limit: str, running: ServerProcess, at: An
         for n in range(40):
             job = await limited(topic.pop(wait=5), n / 2000)
             if job is not None:
-                await topic.release(job, 0.003, counted=False)
+                await topic.release(job, delay=0.003, counted=False)
 
     real(running.url, story)
     assert at.pop(wait=1).attempt == 1
@@ -160,7 +160,7 @@ def test_closing_in_any_loop_iteration_loses_no_job(running: ServerProcess, at: 
             await fresh.close()
             for answer in await asyncio.gather(*tasks, return_exceptions=True):
                 if not isinstance(answer, Exception):
-                    await client.topic(at.name).release(answer, 0, counted=False)
+                    await client.topic(at.name).release(answer, delay=0, counted=False)
 
     real(running.url, story)
     all_ready(at, 3)

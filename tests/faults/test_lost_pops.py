@@ -31,7 +31,7 @@ def test_a_lost_answer_does_not_use_up_the_last_attempt(
     any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a", max_attempts=attempts)
     for _ in range(attempts - 1):
-        topic.release(topic.pop(), 0)
+        topic.release(topic.pop(), delay=0)
     any_client.call(any_client.topic(name), "stats")  # the connection is open
     proxy.arm(cut, at=POP.sha)
     job = any_client.call(any_client.topic(name), "pop", wait=wait, ttr=TTR)

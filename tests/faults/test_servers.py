@@ -129,7 +129,7 @@ def test_a_full_memory_raises_unavailable_with_a_reason(which: str) -> None:
             topic.add("tea")
         topic.finish(job)
         topic.bury(rest[0])
-        topic.release(rest[1], 0)
+        topic.release(rest[1], delay=0)
         topic.delete(rest[2].id)
         assert topic.pop() is not None
         server.ask("CONFIG", "SET", "maxmemory", "0")

@@ -178,7 +178,7 @@ def test_a_token_that_arrives_as_a_wait_ends_wakes_another_consumer(
             while not patient.done() and got < 60:
                 job = other.topic(at.name).pop(wait=random.uniform(0.0005, 0.003))
                 if job is not None:
-                    other.topic(at.name).release(job, 0, counted=False)
+                    other.topic(at.name).release(job, delay=0, counted=False)
                     got += 1
             return got
 

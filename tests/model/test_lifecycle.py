@@ -45,7 +45,7 @@ CAUSES: dict[str, Callable[[Any, Any, Step], object]] = {
     "reschedule": lambda topic, _, step: topic.reschedule("7", delay=60 * (step.after == "delayed")),
     "touch": lambda topic, job, _: topic.touch(job),
     "finish": lambda topic, job, _: job.finish(),
-    "release": lambda topic, job, step: job.release(60 * (step.after == "delayed")),
+    "release": lambda topic, job, step: job.release(delay=60 * (step.after == "delayed")),
     "bury": lambda topic, job, _: job.bury(),
     "cancel": lambda topic, _, step: topic.delete("7", running=True),
     "kick": lambda topic, _, step: topic.kick("7"),

@@ -260,7 +260,7 @@ def test_a_list_of_dead_jobs_shows_reasons(client: tarry.Client, cli: Cli) -> No
     topic.add("tea", id="7")
     job = topic.pop()
     assert job is not None
-    topic.bury(job, "no such order")
+    topic.bury(job, reason="no such order")
     assert cli("list", "orders", "--state", "dead").stdout.rstrip().endswith("attempts 1  no such order")
 
 

@@ -63,7 +63,7 @@ def test_doctor_checks_every_topic_and_finds_unlisted_ones(
     ]  # fmt: skip
     answers("doctor", code=LOSES)
     assert client.topics() == ["orders", "测试"]
-    orders.bury(orders.pop(), "no")  # type: ignore[arg-type]
+    orders.bury(orders.pop(), reason="no")  # type: ignore[arg-type]
     client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
     done = cli("doctor")
     assert done.returncode == 1
@@ -234,7 +234,7 @@ def test_doctor_reports_jobs_of_an_interrupted_migration(
 ) -> None:
     topic = client.topic("moving")
     topic.add("dead", id="dead")
-    topic.bury(topic.pop(), "no")  # type: ignore[arg-type]
+    topic.bury(topic.pop(), reason="no")  # type: ignore[arg-type]
     topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(30)], delay="1h")
     client.topic("zoo").add("after it", delay="1h")
     client.schedules.put("moving", "hourly", "tea", every="1h")

@@ -44,7 +44,7 @@ def test_delete_by_state_respects_its_limit(client: tarry.Client, answers: Answe
 
 def test_kick_by_state_kicks_dead_jobs(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
-    orders.bury_many(orders.pop_many(10), "no")
+    orders.bury_many(orders.pop_many(10), reason="no")
     assert len(answers("kick", "orders", "--state", "dead", "--dry-run")) == 10
     assert len(answers("kick", "orders", "--state", "dead", "--limit", "4")) == 4
     assert (orders.stats().dead, orders.stats().ready) == (6, 4)

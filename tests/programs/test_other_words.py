@@ -30,6 +30,7 @@ def given(verb: Any, **options: Any) -> Any:
 client: Any = tarry.Client
 orders: Any = tarry.Client("redis://none").topic("orders")
 awaited_orders: Any = tarry.AsyncClient("redis://none").topic("orders")
+HELD = tarry.Reservation("7", 1)
 far_orders: Any = tarry.HTTPClient("http://none").topic("orders")
 
 
@@ -136,12 +137,32 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
 
 
 @pytest.mark.parametrize("topic", [orders, awaited_orders, far_orders], ids=["sync", "async", "http"])
-@pytest.mark.parametrize(("verb", "given", "option"), [("add", (7, 5), "delay"), ("pop", (5,), "wait")])
+@pytest.mark.parametrize(
+    ("verb", "given", "option"),
+    [
+        ("add", (7, 5), "delay"),
+        ("pop", (5,), "wait"),
+        ("touch", (HELD, 5), "ttr"),
+        ("touch_many", ([HELD], 5), "ttr"),
+        ("release", (HELD, 5), "delay"),
+        ("release_many", ([HELD], 5), "delay"),
+        ("bury", (HELD, "no"), "reason"),
+        ("bury_many", ([HELD], "no"), "reason"),
+        ("touch_holder", ("me", 5), "ttr"),
+    ],
+)
 def test_an_option_that_is_given_by_place_is_answered_with_its_name(
-    topic: Any, verb: str, given: tuple[int, ...], option: str
+    topic: Any, verb: str, given: tuple[Any, ...], option: str
 ) -> None:
-    with pytest.raises(TypeError, match=rf"takes .* given; give options by name, such as {option}=$"):
+    with pytest.raises(TypeError, match=rf"{verb}\(\) takes .* given; give options by name, such as {option}=$"):
         asyncio.run(perform(partial(getattr(topic, verb), *given)))
+
+
+@pytest.mark.parametrize("kind", [tarry.Job, tarry.AsyncJob])
+@pytest.mark.parametrize(("verb", "option"), [("touch", "ttr"), ("release", "delay"), ("bury", "reason")])
+def test_an_option_of_a_job_that_is_given_by_place_is_answered_with_its_name(kind: Any, verb: str, option: str) -> None:
+    with pytest.raises(TypeError, match=rf"{verb}\(\) takes .* given; give options by name, such as {option}=$"):
+        asyncio.run(perform(partial(getattr(kind, verb), object.__new__(kind), 5)))
 
 
 def test_a_worker_is_given_a_name_before_its_server() -> None:

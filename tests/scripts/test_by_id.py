@@ -72,7 +72,7 @@ def test_headers_are_replaced_and_the_body_stays(topic: Any, options: dict[str, 
     assert topic.engine.run(topic.verbs.set_headers(job, {"pri": "5"}))
     found = topic.get("7")
     assert (found.headers, found.body, found.created) == ({"pri": "5"}, {"order": 7}, job.created)
-    topic.release(job, 0)
+    topic.release(job, delay=0)
     assert topic.pop().headers == {"pri": "5"}
 
 
@@ -84,11 +84,11 @@ def test_a_priority_is_replaced_with_the_headers(topic: Any, options: dict[str, 
     assert topic.engine.run(topic.verbs.set_headers(job, {"pri": "5"}, 2))
     found = topic.get("7")
     assert (found.priority, found.headers, found.body, found.created) == (2, {"pri": "5"}, b"body", job.created)
-    topic.release_many([first, job], 0)
+    topic.release_many([first, job], delay=0)
     job, first = topic.pop_many(2)
     assert (job.id, first.id) == ("7", "1")
     assert topic.engine.run(topic.verbs.set_headers(job, {}, 0))
-    topic.release_many([first, job], 0)
+    topic.release_many([first, job], delay=0)
     assert [one.id for one in topic.pop_many(2)] == ["1", "7"]
 
 

@@ -177,7 +177,7 @@ def test_hostile_ids_work_like_any_other(topic: Any, clock: Clock) -> None:
     topic.touch_many(jobs, ttr=60)
     topic.release_many(jobs, delay=0)
     clock.advance(1)
-    topic.bury_many(topic.pop_many(100), "a reason with 'quotes' and %s")
+    topic.bury_many(topic.pop_many(100), reason="a reason with 'quotes' and %s")
     assert sorted(info.id for info in topic.list("dead")) == sorted(HOSTILE)
     assert topic.kick_many(HOSTILE) == ["dead"] * len(HOSTILE)
     topic.finish_many(topic.pop_many(100))
@@ -196,7 +196,7 @@ def test_times_of_sixteen_digits_stay_exact(client: TestClient, topic: Any, serv
     job = topic.pop(ttr="2.000003s")
     assert (job.receipt, server.hget(keys.meta, "last")) == (clock.us, b"%d" % clock.us)
     assert server.zscore(keys.reserved, "7") == clock.us + 2_000_003
-    topic.touch(job, "1.000001s")
+    topic.touch(job, ttr="1.000001s")
     assert server.zscore(keys.reserved, "7") == clock.us + 1_000_001
     topic.pause("3.000007s")
     assert server.hget(keys.meta, "paused") == b"%d" % (clock.us + 3_000_007)

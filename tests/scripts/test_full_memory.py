@@ -65,7 +65,7 @@ def test_every_other_settling_verb_works(full: Any) -> None:
     _, topic, _ = full
     a, b = topic.pop_many(2)
     topic.release(a, delay=0)
-    topic.bury(b, "no")
+    topic.bury(b, reason="no")
     assert topic.kick(b.id) == "dead"
     assert topic.kick_many([f"dead{n}" for n in range(5)]) == ["dead"] * 5
     assert topic.reschedule("delayed0", delay=0) == "delayed"

@@ -27,7 +27,7 @@ def another_finished_it(topic: Any, clock: Clock) -> None:
 
 def another_finished_it_after_a_third_failed(topic: Any, clock: Clock) -> None:
     clock.advance("11s")
-    topic.release(topic.pop(), 0)
+    topic.release(topic.pop(), delay=0)
     topic.finish(topic.pop())
 
 
@@ -69,7 +69,7 @@ def test_a_late_finish_is_refused_first_time_and_repeated(topic: Any, clock: Clo
     topic.add("tea", id="a")
     clock.advance("1ms")
     for _ in range(attempts - 1):
-        topic.release(topic.pop(), 0)
+        topic.release(topic.pop(), delay=0)
         clock.advance("1ms")
     job = topic.pop(ttr="10s")
     late(topic, clock)
@@ -112,7 +112,7 @@ def test_a_finish_of_a_later_job_with_the_same_id_is_not_late(topic: Any, clock:
         topic.add("tea", id="a")
         clock.advance("1ms")
         for _ in range(attempts - 1):
-            topic.release(topic.pop(), 0)
+            topic.release(topic.pop(), delay=0)
             clock.advance("1ms")
         job = topic.pop()
         topic.finish(job)
@@ -130,7 +130,7 @@ def test_stale_receipts_are_stored_only_for_jobs_with_several_holders(topic: Any
     for _ in range(3):
         topic.add_many(range(700))
         jobs = topic.pop_many(700)
-        topic.release_many(jobs, 0)
+        topic.release_many(jobs, delay=0)
         clock.advance("1ms")
         topic.finish_many(topic.pop_many(700))
     assert server.hlen(key) <= 1000

@@ -110,7 +110,7 @@ def max_attempts(cell: Cell) -> Any:
     cell.add()
     while not cell.topic.list("dead").jobs:
         if cell.by == "pop":
-            cell.topic.release(cell.topic.pop(), 0, reason="no")  # type: ignore[arg-type]
+            cell.topic.release(cell.topic.pop(), delay=0, reason="no")  # type: ignore[arg-type]
         else:
             cell.work(lambda: ValueError("no"))
             cell.clock.advance("2h")
@@ -148,7 +148,7 @@ def retry(cell: Cell) -> Any:
     cell.add()
     given = cell.given.get("attempt")
     if cell.by == "pop":
-        cell.topic.release(cell.topic.pop(), given)  # type: ignore[arg-type]
+        cell.topic.release(cell.topic.pop(), delay=given)  # type: ignore[arg-type]
     else:
         cell.work(lambda: tarry.Retry(after=given) if given else ValueError("no"))
     wait = cell.wait()
@@ -224,7 +224,7 @@ def test_no_limit_of_attempts_is_a_value(client: TestClient, clock: Clock, given
     cell.add()
     for _ in range(25):
         if by == "pop":
-            cell.topic.release(cell.topic.pop(), 0, reason="no")  # type: ignore[arg-type]
+            cell.topic.release(cell.topic.pop(), delay=0, reason="no")  # type: ignore[arg-type]
         else:
             cell.work(lambda: ValueError("no"))
             cell.clock.advance("2h")

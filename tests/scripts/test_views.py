@@ -29,7 +29,7 @@ def fill(client: Any) -> None:
     topic = client.topic("orders")
     topic.add_many(range(5), delay="1h")
     topic.add_many(["a", "b", "c"])
-    topic.bury(topic.pop(), "no\nuse")
+    topic.bury(topic.pop(), reason="no\nuse")
     topic.pop()
     topic.configure(rate="1/1h")
     client.delayed_queue("told").offer("x", "1h")

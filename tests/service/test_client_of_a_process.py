@@ -39,12 +39,12 @@ def story(client: Any, between: Callable[[], object] = lambda: None) -> list[Any
     job = topic.pop(wait="30s")
     told.append((job.id, job.body, job.headers, job.attempt))
     between()
-    topic.touch(job, "5m")
-    topic.release(job, 0, reason="not yet")
+    topic.touch(job, ttr="5m")
+    topic.release(job, delay=0, reason="not yet")
     job = topic.pop(wait="30s")
     told.append((job.id, job.attempt))
     between()
-    topic.bury(job, "no such order")
+    topic.bury(job, reason="no such order")
     told += [topic.get("7").reason, topic.kick("7"), topic.kick("unknown")]
     job = client.pop("empty", topic, wait="30s")
     between()
@@ -52,7 +52,7 @@ def story(client: Any, between: Callable[[], object] = lambda: None) -> list[Any
         topic.add("another", id="7")
     topic.finish(job)
     with pytest.raises(tarry.StaleReceipt):
-        topic.touch(job, "5m")
+        topic.touch(job, ttr="5m")
     told += [[job.body for job in topic.list()], topic.purge()]
     stats = topic.stats()
     told.append((stats.added, stats.popped, stats.finished, stats.released, stats.died, stats.kicked, stats.lost))

@@ -55,9 +55,9 @@ def test_jobs_of_one_pop_are_settled_by_their_own_receipts(any_client: AnyClient
     assert all(job.lateness >= timedelta(0) for job in jobs)
     done, kept, back, dead, own = jobs[:3], jobs[3:6], jobs[6:8], jobs[8:10], jobs[10:]
     any_client.call(topic.finish_many, done)
-    any_client.call(topic.touch_many, kept, "2h")
-    any_client.call(topic.release_many, back, "1h", reason="later")
-    any_client.call(topic.bury_many, dead, "no such order")
+    any_client.call(topic.touch_many, kept, ttr="2h")
+    any_client.call(topic.release_many, back, delay="1h", reason="later")
+    any_client.call(topic.bury_many, dead, reason="no such order")
     for job in own:
         any_client.call(job.touch)
         any_client.call(job.finish)

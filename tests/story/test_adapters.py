@@ -114,7 +114,7 @@ async def it_is_handed_out_and_settled(adapter: Adapter, topic: Any) -> None:
     again = [await topic.pop(wait=30), await topic.pop(wait=30)]
     assert [job.attempt for job in again] == [2, 2]
     await topic.release(again[0], counted=False)
-    await topic.bury(again[1], "no use")
+    await topic.bury(again[1], reason="no use")
     async with adapter.inside(await topic.pop(wait=30)) as job:
         assert job.attempt == 2
     lost = await topic.add("lost", id="lost")

@@ -25,7 +25,7 @@ async def in_state(topic: Any, clock: Clock, state: str) -> int | None:
         return None
     job = await topic.pop(ttr=600)
     if state == "dead":
-        await topic.bury(job, "no")
+        await topic.bury(job, reason="no")
     return int(job.receipt)
 
 

@@ -108,7 +108,7 @@ async def test_a_pop_never_fails_because_of_a_body(adapter: Adapter, raw: bytes)
     with pytest.raises(BodyError, match=r"job\.raw"):
         _ = bad.body
     assert (bad.raw, good.body) == (raw, Order(8))
-    await topic.bury(bad, "does not decode")
+    await topic.bury(bad, reason="does not decode")
     with pytest.raises(BodyError):
         _ = (await topic.get("7")).body
     assert (await topic.get("7")).raw == raw

@@ -20,7 +20,7 @@ async def test_a_concurrency_limit_holds_over_all_consumers(adapter: Adapter, to
     assert await topic.pop() is None
     await topic.finish(jobs[0])
     assert (await topic.pop()).body == 3
-    await topic.release(jobs[1], 60)
+    await topic.release(jobs[1], delay=60)
     await topic.bury(jobs[2])
     assert [job.body for job in await topic.pop_many(9)] == [4, 5]
 
@@ -39,7 +39,7 @@ async def finish_it(topic: Any, job: Any) -> None:
 
 
 async def release_it(topic: Any, job: Any) -> None:
-    await topic.release(job, 60)
+    await topic.release(job, delay=60)
 
 
 async def bury_it(topic: Any, job: Any) -> None:

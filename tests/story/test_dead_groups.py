@@ -20,7 +20,7 @@ LONG = 64 * 1024
 async def die(topic: Any, clock: Clock, id: str, error: str, body: Any = 0) -> None:
     """Of its only attempt."""
     await topic.add(body, id=id, max_attempts=1)
-    await topic.release(await topic.pop(), 0, reason=error)
+    await topic.release(await topic.pop(), delay=0, reason=error)
     clock.advance(US)
 
 
@@ -53,7 +53,7 @@ async def test_dead_jobs_are_grouped_without_what_differs(adapter: Adapter, topi
         await die(topic, clock, f"c{n}", f"{told}\n{TRACE.format(line=n)}{told}", task("charge", order=n))
     await die(topic, clock, "s1", f"ValueError: no stock\n{TRACE.format(line=8)}", task("ship", order=8))
     await topic.add({"task": "buy milk"}, id="b1")
-    await topic.bury(await topic.pop(), "no such order: 7")
+    await topic.bury(await topic.pop(), reason="no such order: 7")
     found = await topic.dead_groups()
     charge = found.groups[0]
     assert (charge.count, charge.task, charge.error, charge.place) == (
@@ -167,7 +167,7 @@ async def test_a_long_error_costs_no_more_than_its_length(
 
 async def test_pages_of_long_errors_stay_small(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(300))
-    await topic.bury_many(await topic.pop_many(300), "boom\n" + "x" * LONG)
+    await topic.bury_many(await topic.pop_many(300), reason="boom\n" + "x" * LONG)
     page = await topic.dead_groups()
     assert 0 < page.scanned < 300, "a page has about a megabyte"
     assert [group.count for group in await all_groups(topic)] == [300]
@@ -187,6 +187,6 @@ async def test_bodies_that_do_not_decode_are_grouped(adapter: Adapter, clock: Cl
     bodies = (b"\xff\xfe", b"[" * 5000, b'{"task":7}', b'{"task":"a","args":[]}', b'{"task":"a","args":{},"x":1}', call)
     for n, body in enumerate(bodies):
         await raw.add(body, id=str(n), max_attempts=1)
-        await raw.release(await raw.pop(), 0, reason="boom")
+        await raw.release(await raw.pop(), delay=0, reason="boom")
     [group] = await raw.dead_groups(error="boom")
     assert (group.count, group.task, group.error) == (6, "", "boom")

@@ -57,7 +57,7 @@ async def test_lost_buried_and_exhausted_attempts_are_kept_too(adapter: Adapter,
     ]  # fmt: skip
     await topic.kick("7")
     assert (await topic.get("7")).failed_attempts == ()
-    await topic.bury(await topic.pop(), "no such user")
+    await topic.bury(await topic.pop(), reason="no such user")
     assert [one.error for one in (await topic.get("7")).failed_attempts] == ["no such user"]
 
 
@@ -72,7 +72,7 @@ async def test_nothing_is_stored_for_a_job_that_is_gone(adapter: Adapter, topic:
     for id in ids:
         await topic.add("tea", id=id)
     jobs = {job.id: job for job in await topic.pop_many(5)}
-    await topic.bury(jobs.pop("swept"), "no")
+    await topic.bury(jobs.pop("swept"), reason="no")
     await topic.release_many(list(jobs.values()), delay=0, reason="no")
     attempts = part_key(topic.verbs.keys, "attempts")
 

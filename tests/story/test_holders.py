@@ -72,11 +72,11 @@ async def test_touch_holder_renews_only_the_jobs_of_that_holder(adapter: Adapter
     await topic.add("other", id="other")
     await popped(topic, "other", 1, ttr=10)
     clock.advance(9)
-    assert await topic.touch_holder("mute", 15) == 1, "the other job has more time than that"
+    assert await topic.touch_holder("mute", ttr=15) == 1, "the other job has more time than that"
     clock.advance(2)
     states = {id: (await topic.get(id)).state for id in ("0", "1", "other")}
     assert states == {"0": "reserved", "1": "reserved", "other": "ready"}
-    assert await topic.touch_holder("other", 15) == 0, "what ran out stays so"
+    assert await topic.touch_holder("other", ttr=15) == 0, "what ran out stays so"
     await topic.finish_many(mine)
     assert (await topic.stats()).lateness.max < timedelta(seconds=1)
 
@@ -86,7 +86,7 @@ async def test_an_invalid_holder_is_refused(adapter: Adapter, topic: Any, holder
     with pytest.raises(BadInput, match="holder"):
         await topic.release_holder(holder)
     with pytest.raises(BadInput, match="holder"):
-        await topic.touch_holder(holder, 5)
+        await topic.touch_holder(holder, ttr=5)
 
 
 @pytest.mark.slow

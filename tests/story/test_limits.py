@@ -257,7 +257,7 @@ async def test_undelivered_jobs_return_their_share_of_the_rate(adapter: Adapter,
     await give_back(adapter, topic, jobs[:2])
     assert [job.body for job in await topic.pop_many(9)] == [0, 1]
     assert await topic.pop() is None
-    await topic.release(jobs[2], 0, counted=False)
+    await topic.release(jobs[2], delay=0, counted=False)
     assert await topic.pop() is None, "that one was in somebody's hands"
 
 

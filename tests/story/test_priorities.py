@@ -66,7 +66,7 @@ async def test_a_job_keeps_its_priority_wherever_it_is_put_back(adapter: Adapter
     clock.advance("10s")  # its TTR is over
     await comes_first()
     assert await topic.release_holder((await topic.get("high")).holder) == 1
-    await topic.bury(await comes_first(), "no")
+    await topic.bury(await comes_first(), reason="no")
     assert await topic.kick("high") == "dead"
     await topic.reschedule("high", delay="1m")
     assert (await topic.pop()).id == "low"

@@ -101,7 +101,7 @@ async def test_a_result_that_cannot_be_kept_says_why_and_the_job_is_done(adapter
 async def test_a_dead_job_has_no_result(adapter: Adapter, topic: Any) -> None:
     await topic.configure(keep_finished="1d")
     await topic.add("tea", id="7")
-    await topic.bury(await topic.pop(), "no such cup")
+    await topic.bury(await topic.pop(), reason="no such cup")
     with pytest.raises(NoResult, match="no such cup") as refused:
         await topic.result("7", wait=60)
     assert refused.value.reason == "dead", "it does not wait"

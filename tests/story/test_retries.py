@@ -131,7 +131,7 @@ async def test_max_attempts_none_is_unlimited(adapter: Adapter, topic: Any, cloc
 
 async def test_a_buried_job_is_dead_with_its_reason_in_one_line(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
-    await topic.bury(await topic.pop(), "no such\n order\t 测试")
+    await topic.bury(await topic.pop(), reason="no such\n order\t 测试")
     info = await topic.get("7")
     assert (info.state, info.reason, info.attempts, info.body) == ("dead", "no such order 测试", 1, "tea")
     assert (info.died, info.due, info.reserved_until) == (now(clock), None, None)
@@ -148,6 +148,6 @@ async def test_of_a_reason_of_any_length_8192_bytes_are_kept(adapter: Adapter, t
 
 async def test_the_reason_of_a_release_is_shown(adapter: Adapter, topic: Any) -> None:
     await topic.add("tea", id="7")
-    await adapter.of(await topic.pop(), "release", "5m", reason="no water")
+    await adapter.of(await topic.pop(), "release", delay="5m", reason="no water")
     info = await topic.get("7")
     assert (info.reason, info.state) == ("no water", "delayed")

@@ -180,7 +180,7 @@ async def test_putting_a_schedule_again_changes_it(adapter: Adapter, topic: Any,
 async def test_deleting_a_schedule_keeps_its_jobs(adapter: Adapter, topic: Any, schedules: Any, clock: Clock) -> None:
     await schedules.put(topic, "s", every="1m")
     job = await topic.pop(wait="2m")
-    await topic.release(job, 0)
+    await topic.release(job, delay=0)
     assert await schedules.delete(topic, "s") is True
     assert await schedules.delete(topic, "s") is False
     assert await schedules.pause(topic, "s") is await schedules.resume(topic, "s") is False

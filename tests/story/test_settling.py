@@ -75,7 +75,7 @@ async def test_batches_are_settled_together(adapter: Adapter, topic: Any, clock:
     await topic.touch_many(jobs, ttr=100)
     await topic.finish_many(jobs[:2])
     await topic.release_many(jobs[2:4], delay=5)
-    await topic.bury_many(jobs[4:6], "no use")
+    await topic.bury_many(jobs[4:6], reason="no use")
     states = [info and info.state for info in await topic.get_many([str(n) for n in range(8)])]
     assert states == [None, None, "delayed", "delayed", "dead", "dead", "reserved", "reserved"]
 
@@ -132,7 +132,7 @@ async def test_a_released_job_cannot_be_settled_again(adapter: Adapter, topic: A
 async def test_a_buried_job_cannot_be_settled_again(adapter: Adapter, topic: Any, verb: str) -> None:
     await topic.add("tea", id="7")
     job = await topic.pop()
-    await topic.bury(job, "no")
+    await topic.bury(job, reason="no")
     assert (await refused(adapter, topic, verb, job)).reason == "dead"
     await topic.kick("7")
     await refused(adapter, topic, verb, job)

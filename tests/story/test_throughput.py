@@ -27,11 +27,11 @@ async def test_each_minute_has_its_numbers(topic: Any, clock: Clock) -> None:
     await topic.finish_many(await topic.pop_many(2))
     assert await minutes(topic) == [(0, 5, 2, 0, 0)]
     clock.advance("1m")
-    await topic.bury(await topic.pop(), "no")
+    await topic.bury(await topic.pop(), reason="no")
     await topic.add("late")
     assert await minutes(topic) == [(-1, 5, 2, 0, 0), (0, 1, 0, 1, 1)]
     clock.advance("1m")
-    await topic.release(await topic.pop(), 60, counted=False)
+    await topic.release(await topic.pop(), delay=60, counted=False)
     assert await minutes(topic) == [(-2, 5, 2, 0, 0), (-1, 1, 0, 1, 1)], "nothing failed in this one"
 
 

@@ -84,7 +84,7 @@ async def test_purge_deletes_many_jobs_in_steps(adapter: Adapter, topic: Any) ->
 
 async def test_dead_jobs_are_kept_thirty_days(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add("tea", id="7")
-    await topic.bury(await topic.pop(), "no")
+    await topic.bury(await topic.pop(), reason="no")
     clock.advance(timedelta(days=30) - US)
     await topic.pop()
     assert (await topic.get("7")).state == "dead"
@@ -101,7 +101,7 @@ async def test_the_retention_of_dead_jobs_is_configurable_per_topic(
     defaults = await topic.configure(keep_dead=keep)
     assert defaults.keep_dead == (timedelta(days=days) if keep else None)
     await topic.add("tea", id="7")
-    await topic.bury(await topic.pop(), "no")
+    await topic.bury(await topic.pop(), reason="no")
     clock.advance(timedelta(days=days) - US)
     await topic.pop()
     assert (await topic.get("7")).state == "dead"

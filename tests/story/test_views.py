@@ -18,7 +18,7 @@ async def fill(topic: Any, clock: Clock) -> dict[str, list[str]]:
     """Seven jobs in each state, one of the ready ones a reservation that ran out; answers the ids of each in order."""
     await topic.add_many([NewJob(n, id=f"dead{n}") for n in range(7)])
     for job in await topic.pop_many(7):
-        await topic.bury(job, "no")
+        await topic.bury(job, reason="no")
         clock.advance(US)
     await topic.add("ran out", id="ready0")
     await topic.pop(ttr=1)

@@ -53,13 +53,13 @@ def blocking() -> None:
             assert_type(job.receipt, int)
             assert_type(orders.finish(job), None)
             orders.touch(job, ttr="30s")
-            orders.release(job, timedelta(seconds=1), counted=False)
-            orders.bury(tarry.Reservation(job.id, job.receipt), "no such order")
+            orders.release(job, delay=timedelta(seconds=1), counted=False)
+            orders.bury(tarry.Reservation(job.id, job.receipt), reason="no such order")
             assert_type(job.finish(), None)
             assert_type(job.touch(), None)
             job.touch(ttr="30s")
-            job.release("5m", counted=False, reason="busy")
-            job.bury("no such order")
+            job.release(delay="5m", counted=False, reason="busy")
+            job.bury(reason="no such order")
         assert_type(orders.pop_many(10), list[tarry.Job[Order]])
 
         assert_type(orders.delete("7"), tarry.State | None)
@@ -93,18 +93,29 @@ async def awaited() -> None:
             assert_type(await orders.finish(job), None)
             assert_type(await job.finish(), None)
             await job.touch(ttr="30s")
-            await job.release("5m", counted=False, reason="busy")
-            await job.bury("no such order")
+            await job.release(delay="5m", counted=False, reason="busy")
+            await job.bury(reason="no such order")
         assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
         assert_type(await orders.stats(), tarry.Stats)
         assert_type(await orders.throughput(span=timedelta(hours=1)), tuple[tarry.MinuteCounts, ...])
 
 
-def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order]) -> None:
+def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order], job: tarry.Job[Order]) -> None:
     """Each of these is a mistake that a type checker finds."""
     topic.add({"number": 7})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     topic.add(Order(7), if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     tarry.Client().queue("mails")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     topic.add(Order(7), 10)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    held = tarry.Reservation("7", 1)
+    topic.touch(held, "30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.touch_many([held], "30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.release(held, "5m")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.release_many([held], "5m")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.bury(held, "no such order")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.bury_many([held], "no such order")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.touch_holder("pop-1", "30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    job.touch("30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    job.release("5m")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    job.bury("no such order")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     topic.list("deleted")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     topic.finish("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -55,7 +55,7 @@ class Filled:
         topic.add("no use", id="dead")
         topic.add("in hand", id="held")
         jobs = {job.id: job for job in topic.pop_many(2, ttr="1h")}
-        topic.bury(jobs["dead"], "no use")
+        topic.bury(jobs["dead"], reason="no use")
         self.held = jobs["held"]
         topic.add("waits", id="waits")
         client.schedules.put(name, "report", {"kind": "daily"}, every="1h")

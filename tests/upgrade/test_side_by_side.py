@@ -28,7 +28,7 @@ def test_jobs_of_one_version_are_popped_unchanged_by_the_other(pair: Pair) -> No
     ]  # fmt: skip
     assert both(pair, "[shown(job) for job in topic.list('reserved')]")
     taker("topic.finish(plain)")
-    taker("topic.release(raw, '1m', reason='no time\\nlater')")
+    taker("topic.release(raw, delay='1m', reason='no time\\nlater')")
     advance(pair, "12m")
     assert taker("[(job.id, job.attempt) for job in topic.pop_many(5)]") == [["raw", 2]]
     assert both(pair, "shown(topic.get('late'))")["reason"] == "stale"
@@ -46,7 +46,7 @@ def test_an_old_receipt_is_refused_once_the_other_version_has_the_job(pair: Pair
     for verb in ("finish", "touch", "release", "bury"):
         assert giver.refused(f"topic.{verb}(job)") == "StaleReceipt"
     assert taker("job.receipt") > giver("job.receipt")
-    taker("topic.touch(job, '1h')")
+    taker("topic.touch(job, ttr='1h')")
     taker("topic.finish(job)")
     assert both(pair, "counts(topic)")["timed_out"] == 1
     assert both(pair, "topic.check().ok") is True
@@ -55,7 +55,7 @@ def test_an_old_receipt_is_refused_once_the_other_version_has_the_job(pair: Pair
 def test_dead_jobs_of_one_version_are_kicked_and_purged_by_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(['a', 'b'])")
-    giver("topic.bury_many(topic.pop_many(2), 'no use')")
+    giver("topic.bury_many(topic.pop_many(2), reason='no use')")
     assert both(pair, "[job.reason for job in topic.list('dead')]") == ["no use", "no use"]
     assert taker("topic.kick(topic.list('dead').jobs[0].id)") == "dead"
     assert giver("topic.pop().attempt") == 1
@@ -118,7 +118,7 @@ def test_retries_priorities_and_history_of_one_version_are_those_of_the_other(pa
     giver("from tarry import NewJob; topic.add_many([NewJob(n, id=f'p{n}', priority=n) for n in range(4)])")
     taker("first, second = topic.pop_many(2)")
     assert taker("[first.id, second.id]") == ["p3", "p2"]
-    taker("topic.release(first, '1m', reason='no time')")
+    taker("topic.release(first, delay='1m', reason='no time')")
     taker("topic.finish(second, result=7)")
     assert both(pair, "[job.id for job in topic.list('retrying')]") == ["p3"]
     assert both(pair, "[(job.id, job.result) for job in topic.list('finished')]") == [["p2", 7]]

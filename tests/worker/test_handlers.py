@@ -99,7 +99,7 @@ def test_a_sync_handler_may_use_the_verbs_of_its_job(valkey_url: str, namespace:
     def handle(job: tarry.Job[Any]) -> None:
         names.append(threading.current_thread().name)
         job.touch(ttr="1h")
-        job._topic.bury(job, "by hand")
+        job._topic.bury(job, reason="by hand")
 
     job = worked(valkey_url, namespace, handle, 7)
     assert job is not None

@@ -56,7 +56,7 @@ def works(url: str, namespace: str) -> None:
             assert place.check().ok
             place.add_many(range(300))
             holder = place.pop_many(300)[0] and place.list("reserved").jobs[0].holder
-            assert place.touch_holder(str(holder), "10m") == 300
+            assert place.touch_holder(str(holder), ttr="10m") == 300
             assert place.release_holder(str(holder)) == 300
             assert place.check().ok
 

@@ -192,7 +192,7 @@ def test_a_handler_may_settle_its_job_itself(valkey_url: str, namespace: str) ->
 
         @worker.on("n")
         async def handle(job: tarry.AsyncJob[str]) -> None:
-            await job.bury("not for me")
+            await job.bury(reason="not for me")
             worker.stop()
 
         await worker.run()

@@ -197,3 +197,8 @@ def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
         return call_awaited if iscoroutinefunction(function) else call  # type: ignore[return-value]  # the same signature
 
     return decorate
+
+
+def takes_options_by_name(function: F) -> F:
+    """A decorator: an option that is given by place is a ``TypeError`` with its name."""
+    return answers_other_words({})(function)

@@ -267,7 +267,7 @@ class Parent:
 
     def _touch_holder(self, holder: str) -> None:
         for topic in self._topics:
-            self._client.topic(topic).touch_holder(holder, self._ttr_s)
+            self._client.topic(topic).touch_holder(holder, ttr=self._ttr_s)
 
     async def _stop_children(self) -> None:
         """Kills the children that do not exit in time."""

@@ -150,7 +150,7 @@ class Settler:
         if not jobs:
             return  # no request without a job: the server may be unusable
         try:
-            await self.topic.release_many(jobs, 0, counted=False)
+            await self.topic.release_many(jobs, delay=0, counted=False)
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:

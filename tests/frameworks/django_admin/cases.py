@@ -25,7 +25,7 @@ def orders(tarry_clock):
     orders = jobs().topic("orders")
     for id in ("a", "b", EVIL):
         orders.add({"task": "ship", "args": {"number": 7}}, id=id, max_attempts=1)
-        orders.bury(orders.pop(), f"no such customer\nTraceback of {EVIL}")
+        orders.bury(orders.pop(), reason=f"no such customer\nTraceback of {EVIL}")
     orders.add(1, id="later", delay="1h")
     return orders
 
@@ -131,7 +131,7 @@ def test_nothing_is_done_without_a_choice(orders):
 
 def test_many_dead_jobs_have_pages(orders):
     orders.add_many(range(150), max_attempts=1)
-    orders.bury_many(orders.pop_many(150), "no")
+    orders.bury_many(orders.pop_many(150), reason="no")
     browser = staff("view_jobs")
     first = content(browser.get(ORDERS))
     assert first.count('scope="row"') == 100

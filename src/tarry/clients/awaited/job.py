@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import refuse_other_with, takes_options_by_name
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
@@ -60,14 +60,17 @@ class AsyncJob(BaseJob[T]):
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         await self._topic.finish(self, result=result)
 
-    async def release(self, delay: Duration | None = None, *, counted: bool = True, reason: str = "") -> None:
+    @takes_options_by_name
+    async def release(self, *, delay: Duration | None = None, counted: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
-        await self._topic.release(self, delay, counted=counted, reason=reason)
+        await self._topic.release(self, delay=delay, counted=counted, reason=reason)
 
-    async def bury(self, reason: str = "") -> None:
+    @takes_options_by_name
+    async def bury(self, *, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""
-        await self._topic.bury(self, reason)
+        await self._topic.bury(self, reason=reason)
 
+    @takes_options_by_name
     async def touch(self, *, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
-        await self._topic.touch(self, ttr)
+        await self._topic.touch(self, ttr=ttr)

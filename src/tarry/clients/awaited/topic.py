@@ -12,7 +12,7 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words
+from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words, takes_options_by_name
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import (
     Added,
@@ -182,16 +182,19 @@ class AsyncTopic(Generic[T]):
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         await self._settle(job_verbs.settle.FINISH, jobs)
 
-    async def touch(self, job: HasReceipt, ttr: Duration | None = None) -> None:
+    @takes_options_by_name
+    async def touch(self, job: HasReceipt, *, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
         await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
 
-    async def touch_many(self, jobs: Sequence[HasReceipt], ttr: Duration | None = None) -> None:
+    @takes_options_by_name
+    async def touch_many(self, jobs: Sequence[HasReceipt], *, ttr: Duration | None = None) -> None:
         """Touches many."""
         await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, jobs, ttr=ttr))
 
+    @takes_options_by_name
     async def release(
-        self, job: HasReceipt, delay: Duration | None = None, *, counted: bool = True, reason: str = ""
+        self, job: HasReceipt, *, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
         """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
@@ -200,17 +203,20 @@ class AsyncTopic(Generic[T]):
         """
         await self._settle(job_verbs.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
 
+    @takes_options_by_name
     async def release_many(
-        self, jobs: Sequence[HasReceipt], delay: Duration | None = None, *, counted: bool = True, reason: str = ""
+        self, jobs: Sequence[HasReceipt], *, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
         """Releases many."""
         await self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
 
-    async def bury(self, job: HasReceipt, reason: str = "") -> None:
+    @takes_options_by_name
+    async def bury(self, job: HasReceipt, *, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
         await self._settle(job_verbs.settle.BURY, [job], reason=reason)
 
-    async def bury_many(self, jobs: Sequence[HasReceipt], reason: str = "") -> None:
+    @takes_options_by_name
+    async def bury_many(self, jobs: Sequence[HasReceipt], *, reason: str = "") -> None:
         """Buries many."""
         await self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
@@ -222,7 +228,8 @@ class AsyncTopic(Generic[T]):
         """
         return await self.engine.run(self.verbs.release_holder(holder, counted, limit))
 
-    async def touch_holder(self, holder: str, ttr: Duration) -> int:
+    @takes_options_by_name
+    async def touch_holder(self, holder: str, *, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
         return await self.engine.run(self.verbs.touch_holder(holder, ttr))
 

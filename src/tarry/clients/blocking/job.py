@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import refuse_other_with, takes_options_by_name
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
@@ -56,14 +56,17 @@ class Job(BaseJob[T]):
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         self._topic.finish(self, result=result)
 
-    def release(self, delay: Duration | None = None, *, counted: bool = True, reason: str = "") -> None:
+    @takes_options_by_name
+    def release(self, *, delay: Duration | None = None, counted: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
-        self._topic.release(self, delay, counted=counted, reason=reason)
+        self._topic.release(self, delay=delay, counted=counted, reason=reason)
 
-    def bury(self, reason: str = "") -> None:
+    @takes_options_by_name
+    def bury(self, *, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""
-        self._topic.bury(self, reason)
+        self._topic.bury(self, reason=reason)
 
+    @takes_options_by_name
     def touch(self, *, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
-        self._topic.touch(self, ttr)
+        self._topic.touch(self, ttr=ttr)

@@ -242,7 +242,7 @@ class Session:
     async def _bury(self, number: int, pri: int) -> bytes:
         async def bury(job: AsyncJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "buries", priority_of(pri), pri=str(pri))
-            await tube.bury(job, "buried")
+            await tube.bury(job, reason="buried")
             return b"BURIED\r\n"
 
         return await self._on_mine(number, bury)

@@ -161,7 +161,7 @@ def touch(
     ttr: Annotated[str, typer.Option(help="From now on.")] = "60s",
 ) -> None:
     """Renews the reservation of a job."""
-    _settle(session, topic, id, receipt, "touched", lambda handle, job: handle.touch(job, ttr))
+    _settle(session, topic, id, receipt, "touched", lambda handle, job: handle.touch(job, ttr=ttr))
 
 
 @verb()
@@ -178,7 +178,12 @@ def release(
 ) -> None:
     """Gives a reserved job back."""
     _settle(
-        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, counted=not uncounted)
+        session,
+        topic,
+        id,
+        receipt,
+        "released",
+        lambda handle, job: handle.release(job, delay=delay, counted=not uncounted),
     )
 
 
@@ -191,4 +196,4 @@ def bury(
     reason: Annotated[str, typer.Option(help="Why, in one line.")] = "",
 ) -> None:
     """Sets a reserved job aside as dead."""
-    _settle(session, topic, id, receipt, "buried", lambda handle, job: handle.bury(job, reason))
+    _settle(session, topic, id, receipt, "buried", lambda handle, job: handle.bury(job, reason=reason))

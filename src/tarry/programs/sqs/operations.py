@@ -511,9 +511,9 @@ async def _change(call: Call, queue: Queue, params: Visibility) -> None:
     held, topic = messages.reservation_of(queue.name, params.receipt_handle), call.topic(queue)
     try:
         if params.visibility_timeout:
-            await topic.touch(held, params.visibility_timeout)
+            await topic.touch(held, ttr=params.visibility_timeout)
         else:
-            await topic.release(held, 0)
+            await topic.release(held, delay=0)
     except StaleReceipt as fault:
         if fault.reason == "gone":
             told = "Message does not exist or is not available for visibility timeout change."

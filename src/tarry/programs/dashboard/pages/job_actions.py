@@ -231,7 +231,7 @@ async def _bury(topic: Any, jobs: Mapping[str, int | None], reason: str) -> int:
     """Buries jobs by the receipts that were read: a job that was handed out again meanwhile stays with its holder."""
     held = [Reservation(id, receipt) for id, receipt in jobs.items() if receipt is not None]
     try:
-        await topic.bury_many(held, reason)
+        await topic.bury_many(held, reason=reason)
     except StaleReceipt as fault:
         return len(held) - len(fault.ids)
     return len(held)

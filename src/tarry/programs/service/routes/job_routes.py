@@ -290,4 +290,4 @@ async def release_holder(request: ServiceRequest) -> int:
 @many.handles(settle.TOUCH_HOLDER)
 async def touch_holder(request: ServiceRequest) -> int:
     """Renews the reservations of a process that is alive but cannot do it itself."""
-    return await request.topic.touch_holder(request.path["holder"], request.payload.ttr)
+    return await request.topic.touch_holder(request.path["holder"], ttr=request.payload.ttr)
