@@ -34,7 +34,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 X = TypeVar("X")
 Operation = ScriptCall[R] | Flow[R]
-FIND_COUNT = Script("partitions/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
+FIND_COUNT = Script("partitions/find", args=("wanted", "called_before"), keys=("meta", "jobs", "wake"))
 MOST_PARTITIONS = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
 """How lua/schedules/fire.lua names a job: the schedule's id, and ``occurrence_stamp`` of verbs/schedules/fire.py."""
@@ -141,16 +141,16 @@ class Partitions(Generic[T]):
 
     def rediscover(self, fault: WrongType) -> Flow[list[PartitionVerbs[T]]]:
         """The partitions that the topic has been given since this client asked. Raises the fault if there are none."""
-        number = yield from self._ask_count(stale=True)
+        number = yield from self._ask_count(called_before=True)
         if number == 1:
             raise fault
         self._known_partitions.counts[self.context.name] = number
         return (yield from self.partitions())
 
-    def _ask_count(self, *, stale: bool = False) -> Flow[int]:
+    def _ask_count(self, *, called_before: bool = False) -> Flow[int]:
         keys = self.context.keys
         declared = self._wanted or self._known_partitions.declared.get(self.context.name, 0)
-        args = b"%d" % declared, b"%d" % stale
+        args = b"%d" % declared, b"%d" % called_before
         found = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
         name, wanted = self.context.name, self._wanted
         if not found and wanted is None:
