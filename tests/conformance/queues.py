@@ -241,7 +241,7 @@ class _Block:
 
 async def guarded_queues(world: Environment) -> None:
     """In both layouts; by scripts, and by plain commands under a lock."""
-    for layout in ("tarry", "article"):
+    for layout in ("tarry", "java"):
         for guard in (None, world.client.lock(f"{world.name} guard")):
             await one_guarded_queue(world, layout, guard)
 

@@ -86,7 +86,7 @@ def shared_by_hand(cli: Cli) -> None:
         assert len(cli("map-cache", verb, name + " map")) == 1
     cli("map-cache", "remove", name + " map", "tea", *java)
     cli("map-cache", "clear", name + " map")
-    for layout in ("tarry", "article"):
+    for layout in ("tarry", "java"):
         cli("guarded-queue", "push", name, '"egg"', "--layout", layout)
         assert cli("guarded-queue", "poll", name, "--layout", layout, "--wait", "10s")[0]["value"] == "egg"
         assert cli("guarded-queue", "stats", name, "--layout", layout)[0]["size"] == 0

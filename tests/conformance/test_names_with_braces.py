@@ -25,7 +25,7 @@ OURS: dict[str, Callable[[Environment, str], Any]] = {
     "topics": lambda world, name: world.client.topic(name).add(1),
     "schedules": lambda world, name: world.client.schedules.put(name, "often", every="1h"),
     "guarded queues": lambda world, name: world.client.guarded_queue(name).push({"a": 0}),
-    "the article's queues": lambda world, name: world.client.guarded_queue(name, layout="article").push({"a": 0}),
+    "the java layout's queues": lambda world, name: world.client.guarded_queue(name, layout="java").push({"a": 0}),
     "locks": lambda world, name: world.client.lock(name).acquire(wait=0),
 }
 SHARED: dict[str, Callable[[Environment, str], Any]] = {

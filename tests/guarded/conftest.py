@@ -85,6 +85,6 @@ def guard_of(request: pytest.FixtureRequest, lock_users: LockUsers) -> Iterator[
         one.close()
 
 
-@pytest.fixture(params=["tarry", "article"])
+@pytest.fixture(params=["tarry", "java"])
 def layout(request: pytest.FixtureRequest) -> str:
     return str(request.param)

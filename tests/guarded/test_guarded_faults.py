@@ -182,7 +182,7 @@ def test_resubscribing_as_the_last_subscriber_leaves_leaks_no_connection(
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
-@pytest.mark.parametrize("layout", ["tarry", "article"])
+@pytest.mark.parametrize("layout", ["tarry", "java"])
 def test_guarded_queues_work_on_a_cluster_and_on_redis(
     cluster_nodes: list[tuple[str, int]],
     redis6_url: str,

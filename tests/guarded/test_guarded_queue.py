@@ -180,11 +180,11 @@ def test_stats_and_clear_work(user: Any, queues: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_equal_payloads_are_separate_items_except_in_the_article_layout(
+def test_equal_payloads_are_separate_items_except_in_the_java_layout(
     lock_users: LockUsers, name: str, guarded: bool
 ) -> None:
     user, client = lock_users.user(), lock_users.client()
-    for layout, expected in (("tarry", 3), ("article", 1)):
+    for layout, expected in (("tarry", 3), ("java", 1)):
         guard = client.lock("guard of " + name) if guarded else None
         queue = client.guarded_queue(name, guard=guard, layout=layout)
         user.call(queue.push, [("same", 0)] * 3)
@@ -192,13 +192,13 @@ def test_equal_payloads_are_separate_items_except_in_the_article_layout(
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_the_article_layout_reads_and_writes_the_bytes_of_its_java(
+def test_the_java_layout_reads_and_writes_the_bytes_of_its_java_program(
     lock_users: LockUsers, server: Any, name: str, guarded: bool
 ) -> None:
     """``ZADD d_q_p:NAME currentTimeMillis+delay toJson(data)``."""
     user, client = lock_users.user(), lock_users.client()
     guard = client.lock("guard of " + name) if guarded else None
-    queue = client.guarded_queue(name, guard=guard, layout="article")
+    queue = client.guarded_queue(name, guard=guard, layout="java")
     user.call(queue.push, [({"order": 7}, 3600)])
     ((member, score),) = server.zrange(f"d_q_p:{name}", 0, -1, withscores=True)
     assert json.loads(member) == {"order": 7}
@@ -217,7 +217,7 @@ def test_the_article_layout_reads_and_writes_the_bytes_of_its_java(
 def test_an_unreadable_item_is_polled_as_bytes(lock_users: LockUsers, server: Any, name: str) -> None:
     server.zadd(f"d_q_p:{name}", {b"{broken": 1})
     user, client = lock_users.user(), lock_users.client()
-    assert user.call(client.guarded_queue(name, layout="article").poll)[0].value == b"{broken"
+    assert user.call(client.guarded_queue(name, layout="java").poll)[0].value == b"{broken"
 
 
 def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUsers, name: str) -> None:
@@ -275,19 +275,24 @@ def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, server: 
     assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
 
 
-@pytest.mark.parametrize("options", [{"layout": "java"}, {"max_lateness": -1}, {"on_late": print}])
+@pytest.mark.parametrize("options", [{"layout": "mine"}, {"max_lateness": -1}, {"on_late": print}])
 def test_invalid_options_are_refused(lock_users: LockUsers, name: str, options: Any) -> None:
     with pytest.raises(BadInput):
         lock_users.client().guarded_queue(name, **options)
 
 
-def test_a_queue_is_of_its_namespace_but_the_articles_is_everybodys(lock_users: LockUsers, name: str) -> None:
+def test_an_unknown_layout_is_refused_and_both_are_named(lock_users: LockUsers, name: str) -> None:
+    with pytest.raises(BadInput, match="layout: 'article'; it is one of tarry, java"):
+        lock_users.client().guarded_queue(name, layout="article")
+
+
+def test_a_queue_is_of_its_namespace_but_javas_is_everybodys(lock_users: LockUsers, name: str) -> None:
     user = lock_users.user()
     shop, bank = (lock_users.client(namespace=namespace) for namespace in ("shop", "bank"))
     user.call(shop.guarded_queue(name).push, [("a", 0)])
     assert user.call(bank.guarded_queue(name).size) == 0
-    user.call(shop.guarded_queue(name, layout="article").push, [("a", 0)])
-    assert user.call(bank.guarded_queue(name, layout="article").size) == 1
+    user.call(shop.guarded_queue(name, layout="java").push, [("a", 0)])
+    assert user.call(bank.guarded_queue(name, layout="java").size) == 1
 
 
 def test_tokens_of_the_locks_of_two_namespaces_are_not_compared(valkey_url: str, name: str) -> None:

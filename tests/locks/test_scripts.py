@@ -79,6 +79,6 @@ def test_a_key_of_another_type_is_left_alone(valkey_url: str, server: Any, name:
 
 def test_an_invalid_guarded_queue_name_is_refused(valkey_url: str) -> None:
     with tarry.Client(valkey_url) as client:
-        for layout in ("tarry", "article"):
+        for layout in ("tarry", "java"):
             with pytest.raises(tarry.BadInput, match="queue"):
                 client.guarded_queue("a{b", layout=layout)

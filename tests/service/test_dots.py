@@ -116,9 +116,9 @@ def test_shared_structures_may_have_names_of_dots(client: tarry.Client) -> None:
         assert prices.remove("a") == "b"
     with client.lock("..", shared=True):
         pass
-    article = client.guarded_queue("..", layout="article")
-    article.push({"tea": 0})
-    assert [item.value for item in article.poll()] == ["tea"]
+    queue = client.guarded_queue("..", layout="java")
+    queue.push({"tea": 0})
+    assert [item.value for item in queue.poll()] == ["tea"]
 
 
 @pytest.mark.parametrize("dots", ["..", "%2E%2E", "%2e."])

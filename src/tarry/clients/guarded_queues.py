@@ -23,7 +23,7 @@ def guarded_context(
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
     keys = keys_of(config.namespace, name, layout, cluster=config.cluster)
     bound = None if max_lateness is None else duration_us(max_lateness, "max_lateness")
-    return GuardedContext(name, keys, config.codec_for(kind), os.urandom, layout == "article", bound)
+    return GuardedContext(name, keys, config.codec_for(kind), os.urandom, layout == "java", bound)
 
 
 def with_late_policy(context: GuardedContext[Any], on_late: object) -> GuardedContext[Any]:

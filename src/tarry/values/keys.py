@@ -65,7 +65,7 @@ A guarded queue, in a layout of its own, or in that of the Java design that it c
     tarry:{NAMESPACE/QUEUE}:items          sorted set   mark + payload → when it is due, server µs
     tarry:{NAMESPACE/QUEUE}:fence          string       the highest fencing token seen
     tarry:{NAMESPACE/QUEUE}:polled         hash         consumer → its last batch, for a lost answer   a minute
-    d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         layout "article"
+    d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         layout "java"
     tarry:{d_q_p:QUEUE}:fence              string       as above; so is :polled
 
 A map cache that is shared with Java applications, likewise:
@@ -344,12 +344,12 @@ def guarded_keys(namespace: str, queue: str) -> GuardedKeys:
     return GuardedKeys(*[tag + part.encode() for part in ("items", "fence", "polled", "pushed")])
 
 
-ARTICLE_PREFIX = "d_q_p:"
-"""The prefix of a guarded queue with ``layout="article"``, as the Java design has it."""
+JAVA_PREFIX = "d_q_p:"
+"""The prefix of a guarded queue with ``layout="java"``, as the Java design has it."""
 
 
-def article_keys(items: str, tagged_name: str) -> GuardedKeys:
-    """The keys of a guarded queue with ``layout="article"``; ``tagged_name`` is ``tarry:`` and that name, with Redisson's hash tag."""
+def java_keys(items: str, tagged_name: str) -> GuardedKeys:
+    """The keys of a guarded queue with ``layout="java"``; ``tagged_name`` is ``tarry:`` and that name, with Redisson's hash tag."""
     return GuardedKeys(
         *[name.encode() for name in (items, f"{tagged_name}:fence", f"{tagged_name}:polled", f"{tagged_name}:pushed")]
     )

@@ -108,17 +108,17 @@ def _names(objects: str) -> tuple[str, str]:
 
 
 def _shared_keys(objects: str) -> list[str]:
-    found = [keys.ARTICLE_PREFIX + objects + _ANY]
+    found = [keys.JAVA_PREFIX + objects + _ANY]
     for name in _names(objects):
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
-        ours, article = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.ARTICLE_PREFIX + name)
+        ours, javas = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.JAVA_PREFIX + name)
         found += [queue.order, queue.due, lock.token]
         found += [map.timeouts, map.idles, map.accesses, map.options, map.latch, map.leases + _ANY]
         found += [
             f"{ours}:{part}"
             for part in ("poison", "movers", "format", "leaving", "departed", "evictors", f"answer:{_ANY}")
         ]
-        found += [f"{article}:{part}" for part in ("fence", "polled")]
+        found += [f"{javas}:{part}" for part in ("fence", "polled")]
     return found
 
 
@@ -142,7 +142,7 @@ def _shared_channels(objects: str) -> list[str]:
         found += [queue.channel, map.created, map.updated, map.removed, map.expired]
         found += [lock.channel, keys.holders_channel(keys.shared_lock_keys("", "", lock.channel)).decode()]
         found.append(names.prefix_name("tarry", name) + ":hints")
-        found.append(names.prefix_name("tarry", keys.ARTICLE_PREFIX + name) + ":pushed")
+        found.append(names.prefix_name("tarry", keys.JAVA_PREFIX + name) + ":pushed")
     return found
 
 

@@ -39,7 +39,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user
     # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. Java's names are the same in
-    #                every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``, ``layout="article"``
+    #                every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``, ``layout="java"``
     # ``max_body``   bytes that a body may have
     # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
     #                at most its wait and this time, whatever the server does
@@ -95,7 +95,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
 
         ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
         ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
-        token is presented, and one that comes late is refused. ``layout="article"`` is ``d_q_p:NAME``, shared with Java:
+        token is presented, and one that comes late is refused. ``layout="java"`` is ``d_q_p:NAME``, shared with Java:
         the same in every namespace.
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.

@@ -68,7 +68,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.
 
-        Equal values are different items, but with ``layout="article"``, where the last push decides. Raises ``BadInput``
+        Equal values are different items, but with ``layout="java"``, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
         """
         members, scores = self.context.members(items), list[int]()

@@ -4,7 +4,7 @@ local clock, unit, is_replay = unpack(ARGV)
 --
 -- Adds items, due in `delay` µs, in units of `unit` µs, rounded up; without a delay just before now. In microseconds the items
 -- of one push get one each, so that they keep their order; in milliseconds equal items are one, and the last push decides (the
--- layout "article").
+-- layout "java").
 -- Publishes on the channel if the first item of all is one of them. Answers when each is due, in units.
 -- include clock
 

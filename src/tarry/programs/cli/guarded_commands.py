@@ -12,13 +12,13 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession, dumps
 
 GUARDED = group("guarded-queue", "Guarded queues: values that come out when they are due, with their lateness.")
-LAYOUTS = ("tarry", "article")
+LAYOUTS = ("tarry", "java")
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", show_default=False)]
 LayoutName = Annotated[
     str,
     typer.Option(
         "--layout",
-        help="tarry, in the namespace; or article: d_q_p:QUEUE in every namespace, as the Java design that guarded queues come from has it.",
+        help="tarry, in the namespace; or java: d_q_p:QUEUE in every namespace, as the Java design that guarded queues come from has it.",
         autocompletion=complete_words(*LAYOUTS),
     ),
 ]

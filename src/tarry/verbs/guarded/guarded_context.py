@@ -2,7 +2,7 @@
 
 layout      member                         score          equal payloads
 "tarry"     mark (8 bytes) flag payload    server µs      are different items
-"article"   JSON text                      server ms      are one item; the last push decides when
+"java"   JSON text                      server ms      are one item; the last push decides when
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Generic, TypeVar
 from tarry.errors import BadInput, BodyError, FallenBehind
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, duration_us
-from tarry.values.keys import ARTICLE_PREFIX, GuardedKeys, article_keys, guarded_keys
+from tarry.values.keys import JAVA_PREFIX, GuardedKeys, guarded_keys, java_keys
 from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.redisson.names import fits_cluster, prefix_name
 
 T = TypeVar("T")
 MARK_BYTES = 8
 MOST = 1000
-LAYOUTS = ("tarry", "article")
+LAYOUTS = ("tarry", "java")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class GuardedContext(Generic[T]):
     keys: GuardedKeys
     codec: BodyCodec[T]
     random: Callable[[int], bytes]
-    article: bool
+    is_java: bool
     max_lateness_us: int | None
     """The greatest lateness of the first item."""
 
     @property
     def unit(self) -> int:
-        return MILLISECOND if self.article else 1
+        return MILLISECOND if self.is_java else 1
 
     def members(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int]]:
         """Members and delays in µs; all are encoded before anything is written."""
@@ -89,18 +89,18 @@ class GuardedContext(Generic[T]):
         if value is None or delay is None:
             raise BadInput(f"push: {'the value' if value is None else 'the delay'} is None; leave the item out.")
         raw, flag = self.codec.encode(value)
-        if self.article and flag != JSON:
-            raise BadInput('push: layout="article" stores JSON, not bytes.')
+        if self.is_java and flag != JSON:
+            raise BadInput('push: layout="java" stores JSON, not bytes.')
         return raw, flag, duration_us(delay)
 
     def _member(self, raw: bytes, flag: int) -> bytes:
-        return raw if self.article else self.random(MARK_BYTES) + bytes([flag]) + raw
+        return raw if self.is_java else self.random(MARK_BYTES) + bytes([flag]) + raw
 
     def score(self, now: int, delay: int, index: int, count: int) -> int:
         """When an item is due, in units; lua/guarded/push.lua has the same."""
         if not delay:
-            return (now if self.article else now - count + index) // self.unit
-        return -(-(now + delay + (0 if self.article else index)) // self.unit)
+            return (now if self.is_java else now - count + index) // self.unit
+        return -(-(now + delay + (0 if self.is_java else index)) // self.unit)
 
     def item(self, member: bytes, score: int, now: int) -> GuardedItem[T]:
         due = score * self.unit
@@ -109,7 +109,7 @@ class GuardedContext(Generic[T]):
 
     def _value(self, member: bytes) -> Any:
         try:
-            if self.article:
+            if self.is_java:
                 return self.codec.decode(member, JSON)
             return self.codec.decode(member[MARK_BYTES + 1 :], member[MARK_BYTES])
         except (BodyError, IndexError):
@@ -134,10 +134,10 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
         return guarded_keys(namespace, name)
     if name not in names.DOTS:  # Java's, which knows no URLs
         names.check_name(name, "queue")
-    items = ARTICLE_PREFIX + name
+    items = JAVA_PREFIX + name
     if cluster and not fits_cluster(items):
         raise BadInput(f"queue: the keys of {items!r} are in several slots of the Cluster; rename it.")
-    return article_keys(items, prefix_name("tarry", items))
+    return java_keys(items, prefix_name("tarry", items))
 
 
 def checked_count(count: int) -> int:

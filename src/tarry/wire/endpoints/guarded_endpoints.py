@@ -18,8 +18,8 @@ from tarry.wire.schemas import Schema, SharedFields, schema_of
 from tarry.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
 
 Layout = Annotated[
-    Literal["tarry", "article"],
-    Meta(description="article: d_q_p:NAME, as the Java design that guarded queues come from has it"),
+    Literal["tarry", "java"],
+    Meta(description="java: d_q_p:NAME, as the Java design that guarded queues come from has it"),
 ]
 
 

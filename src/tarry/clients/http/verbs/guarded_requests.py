@@ -27,7 +27,7 @@ class HTTPGuardedVerbs:
     def __init__(self, context: GuardedContext[Any], random: Callable[[int], bytes]) -> None:
         self.context = context
         self._random = random
-        self._layout: Any = "article" if context.article else "tarry"
+        self._layout: Any = "java" if context.is_java else "tarry"
 
     def without_max_lateness(self) -> HTTPGuardedVerbs:
         """The same verbs without a limit of lateness."""

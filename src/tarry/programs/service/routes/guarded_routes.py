@@ -31,8 +31,8 @@ QUEUE = "/v1/guarded/{queue}"
 
 def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
     """The queue of the path; its values pass through undecoded. Raises ``BadInput``."""
-    if layout == "article" and request.namespace != request.app.settings.namespaces[0]:
-        raise Forbidden("layout article has no namespace; use the service's first one, and a token of it.")
+    if layout == "java" and request.namespace != request.app.settings.namespaces[0]:
+        raise Forbidden("layout java has no namespace; use the service's first one, and a token of it.")
     passing = bodies.PassThroughCodec(request.app.settings.max_job_body)
     return request.client.guarded_queue(request.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
@@ -41,7 +41,7 @@ def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> 
 async def push(request: ServiceRequest) -> list[datetime]:
     """Pushes values, each to be polled after its delay. Answers when each is due.
 
-    Equal values are different items, except with `layout=article`, where the last push decides. The header
+    Equal values are different items, except with `layout=java`, where the last push decides. The header
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
     queue = queue_of(request, request.payload.layout)
