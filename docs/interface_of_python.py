@@ -2,7 +2,7 @@
 
 A module directly below ``tarry`` is public, unless it is a floor of the library (``FLOORS``). Its public names are those of
 ``__all__``, else what ``dir()`` of a package has (``tarry``), else the functions and classes that it defines. Of a class, every member
-without an underscore is public, inherited ones too, unless a public base has them. Types are written as the source writes them.
+without an underscore is public, inherited ones too, unless a public base has them, or it is a word of another library. Types are written as the source writes them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Literal, get_args, get_origin, get_overloads
 import msgspec
 
 import tarry
+from tarry.values.other_words import OtherWord
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = set("__main__ clients connections core lua programs values verbs wire worker".split())
@@ -170,6 +171,8 @@ def _members(kind: type) -> dict[str, list[str]]:
         for name, annotation in inspect.get_annotations(one).items():
             own[name] = [f"@: {type_text(annotation)}"]
         for name, value in vars(one).items():
+            if isinstance(value, OtherWord):
+                continue
             if name not in own or not isinstance(value, types.MemberDescriptorType):
                 lines = _member(one, name, value)
                 own[name] = own.get(name, lines) if lines and "@: " in lines[0] and name in own else lines

@@ -202,6 +202,42 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
     assert "__getattr__" not in vars(type(owner))
 
 
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        *[
+            (topic, {"push", "enqueue", "send", "put"})
+            for topic in (orders, awaited_orders, far_orders, tarry.Topic, tarry.AsyncTopic)
+        ],
+        *[(client, {"queue"}) for client in (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)],
+        (tarry.Client("redis://none"), {"queue"}),
+        *[
+            (one, {"delay", "apply_async", "enqueue", "send", "send_with_options", "queue"})
+            for one in (remind, tarry.Task)
+        ],
+        *[(one, {"delay", "apply_async", "enqueue", "send"}) for one in (remind.options(), type(remind.options()))],
+    ],
+)
+def test_dir_has_none_of_them_and_all_the_rest(owner: object, names: set[str]) -> None:
+    kind = owner if isinstance(owner, type) else type(owner)
+    of_all_classes = {name for one in kind.__mro__ for name in vars(one)}
+    assert names <= of_all_classes
+    assert (
+        set(dir(owner)) == (of_all_classes | set(getattr(owner, "__dict__", {}) if owner is not kind else ())) - names
+    )
+
+
+def test_a_class_keeps_its_own_dir() -> None:
+    class Own(tarry.Topic[Any]):
+        def __dir__(self) -> list[str]:
+            return ["own"]
+
+    class Heir(Own): ...
+
+    topic: Any = tarry.Client("redis://none").topic("orders")
+    assert dir(Heir(topic.engine, topic.verbs)) == ["own"]
+
+
 def test_an_argument_of_the_task_of_such_a_name_is_its_own() -> None:
     @registry.task
     def move(queue: str, countdown: int = 0) -> None: ...

@@ -6,9 +6,9 @@ They are answered at run time only. Type checkers see no attribute and no ``**kw
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from inspect import iscoroutinefunction, signature
+from inspect import getattr_static, iscoroutinefunction, signature
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,6 +113,29 @@ class OtherWord:
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise no_attribute(f"{owner.__name__!r} object", self._name, self._word)
+
+
+class HidesOtherWords(type):
+    """The type of a class with other words. The list of its members leaves them out, and that of what the class makes.
+
+    Lookups of attributes stay as they are.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> HidesOtherWords:
+        if any(isinstance(member, OtherWord) for member in members.values()):
+            members = {"__dir__": _dir_of_instance, **members}
+        return super().__new__(cls, name, bases, members)
+
+    def __dir__(cls) -> list[str]:
+        return _without_other_words(cls, super().__dir__())
+
+
+def _dir_of_instance(instance: object) -> list[str]:
+    return _without_other_words(type(instance), object.__dir__(instance))
+
+
+def _without_other_words(owner: type, members: Iterable[str]) -> list[str]:
+    return [name for name in members if not isinstance(getattr_static(owner, name, None), OtherWord)]
 
 
 def no_attribute(owner: str, name: str, word: str | None) -> AttributeError:

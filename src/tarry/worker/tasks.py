@@ -29,7 +29,7 @@ from msgspec import UNSET, UnsetType, structs
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
-from tarry.values.other_words import ADD, OF_JOBS, OtherWord, answers_other_words, hint_for_options
+from tarry.values.other_words import ADD, OF_JOBS, HidesOtherWords, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
@@ -115,7 +115,7 @@ class RunOptions:
         )
 
 
-class Task(Generic[P, R]):
+class Task(Generic[P, R], metaclass=HidesOtherWords):
     """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``."""
 
     def __init__(
@@ -337,7 +337,7 @@ class Task(Generic[P, R]):
         return bound.args, bound.kwargs
 
 
-class TaskOptions(Generic[P]):
+class TaskOptions(Generic[P], metaclass=HidesOtherWords):
     """A task with options for its next job."""
 
     if not TYPE_CHECKING:

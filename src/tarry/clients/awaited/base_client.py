@@ -10,7 +10,7 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord
+from tarry.values.other_words import TOPIC, HidesOtherWords, OtherWord
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
@@ -25,7 +25,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound="OriginEngine")
 
 
-class AsyncBaseClient(Generic[E]):
+class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     """The verbs that need to know nothing of the origin."""
 
     engine: E

@@ -12,7 +12,14 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.values.other_words import OF_ADD, OF_POP, OtherWord, answers_other_words, takes_options_by_name
+from tarry.values.other_words import (
+    OF_ADD,
+    OF_POP,
+    HidesOtherWords,
+    OtherWord,
+    answers_other_words,
+    takes_options_by_name,
+)
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import (
     Added,
@@ -41,7 +48,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class AsyncTopic(Generic[T]):
+class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
     def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:

@@ -11,7 +11,7 @@ from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, OtherWord
+from tarry.values.other_words import TOPIC, HidesOtherWords, OtherWord
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
@@ -26,7 +26,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound="OriginEngine")
 
 
-class BaseClient(Generic[E]):
+class BaseClient(Generic[E], metaclass=HidesOtherWords):
     """The verbs that need to know nothing of the origin."""
 
     engine: E
