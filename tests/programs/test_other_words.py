@@ -141,7 +141,9 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
     ("verb", "given", "option"),
     [
         ("add", (7, 5), "delay"),
+        ("add_many", ([7], 5), "delay"),
         ("pop", (5,), "wait"),
+        ("pop_many", (7, 5), "wait"),
         ("touch", (HELD, 5), "ttr"),
         ("touch_many", ([HELD], 5), "ttr"),
         ("release", (HELD, 5), "delay"),
@@ -154,7 +156,8 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
 def test_an_option_that_is_given_by_place_is_answered_with_its_name(
     topic: Any, verb: str, given: tuple[Any, ...], option: str
 ) -> None:
-    with pytest.raises(TypeError, match=rf"{verb}\(\) takes .* given; give options by name, such as {option}=$"):
+    places = f"takes {len(given)} positional arguments? but {len(given) + 1} were given"  # its own place is one
+    with pytest.raises(TypeError, match=rf"\.{verb}\(\) {places}; give options by name, such as {option}=$"):
         asyncio.run(perform(partial(getattr(topic, verb), *given)))
 
 
@@ -163,6 +166,25 @@ def test_an_option_that_is_given_by_place_is_answered_with_its_name(
 def test_an_option_of_a_job_that_is_given_by_place_is_answered_with_its_name(kind: Any, verb: str, option: str) -> None:
     with pytest.raises(TypeError, match=rf"{verb}\(\) takes .* given; give options by name, such as {option}=$"):
         asyncio.run(perform(partial(getattr(kind, verb), object.__new__(kind), 5)))
+
+
+@pytest.mark.parametrize("topic", [orders, awaited_orders, far_orders], ids=["sync", "async", "http"])
+def test_a_keyword_that_nobody_has_is_refused_as_python_does(topic: Any) -> None:
+    words: list[tuple[str, tuple[object, ...], dict[str, object], str]] = [
+        ("add", (7,), {"xyzzy": 1}, "got an unexpected keyword argument 'xyzzy'"),
+        (
+            "add_many",
+            ([7],),
+            {"headings": {}},
+            "got an unexpected keyword argument 'headings'. Did you mean 'headers'?",
+        ),
+        ("pop", (), {"waits": 5}, "got an unexpected keyword argument 'waits'. Did you mean 'wait'?"),
+        ("pop_many", (7,), {"xyzzy": None}, "got an unexpected keyword argument 'xyzzy'"),
+    ]
+    for verb, given, options, text in words:
+        with pytest.raises(TypeError) as told:
+            asyncio.run(perform(partial(getattr(topic, verb), *given, **options)))
+        assert str(told.value) == f"{type(topic).__name__}.{verb}() {text}"
 
 
 def test_a_worker_is_given_a_name_before_its_server() -> None:
@@ -255,9 +277,11 @@ def test_an_argument_of_the_task_of_such_a_name_is_its_own() -> None:
         registry.task,
         registry.every,
         registry.cron,
-        orders.add,
-        awaited_orders.add,
-        orders.pop,
+        *[
+            getattr(topic, verb)
+            for topic in (orders, awaited_orders, far_orders)
+            for verb in ("add", "add_many", "pop", "pop_many")
+        ],
     ],
 )
 def test_no_signature_shows_them(verb: Any) -> None:

@@ -105,7 +105,11 @@ def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order], j
     topic.add({"number": 7})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     topic.add(Order(7), if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     tarry.Client().queue("mails")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    topic.add(Order(7), 10)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.add(Order(7), 10)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.add(Order(7), countdown=10)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.add_many([Order(7)], "5m")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.pop(timeout=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.pop_many(10, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     held = tarry.Reservation("7", 1)
     topic.touch(held, "30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     topic.touch_many([held], "30s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -6,10 +6,10 @@ They are answered at run time only. Type checkers see no attribute and no ``**kw
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from inspect import getattr_static, iscoroutinefunction, signature
-from typing import Any, TypeVar
+from inspect import Parameter, getattr_static, iscoroutinefunction, signature
+from typing import Any, Never, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -176,6 +176,42 @@ def hint_for_options(error: str) -> str:
         return ""
     return "; tarry's word is " + (
         OF_JOBS[name] if name == "queue" else 'options(…), such as options(delay="5m").add(…)'
+    )
+
+
+def hide_others(verb: F) -> F:
+    """A decorator for a verb that has ``*others`` and ``**words``, for ``refuse_others``: its signature does not show them.
+
+    It is no wrapper, because each would be one more call.
+    """
+    shown = signature(verb)
+    others = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    named = [one for one in shown.parameters.values() if one.kind not in others]
+    verb.__signature__ = shown.replace(parameters=named)  # type: ignore[attr-defined]  # as `inspect` reads it
+    return verb
+
+
+def refuse_others(
+    verb: Callable[..., Any], tarrys: Mapping[str, str], others: Sequence[object], words: Mapping[str, object]
+) -> Never:
+    """Raises ``TypeError`` for what a verb takes only to refuse it.
+
+    Of the keywords ``words`` the first that is another library's, with tarry's word for it; or one that nobody has; else for
+    ``others``, options that are given by place, with the name of the first option.
+    """
+    if name := next((name for name in words if name in tarrys), None):
+        raise TypeError(f"{verb.__name__}() has no argument {name!r}; tarry's word is {tarrys[name]}")
+    from difflib import get_close_matches  # no start imports it
+
+    parameters = signature(verb).parameters
+    for name in words:
+        meant = "".join(f". Did you mean {one!r}?" for one in get_close_matches(name, parameters, 1))
+        raise TypeError(f"{verb.__qualname__}() got an unexpected keyword argument {name!r}{meant}")
+    options = [name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
+    places = len(parameters) - len(options)
+    raise TypeError(
+        f"{verb.__qualname__}() takes {places} positional argument{'s' * (places > 1)} but {places + len(others)} were given; "
+        f"give options by name, such as {options[0]}="
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -17,7 +17,8 @@ from tarry.values.other_words import (
     OF_POP,
     HidesOtherWords,
     OtherWord,
-    answers_other_words,
+    hide_others,
+    refuse_others,
     takes_options_by_name,
 )
 from tarry.verbs import jobs as job_verbs
@@ -74,11 +75,11 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @answers_other_words(OF_ADD)
+    @hide_others
     async def add(
         self,
         body: T,
-        *,
+        *others: Never,
         delay: Duration = 0,
         at: datetime | None = None,
         id: str | None = None,
@@ -89,6 +90,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         max_lateness: Duration | None = None,
         priority: int = 0,
         durability: Durability = None,
+        **words: Never,
     ) -> Added:
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
 
@@ -102,6 +104,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
         """
+        if others or words:
+            refuse_others(AsyncTopic.add, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -117,11 +121,11 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         await self.engine.register_topic(self.name)
         return await self.engine.run(call)
 
-    @answers_other_words(OF_ADD)
+    @hide_others
     async def add_many(
         self,
         bodies: Iterable[T | NewJob[T]],
-        *,
+        *others: Never,
         delay: Duration = 0,
         at: datetime | None = None,
         if_exists: IfExists = "error",
@@ -132,6 +136,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         priority: int = 0,
         durability: Durability = None,
         atomic: bool = False,
+        **words: Never,
     ) -> list[Added]:
         """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
 
@@ -139,6 +144,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         nothing; ``JobExists``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
+        if others or words:
+            refuse_others(AsyncTopic.add_many, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -156,22 +163,28 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @answers_other_words(OF_POP)
-    async def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> AsyncJob[T] | None:
+    @hide_others
+    async def pop(
+        self, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
+    ) -> AsyncJob[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
         comes back after its TTR; a last attempt then does not count.
         """
+        if others or words:
+            refuse_others(AsyncTopic.pop, OF_POP, others, words)
         for _, reply, raws in await self.engine.take([self.verbs], 1, wait, ttr):
             return self.make_jobs(reply, raws)[0]
         return None
 
-    @answers_other_words(OF_POP)
+    @hide_others
     async def pop_many(
-        self, limit: int, *, wait: Duration | None = 0, ttr: Duration | None = None
+        self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[AsyncJob[T]]:
         """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        if others or words:
+            refuse_others(AsyncTopic.pop_many, OF_POP, others, words)
         return await pop_first(self.engine, [self], limit, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -18,7 +18,8 @@ from tarry.values.other_words import (
     OF_POP,
     HidesOtherWords,
     OtherWord,
-    answers_other_words,
+    hide_others,
+    refuse_others,
     takes_options_by_name,
 )
 from tarry.verbs import jobs as job_verbs
@@ -75,11 +76,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @answers_other_words(OF_ADD)
+    @hide_others
     def add(
         self,
         body: T,
-        *,
+        *others: Never,
         delay: Duration = 0,
         at: datetime | None = None,
         id: str | None = None,
@@ -90,6 +91,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         max_lateness: Duration | None = None,
         priority: int = 0,
         durability: Durability = None,
+        **words: Never,
     ) -> Added:
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
 
@@ -103,6 +105,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
         """
+        if others or words:
+            refuse_others(Topic.add, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -118,11 +122,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self.engine.register_topic(self.name)
         return self.engine.run(call)
 
-    @answers_other_words(OF_ADD)
+    @hide_others
     def add_many(
         self,
         bodies: Iterable[T | NewJob[T]],
-        *,
+        *others: Never,
         delay: Duration = 0,
         at: datetime | None = None,
         if_exists: IfExists = "error",
@@ -133,6 +137,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         priority: int = 0,
         durability: Durability = None,
         atomic: bool = False,
+        **words: Never,
     ) -> list[Added]:
         """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
 
@@ -140,6 +145,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         nothing; ``JobExists``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
+        if others or words:
+            refuse_others(Topic.add_many, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -157,20 +164,28 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @answers_other_words(OF_POP)
-    def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[T] | None:
+    @hide_others
+    def pop(
+        self, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
+    ) -> Job[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
         comes back after its TTR; a last attempt then does not count.
         """
+        if others or words:
+            refuse_others(Topic.pop, OF_POP, others, words)
         for _, reply, raws in self.engine.take([self.verbs], 1, wait, ttr):
             return self.make_jobs(reply, raws)[0]
         return None
 
-    @answers_other_words(OF_POP)
-    def pop_many(self, limit: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
+    @hide_others
+    def pop_many(
+        self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
+    ) -> list[Job[T]]:
         """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        if others or words:
+            refuse_others(Topic.pop_many, OF_POP, others, words)
         return pop_first(self.engine, [self], limit, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
