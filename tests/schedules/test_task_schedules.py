@@ -226,7 +226,7 @@ def test_included_registries_bring_their_schedules(client: TestClient, clock: Cl
 
 @pytest.mark.parametrize("hooked", [True, False])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_stale_job_is_dead_or_goes_to_its_hook(
+def test_a_job_that_is_too_late_is_dead_or_goes_to_its_hook(
     client: TestClient, clock: Clock, hooked: bool, is_async: bool
 ) -> None:
     seen: list[str] = []
@@ -241,7 +241,7 @@ def test_a_stale_job_is_dead_or_goes_to_its_hook(
         return awaited if is_async else plain
 
     worker = tarry.Worker("shop", client=client)
-    worker.on("codes", max_lateness="1m", on_stale=note("late") if hooked else None)(note("sent"))
+    worker.on("codes", max_lateness="1m", on_too_late=note("late") if hooked else None)(note("sent"))
     topic = client.topic("codes")
     topic.add("old", id="old")
     clock.advance("50s")
@@ -275,12 +275,12 @@ def test_how_late_a_job_may_be_says_the_job_and_else_its_handler(
     assert (seen, topic.get("plain").state) == (["patient"], "dead")  # type: ignore[union-attr]
 
 
-def test_a_stale_hook_must_match_its_handler_and_needs_max_lateness() -> None:
+def test_on_too_late_must_match_its_handler_and_needs_max_lateness() -> None:
     worker = tarry.Worker("shop", url="redis://nowhere")
 
     async def handler(job: tarry.AsyncJob[str]) -> None: ...
 
-    with pytest.raises(BadInput, match="together with max_lateness"):
-        worker.on("a", on_stale=handler)
-    with pytest.raises(BadInput, match="async def"):
-        worker.on("a", max_lateness=1, on_stale=print)(handler)
+    with pytest.raises(BadInput, match=r"^on_too_late: .* together with max_lateness"):
+        worker.on("a", on_too_late=handler)
+    with pytest.raises(BadInput, match=r"^on_too_late: it must be async def"):
+        worker.on("a", max_lateness=1, on_too_late=print)(handler)

@@ -99,6 +99,7 @@ async def refused() -> None:
     remind.apply_async((7,))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     remind.options(countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     remind.options(eta=None)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    worker.on("codes", on_stale=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.task(queue="mails")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     worker.on("mails", queue="mails")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.every("5m", countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

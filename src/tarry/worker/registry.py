@@ -101,7 +101,7 @@ class Registry(ScheduleDecorators):
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         max_lateness: Duration | None = None,
-        on_stale: Callable[[Any], Any] | None = None,
+        on_too_late: Callable[[Any], Any] | None = None,
         keep_finished: Duration | None = None,
     ) -> Callable[[F], F]:
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
@@ -116,7 +116,7 @@ class Registry(ScheduleDecorators):
 
         ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
-        ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
+        ``max_lateness`` is given to ``on_too_late``, and finished when that returns; without ``on_too_late`` it is buried as
         ``stale``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
         decides. Raises ``BadInput``.
         """
@@ -134,7 +134,7 @@ class Registry(ScheduleDecorators):
             max_attempts=max_attempts,
             cancel=cancel_when_lost,
             max_lateness=max_lateness,
-            on_stale=on_stale,
+            on_too_late=on_too_late,
             run=run,
             keep_finished=keep_finished,
         )

@@ -68,10 +68,10 @@ def make_call(handler: Handler) -> Callable[[Any], Any]:
 
 
 def drop_when_late(
-    call: Callable[[Any], Any], is_async: bool, max_lateness: timedelta, on_stale: Callable[[Any], Any] | None
+    call: Callable[[Any], Any], is_async: bool, max_lateness: timedelta, on_too_late: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any]:
     """Returns a function that calls the handler if its job is not later than its own maximum, or else ``max_lateness``; otherwise
-    ``on_stale``, or buries the job."""
+    ``on_too_late``, or buries the job."""
 
     def bury(_: BaseJob[Any]) -> Any:
         raise Bury("stale")
@@ -80,7 +80,7 @@ def drop_when_late(
         own_us = job.head.max_lateness_us
         own = None if own_us is None else as_timedelta(own_us)
         most: timedelta = decide(MAX_LATENESS, {"job": own, "handler": max_lateness}).value
-        return call if job.lateness <= most else on_stale or bury
+        return call if job.lateness <= most else on_too_late or bury
 
     if not is_async:
         return lambda job: chosen(job)(job)

@@ -65,7 +65,7 @@ class RunOptions:
     max_attempts: int | UnsetType | None = UNSET
     cancel_when_lost: bool = False
     max_lateness: timedelta | None = None
-    on_stale: Callable[[Any], Any] | None = None
+    on_too_late: Callable[[Any], Any] | None = None
     run: Run = "thread"
     keep_finished: Duration | None = None
 
@@ -76,7 +76,7 @@ class RunOptions:
         max_attempts: int | UnsetType | None,
         cancel: bool,
         max_lateness: Duration | None = None,
-        on_stale: Callable[[Any], Any] | None = None,
+        on_too_late: Callable[[Any], Any] | None = None,
         run: Run = "thread",
         keep_finished: Duration | None = None,
     ) -> RunOptions:
@@ -84,8 +84,8 @@ class RunOptions:
         keep_finished_arg(keep_finished)
         max_attempts_of(max_attempts)
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
-        if on_stale is not None and (max_lateness is None or not callable(on_stale)):
-            raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
+        if on_too_late is not None and (max_lateness is None or not callable(on_too_late)):
+            raise BadInput("on_too_late: give a function that takes the job, together with max_lateness=.")
         lateness = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
         return RunOptions(
             timeout_s=seconds,
@@ -93,16 +93,18 @@ class RunOptions:
             max_attempts=max_attempts,
             cancel_when_lost=cancel,
             max_lateness=lateness,
-            on_stale=on_stale,
+            on_too_late=on_too_late,
             run=check_run(run),
             keep_finished=keep_finished,
         )
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.max_lateness is not None:
-            if self.on_stale is not None and handlers.is_async(self.on_stale) is not is_async:
-                raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
-            call = drop_when_late(call, is_async, self.max_lateness, self.on_stale)
+            if self.on_too_late is not None and handlers.is_async(self.on_too_late) is not is_async:
+                raise BadInput(
+                    f"on_too_late: it must be {'async def' if is_async else 'a plain function'}, as {name} is."
+                )
+            call = drop_when_late(call, is_async, self.max_lateness, self.on_too_late)
         return Target(
             name=name,
             is_async=is_async,
