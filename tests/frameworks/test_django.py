@@ -111,6 +111,11 @@ def test_a_job_that_exceeds_the_grace_period_is_given_back(
     ("setting", "told"),
     [
         ('{"URI": "redis://…"}', "TARRY: 'URI' is unknown; there are NAME, URL, NAMESPACE"),
+        (
+            '{"BLOCKED": "1s"}',
+            "'BLOCKED' is unknown; there are NAME, URL, NAMESPACE, CONCURRENCY, TTR, GRACE, WARN_BLOCKED_AFTER.",
+        ),
+        ('{"WARN_BLOCKED_AFTER": "soon"}', "TARRY: warn_blocked_after: 'soon'"),
         ('"redis://…"', "is not a dictionary"),
         ('{"TTR": "soon"}', "TARRY: ttr: 'soon'"),
         ('{"URL": "http://x"}', "TARRY: url: the scheme 'http' is unknown"),

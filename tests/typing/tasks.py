@@ -15,7 +15,7 @@ class Order(msgspec.Struct):
     number: int
 
 
-worker = tarry.Worker("shop", ttr="10s", concurrency=100)
+worker = tarry.Worker("shop", ttr="10s", concurrency=100, warn_blocked_after="2s", unknown_tasks_die_after=None)
 registry = tarry.Registry()
 worker.include(registry)
 
@@ -99,6 +99,8 @@ async def refused() -> None:
     remind.apply_async((7,))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     remind.options(countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     remind.options(eta=None)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    tarry.Worker(blocked="1s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    tarry.Worker(bury_unknown="1d")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.on("codes", on_stale=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.task(queue="mails")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     worker.on("mails", queue="mails")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

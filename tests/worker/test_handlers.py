@@ -224,6 +224,14 @@ def test_invalid_handler_options_are_refused(valkey_url: str, options: Any, told
         worker.on(**{"topic": "n", **options})
 
 
+@pytest.mark.parametrize(
+    ("option", "wrong"), [("warn_blocked_after", "9ms"), ("unknown_tasks_die_after", "soon"), ("grace", -1)]
+)
+def test_a_duration_that_is_refused_is_named(option: str, wrong: Any) -> None:
+    with pytest.raises(tarry.BadInput, match=f"^{option}: "):
+        tarry.Worker(**{option: wrong})
+
+
 def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namespace: str) -> None:
     options: Any
     for options in (

@@ -55,7 +55,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
             until_the_first_reservation_is_over(client, lambda: blocking_lines(caplog))
             assert not job.lost
 
-    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, warn_blocked_after="100ms")
     assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
     told = blocking_lines(caplog)
     assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
@@ -78,7 +78,7 @@ def test_a_logged_stack_starts_at_the_handler(
         async def careless(job: tarry.AsyncJob[Any]) -> None:
             deeper(30)
 
-    work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    work(valkey_url, namespace, prepare, "x", ttr=TTR, warn_blocked_after="100ms")
     told = blocking_lines(caplog)[0]
     assert told.splitlines()[1].endswith("in careless")
     assert "deeper(30)" in told

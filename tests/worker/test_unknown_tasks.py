@@ -101,12 +101,12 @@ def charge(world: World) -> None:
 
 
 @pytest.mark.parametrize(("option", "state"), [("1m", "dead"), (None, "delayed")])
-def test_bury_unknown_sets_the_period(world: World, option: str | None, state: str) -> None:
+def test_unknown_tasks_die_after_sets_the_period(world: World, option: str | None, state: str) -> None:
     world.client.topic("shop").add({"task": "charge"}, id="7")
     for _ in range(2):
-        world.run(other(world, bury_unknown=option))
+        world.run(other(world, unknown_tasks_die_after=option))
         world.clock.advance("48h" if option is None else "1m")
-    world.run(other(world, bury_unknown=option))
+    world.run(other(world, unknown_tasks_die_after=option))
     assert world.only_job("shop").state == state
 
 

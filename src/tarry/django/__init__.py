@@ -15,8 +15,8 @@
 $ python manage.py tarry_worker --processes 2
 
 ``TARRY`` has the arguments of ``tarry.Worker``: ``NAME``, without which there are no tasks, ``URL`` and ``NAMESPACE`` (default:
-the environment's ``TARRY_URL`` and ``TARRY_NAMESPACE``), ``CONCURRENCY``, ``TTR``, ``GRACE``, ``BLOCKED``. A handler gets database
-connections as a request does: old ones are closed before and after it.
+the environment's ``TARRY_URL`` and ``TARRY_NAMESPACE``), ``CONCURRENCY``, ``TTR``, ``GRACE``, ``WARN_BLOCKED_AFTER``. A handler gets
+database connections as a request does: old ones are closed before and after it.
 """
 
 from __future__ import annotations

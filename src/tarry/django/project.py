@@ -15,7 +15,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.worker import Worker
 
 Job = BaseJob[Any]
-SETTINGS = ("NAME", "URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
+SETTINGS = ("NAME", "URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "WARN_BLOCKED_AFTER")
 _close_old_connections = sync_to_async(close_old_connections)
 
 

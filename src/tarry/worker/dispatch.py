@@ -18,12 +18,12 @@ from tarry.worker.verdicts import Policy, PolicyLike, check_policy
 
 
 def target_for(
-    route: TopicRoute, settler: Settler, processes: ProcessPool | None = None, bury_unknown_us: int | None = None
+    route: TopicRoute, settler: Settler, processes: ProcessPool | None = None, die_after_us: int | None = None
 ) -> Callable[[BaseJob[Any]], Target] | Target:
     """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
-    unknown = UnknownTasks(settler, bury_unknown_us)
+    unknown = UnknownTasks(settler, die_after_us)
     settler.unknown_lines = unknown.lines
     retry = next((target.retry for target in route.tasks.values() if _maps_body_error(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}

@@ -1,7 +1,7 @@
 """Jobs of tasks that this worker does not know: put back, and dead when no worker has known them for a day.
 
     popped ──▶ put back, the attempt not counted: after 0.1 s, later after half of the time that it has waited, at most a minute
-           └─▶ dead, when no live worker has known its task for ``bury_unknown``
+           └─▶ dead, when no live worker has known its task for ``unknown_tasks_die_after``
 
 The job's own record says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
 restart forgets nothing.
@@ -33,11 +33,11 @@ _RECORD = re.compile(r"unknown since (\S+?)(?:; last seen in (.*) at (\S+))?$", 
 
 
 class UnknownTasks:
-    """The unknown tasks of one topic. ``bury_unknown_us`` is ``None`` if their jobs wait for ever."""
+    """The unknown tasks of one topic. ``die_after_us`` is ``None`` if their jobs wait for ever."""
 
-    def __init__(self, settler: Settler, bury_unknown_us: int | None) -> None:
+    def __init__(self, settler: Settler, die_after_us: int | None) -> None:
         self._settler = settler
-        self._bury_unknown_us = bury_unknown_us
+        self._die_after_us = die_after_us
         self._live: list[WorkerInfo] = []
         self._asked_at = -ASK_AGAIN_S
         self._lines: dict[str, tuple[str, float]] = {}
@@ -55,8 +55,8 @@ class UnknownTasks:
         if seen is not None:
             record += f"; last seen in {seen[0]} at {as_datetime(seen[1]).isoformat()}"
         unknown_us = job.popped_us - max(since, seen[1] if seen else 0)
-        if self._bury_unknown_us is not None and unknown_us >= self._bury_unknown_us:
-            reason = f"nobody has known task {task!r} for {as_text(self._bury_unknown_us)}; {last}"
+        if self._die_after_us is not None and unknown_us >= self._die_after_us:
+            reason = f"nobody has known task {task!r} for {as_text(self._die_after_us)}; {last}"
             verdict = Verdict(None, True, reason, record)
         else:
             pause = min(max((job.popped_us - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
@@ -76,9 +76,7 @@ class UnknownTasks:
             self._logged.add(task)
             topic = self._settler.topic.name
             then = (
-                ""
-                if self._bury_unknown_us is None
-                else f", and dead after {as_text(self._bury_unknown_us)} unknown to all"
+                "" if self._die_after_us is None else f", and dead after {as_text(self._die_after_us)} unknown to all"
             )
             logger.warning(
                 "✗ %s: %s. Its jobs are put back%s.", topic, line, then, extra={"tarry": {"topic": topic, "task": task}}

@@ -32,8 +32,8 @@ logger = logging.getLogger("tarry.worker")
 TTR: Duration = 15
 """Short, because reservations are renewed: the jobs of a dead worker come back after this time."""
 GRACE: Duration = 10
-BLOCKED: Duration = 1
-BURY_UNKNOWN: Duration = "1d"
+WARN_BLOCKED_AFTER: Duration = 1
+UNKNOWN_TASKS_DIE_AFTER: Duration = "1d"
 
 
 class Worker(Registry):
@@ -46,8 +46,8 @@ class Worker(Registry):
     ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
     ``release_on_disconnect``  other workers give back what a killed one held within two seconds; ``False``: after its TTR
     ``grace``        how long running handlers may go on after ``stop``
-    ``bury_unknown`` a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
-    ``blocked``      a handler that blocks the event loop for longer is named in the log
+    ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
+    ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log
     ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
     """
 
@@ -61,8 +61,8 @@ class Worker(Registry):
         concurrency: int | None = None,
         ttr: Duration = TTR,
         grace: Duration = GRACE,
-        blocked: Duration = BLOCKED,
-        bury_unknown: Duration | None = BURY_UNKNOWN,
+        warn_blocked_after: Duration = WARN_BLOCKED_AFTER,
+        unknown_tasks_die_after: Duration | None = UNKNOWN_TASKS_DIE_AFTER,
         max_jobs_per_child: int | None = None,
         release_on_disconnect: bool = True,
     ) -> None:
@@ -75,8 +75,10 @@ class Worker(Registry):
         ttr_of(ttr)
         self.ttr = ttr
         self.grace_s = duration_us(grace, "grace") / SECOND
-        self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
-        self.bury_unknown_us = None if bury_unknown is None else duration_us(bury_unknown, "bury_unknown")
+        self.blocked_s = duration_us(warn_blocked_after, "warn_blocked_after", minimum=10 * MILLISECOND) / SECOND
+        self.bury_unknown_us = (
+            None if unknown_tasks_die_after is None else duration_us(unknown_tasks_die_after, "unknown_tasks_die_after")
+        )
         self.max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
         self.release_on_disconnect = release_on_disconnect
         self._only: frozenset[str] | None = None
