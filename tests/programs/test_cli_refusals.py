@@ -123,6 +123,7 @@ REFUSALS = [
     ("schedule list ''", "TOPIC: it is empty"),
     ("schedule show '' daily", "TOPIC: it is empty"),
     ("schedule pause orders ''", ""),
+    ("schedule pause orders", "Missing argument 'ID'"),
     ("schedule resume orders none", "orders has no schedule none"),
     ("schedule delete orders none", "orders has no schedule none"),
     ("migrate orders", "--to: give --to (another name), --to-namespace or --to-url (another server)."),

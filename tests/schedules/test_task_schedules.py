@@ -176,7 +176,7 @@ def test_manual_and_declared_schedules_do_not_overwrite_each_other(
     client.schedules.put("shop", "tidy", {"task": "nothing"}, every="1h")
     with caplog.at_level(logging.WARNING, "tarry.worker"):
         runs(client, tidy("5m"))
-    assert "one of this name was put by hand" in caplog.text
+    assert "one with this id was put by hand" in caplog.text
     assert client.schedules.get("shop", "tidy").every == timedelta(hours=1)
     runs(client, other)
     with pytest.raises(BadInput, match="code declares it"):

@@ -85,7 +85,7 @@ class ScheduleDecorators:
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs once in each period, with ``args``; a plain function becomes a task.
 
-        The schedule's name is the task's, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
+        The schedule's id is the task's name, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
         worker starts. Raises ``BadInput``.
         """
@@ -139,7 +139,7 @@ class ScheduleDecorators:
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             if any(one.key == schedule.key for one in self.all_schedules()):
                 place = task.known_topic or "this registry"
-                raise BadInput(f"schedule: {place} has one named {schedule.id!r} already; give id=.")
+                raise BadInput(f"schedule: {place} has one with the id {schedule.id!r} already; give id=.")
             self._schedules.append(schedule)
             return task
 
@@ -197,7 +197,9 @@ class ScheduleDeclarer:
                 self._health.succeeded()
                 for id in found.conflicting:
                     self._log_once(
-                        "schedule %s of %s: one of this name was put by hand; delete it, or give id=", id, name
+                        "schedule %s of %s: one with this id was put by hand; delete it, or give id=",
+                        id,
+                        name,
                     )
                 for id in found.older:
                     self._log_once(

@@ -149,7 +149,7 @@ class Client(BaseClient[Engine]):
         """Moves the waiting jobs, the dead jobs and the schedules into another topic, also of another server; ``dry_run``
         only counts.
 
-        Due times, attempts, headers and errors are kept; jobs and schedules whose id or name is taken in the target are
+        Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
         refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
         under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is
         called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions

@@ -80,7 +80,7 @@ def _as_text(topic: str, done: Migrated, *, dry_run: bool) -> str:
     if done.schedules or done.schedules_refused:
         text += f", and {done.schedules} schedule{'s' * (done.schedules != 1)}"
     if done.schedules_refused:
-        text += f", {done.schedules_refused} schedules stay here: their names exist there already, or they are damaged"
+        text += f", {done.schedules_refused} schedules stay here: their ids exist there already, or they are damaged"
     if done.settings:
         text += f"; {', '.join(done.settings)} {'would be set' if dry_run else 'are set'} there, too"
     return text

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 SCHEDULES = group("schedule", "Jobs that come again: at an interval, or by calendar.")
 MISSED = ("skip", "once", "all")
-ScheduleName = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The schedule's id.", show_default=False)]
 
 
 @verb(within=SCHEDULES)
 def put(
     session: CommandSession,
     topic: TopicName,
-    name: ScheduleName,
+    id: ScheduleId,
     body: Annotated[str, typer.Argument(metavar="BODY", help="JSON; plain text with --raw.")] = "null",
     every: Annotated[str | None, typer.Option(help="The interval, such as 5m or 1h30m.", show_default=False)] = None,
     cron: Annotated[
@@ -56,7 +56,7 @@ def put(
     missed_policy: Any = missed
     made = session.client.schedules.put(
         topic,
-        name,
+        id,
         arguments.parse_body(body, raw=raw),
         every=every,
         cron=cron,
@@ -86,41 +86,41 @@ def list_(
 
 
 @verb(within=SCHEDULES)
-def show(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
+def show(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     """Shows one schedule. Exits with 1 if there is none."""
-    found = session.client.schedules.get(topic, name)
+    found = session.client.schedules.get(topic, id)
     if found is None:
-        raise unknown(session, topic, name)
+        raise unknown(session, topic, id)
     show_schedule(session, found)
 
 
 @verb(within=SCHEDULES)
-def pause(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
+def pause(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     """Pauses a schedule: no more jobs until resume."""
-    report_change(session, topic, name, "paused", session.client.schedules.pause(topic, name))
+    report_change(session, topic, id, "paused", session.client.schedules.pause(topic, id))
 
 
 @verb(within=SCHEDULES)
-def resume(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
+def resume(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     """Resumes a schedule, with the next occurrence."""
-    report_change(session, topic, name, "resumed", session.client.schedules.resume(topic, name))
+    report_change(session, topic, id, "resumed", session.client.schedules.resume(topic, id))
 
 
 @verb(within=SCHEDULES)
-def delete(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
+def delete(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     """Deletes a schedule; jobs that it has made stay."""
-    report_change(session, topic, name, "deleted", session.client.schedules.delete(topic, name))
+    report_change(session, topic, id, "deleted", session.client.schedules.delete(topic, id))
 
 
-def unknown(session: CommandSession, topic: str, name: str) -> typer.Exit:
-    session.print_note(f"{topic} has no schedule {name}")
+def unknown(session: CommandSession, topic: str, id: str) -> typer.Exit:
+    session.print_note(f"{topic} has no schedule {id}")
     return typer.Exit(1)
 
 
-def report_change(session: CommandSession, topic: str, name: str, what: str, exists: bool) -> None:
+def report_change(session: CommandSession, topic: str, id: str, what: str, exists: bool) -> None:
     if not exists:
-        raise unknown(session, topic, name)
-    session.print_answer({"topic": topic, "id": name, "done": what}, f"{topic}  {name}  {what}")
+        raise unknown(session, topic, id)
+    session.print_answer({"topic": topic, "id": id, "done": what}, f"{topic}  {id}  {what}")
 
 
 def show_schedule(session: CommandSession, schedule: Schedule) -> None:

@@ -14,7 +14,7 @@ from tarry.programs.service.router import Route
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
 from tarry.wire.endpoints.lock_endpoints import LockName
-from tarry.wire.endpoints.schedule_endpoints import ScheduleName
+from tarry.wire.endpoints.schedule_endpoints import ScheduleId
 from tarry.wire.types import JavaName, Name
 
 ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")
@@ -30,7 +30,7 @@ _PATH_TYPES: dict[str, Any] = {
     "queue": JavaName,
     "map": JavaName,
     "holder": Name,
-    "schedule": ScheduleName,
+    "schedule": ScheduleId,
     "lock": LockName,
 }
 

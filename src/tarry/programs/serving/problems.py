@@ -61,7 +61,7 @@ class UnknownCursor(HTTPError):
 
 
 class UnknownSchedule(HTTPError):
-    """No schedule has this name in this topic: it was deleted, or never put."""
+    """No schedule has this id in this topic: it was deleted, or never put."""
 
     code, status = "unknown_schedule", 404
 

@@ -35,7 +35,7 @@ def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure
 
 
 def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
-    """Adds schedules to the target; ``False`` for each whose name is taken."""
+    """Adds schedules to the target; ``False`` for each whose id is taken."""
     items = [arg for row in rows for arg in row]
     return ScriptCall(
         ARRIVE, ARRIVE.keys_for(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True

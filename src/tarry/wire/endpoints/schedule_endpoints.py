@@ -38,7 +38,7 @@ from tarry.wire.types import (
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
 _BYTES = Meta(description="1 to 160 bytes of UTF-8")
-ScheduleName = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
+ScheduleId = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
 
 
 class PutSchedule(Strict):
