@@ -16,7 +16,7 @@ from tarry.clients.testing import Clock
 @pytest.mark.parametrize("delay", [600, 600.0, "600", "10m", "PT10M", "600000ms"])
 def test_a_job_is_handed_out_when_it_is_due(api: Api, clock: Clock, delay: Any) -> None:
     added = add(api, {"order": 7}, delay=delay, id="7")
-    assert (added["id"], added["created"], added["state"]) == ("7", True, "delayed")
+    assert (added["id"], added["is_new"], added["state"]) == ("7", True, "delayed")
     clock.advance("9m 59s")
     assert api.post("/v1/topics/orders/pop", {}, 204) is None
     clock.advance("1s")
@@ -114,7 +114,7 @@ def test_an_existing_id_is_refused_kept_or_replaced(api: Api) -> None:
     answer = api("POST", JOBS, {"body": "coffee", "id": "7"})
     assert (answer.status_code, answer.json()["code"], answer.json()["state"]) == (409, "job_exists", "delayed")
     kept = add(api, "coffee", 200, id="7", if_exists="keep")
-    assert (kept["created"], kept["state"]) == (False, "delayed")
+    assert (kept["is_new"], kept["state"]) == (False, "delayed")
     add(api, "coffee", 201, id="7", if_exists="replace")
     assert pop(api)["body"] == "coffee"
 
@@ -125,7 +125,7 @@ def test_the_batch_verbs_work(api: Api, clock: Clock) -> None:
     assert [job["id"] for job in added[:5]] == list("01234")
     assert [job["state"] for job in added] == ["delayed"] * 6
     clock.advance("5001ms")
-    taken = api.post(f"{MANY}/pop", {"n": 10})["jobs"]
+    taken = api.post(f"{MANY}/pop", {"limit": 10})["jobs"]
     assert [job["body"] for job in taken] == [0, 1, 2, 3, 4]
     held = [{"id": job["id"], "receipt": job["receipt"]} for job in taken]
     api.post(f"{MANY}/touch", {"jobs": held, "ttr": 120}, 204)

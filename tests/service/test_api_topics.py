@@ -64,15 +64,15 @@ def test_dead_jobs_are_grouped_and_searched(api: Api, clock: Clock) -> None:
 
 def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None:
     add(api)
-    until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"for": "10m"})["until"])
+    until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"duration": "10m"})["until"])
     assert until - datetime.fromisoformat("2027-01-15T08:00:00+00:00") == timedelta(minutes=10)
     api.post("/v1/topics/orders/pop", {}, 204)
     api.post("/v1/topics/orders/resume", None, 204)
     assert api.post("/v1/topics/orders/pause", {}) == {"until": None}
     assert (
-        api("POST", "/v1/topics/orders/pause", {"for": "soon"})
+        api("POST", "/v1/topics/orders/pause", {"duration": "soon"})
         .json()["detail"]
-        .startswith("for: 'soon' is not a duration")
+        .startswith("duration: 'soon' is not a duration")
     )
     api.post("/v1/topics/orders/resume", {}, 204)
     none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None, "keep_finished_ms": None}

@@ -63,7 +63,7 @@ def by_id(jobs: list[Any]) -> dict[str, Any]:
 def test_pages_and_batches_include_damaged_jobs(real: Api, client: tarry.Client) -> None:
     page = by_id(real.get("/v1/topics/orders/jobs")["jobs"])
     many = by_id(real.post("/v1/topics/orders/many/get", {"ids": list("abcde")})["jobs"])
-    popped = by_id(real.post("/v1/topics/orders/many/pop", {"n": 10})["jobs"])
+    popped = by_id(real.post("/v1/topics/orders/many/pop", {"limit": 10})["jobs"])
     dead = by_id(real.get("/v1/topics/orders/jobs", state="dead")["jobs"])
     assert sorted(page) == sorted(many) == list("abcde")
     assert sorted(popped) == list("abce")

@@ -74,10 +74,10 @@ def test_undelivered_jobs_return_to_their_own_partitions(running_service: Runnin
     assert real("PUT", path + "/partitions", {"number": 8}).json() == {"partitions": 8}
     real.post(path + "/many/add", {"jobs": [{"body": k, "id": f"j{k}"} for k in range(12)]})
     for pop in (path + "/many/pop", "/v1/pop"):
-        said: dict[str, Any] = {"n": 12} | ({"topics": ["orders"]} if pop == "/v1/pop" else {})
+        said: dict[str, Any] = {"limit": 12} | ({"topics": ["orders"]} if pop == "/v1/pop" else {})
         assert not running_service.run(_called_by_nobody(running_service, real.namespace, pop, said))
         assert real.get(path + "/stats")["ready"] == 12
-    jobs = real.post(path + "/many/pop", {"n": 12})["jobs"]
+    jobs = real.post(path + "/many/pop", {"limit": 12})["jobs"]
     assert [job["attempt"] for job in jobs] == [1] * 12
     assert len({job["receipt"] for job in jobs}) > 1
 
@@ -154,15 +154,15 @@ def test_elements_taken_for_a_lost_client_return_to_their_place(
     api, name = shared
     api.post(QUEUE.format(name) + "/put", {"values": ["a", "b", "c"], "codec": "string"}, 204)
     due = api.post(GUARDED.format(name) + "/push", {"items": [{"body": k} for k in range(3)]})["due"]
-    said: dict[str, Any] = {"n": 2, "codec": "string"}
+    said: dict[str, Any] = {"limit": 2, "codec": "string"}
     for path, body in (
         (QUEUE.format(name) + "/take", said),
         ("/v1/take", {**said, "queues": [name]}),
-        (GUARDED.format(name) + "/poll", {"count": 2}),
+        (GUARDED.format(name) + "/poll", {"limit": 2}),
     ):
         assert not running_service.run(_called_by_nobody(running_service, api.namespace, path, body))
-    assert api.post(QUEUE.format(name) + "/take", {"n": 3, "codec": "string"})["values"] == ["a", "b", "c"]
-    items = api.post(GUARDED.format(name) + "/poll", {"count": 3})["items"]
+    assert api.post(QUEUE.format(name) + "/take", {"limit": 3, "codec": "string"})["values"] == ["a", "b", "c"]
+    items = api.post(GUARDED.format(name) + "/poll", {"limit": 3})["items"]
     assert [(item["body"], item["due"]) for item in items] == list(enumerate(due))
 
 

@@ -13,19 +13,21 @@ def test_a_whole_number_may_have_a_decimal_point(api: Api) -> None:
     raw = b'{"jobs": [{"body": {"n": 7.0, "big": 1.50}, "id": "a", "max_attempts": 3.0}, {"body": 1.0}], "delay": 0.0}'
     assert api("POST", MANY + "/add", content=raw).status_code == 200
     assert b'{"n": 7.0, "big": 1.50}' in api("GET", JOBS + "/a").content
-    (one, other) = api.post(MANY + "/pop", {"n": 2.0, "wait": 0.0})["jobs"]
+    (one, other) = api.post(MANY + "/pop", {"limit": 2.0, "wait": 0.0})["jobs"]
     assert api("POST", f"{JOBS}/a/finish", {"receipt": float(one["receipt"])}).status_code == 204
     assert api("POST", MANY + "/finish", {"jobs": [{"id": other["id"], "receipt": float(other["receipt"])}]})
 
 
-@pytest.mark.parametrize("n", [1.5, -1.0, 1e400, "1", True, 2000.0])
-def test_other_numbers_are_refused(api: Api, n: object) -> None:
-    text = "1e400" if n == 1e400 else None
+@pytest.mark.parametrize("limit", [1.5, -1.0, 1e400, "1", True, 2000.0])
+def test_other_numbers_are_refused(api: Api, limit: object) -> None:
+    text = "1e400" if limit == 1e400 else None
     answer = (
-        api("POST", MANY + "/pop", {"n": n}) if text is None else api("POST", MANY + "/pop", content=b'{"n": 1e400}')
+        api("POST", MANY + "/pop", {"limit": limit})
+        if text is None
+        else api("POST", MANY + "/pop", content=b'{"limit": 1e400}')
     )
     assert answer.status_code == 400
-    assert api.refused("POST", MANY + "/pop", {"n": 2.0, "m": 1}) == (400, "bad_input")
+    assert api.refused("POST", MANY + "/pop", {"limit": 2.0, "m": 1}) == (400, "bad_input")
 
 
 def test_null_in_a_query_is_no_value(api: Api) -> None:

@@ -18,8 +18,8 @@ def again(api: Api) -> Api:
 
 
 def test_a_repeated_add_is_done_when_the_first_never_arrived(again: Api) -> None:
-    assert add(again, id="7")["created"]
-    assert again.post(MANY + "/add", {"jobs": [{"body": 1}, {"body": 2}]})["jobs"][1]["created"]
+    assert add(again, id="7")["is_new"]
+    assert again.post(MANY + "/add", {"jobs": [{"body": 1}, {"body": 2}]})["jobs"][1]["is_new"]
     assert again.get(TOPIC + "/stats")["ready"] == 3
 
 

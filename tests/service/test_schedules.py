@@ -150,7 +150,7 @@ def test_a_partitioned_topic_has_schedules_and_limits_as_a_whole(
     api.post(f"{ALL}/s3/pause", status=204)
     assert api.get(f"{ALL}/s3")["paused"] is True
     clock.advance("30m")
-    jobs = api.post("/v1/pop", {"topics": ["letters"], "n": 10})["jobs"]
+    jobs = api.post("/v1/pop", {"topics": ["letters"], "limit": 10})["jobs"]
     assert sorted(job["body"] for job in jobs) == [name for name in names if name != "s3"]
     for job in jobs:
         assert api.get(f"/v1/topics/letters/jobs/{quote(job['id'], safe='')}")["state"] == "reserved"

@@ -99,9 +99,9 @@ def one_job(_: Any) -> int:
     return 1
 
 
-def count_n(payload: Any) -> int:
-    """For ``jobs=``: the payload's ``n``."""
-    return int(payload.n)
+def limit_of(payload: Any) -> int:
+    """For ``jobs=``: the payload's ``limit``."""
+    return int(payload.limit)
 
 
 def count_items(field: str) -> Callable[[Any], int]:

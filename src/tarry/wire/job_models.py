@@ -108,9 +108,9 @@ class Pop(Strict):
 
 
 class PopMany(Pop):
-    """At most ``n`` jobs, and 4 MB of bodies."""
+    """At most ``limit`` jobs, and 4 MB of bodies."""
 
-    n: Limit = 1
+    limit: Limit = 1
 
 
 class PopFromAny(PopMany, kw_only=True):

@@ -73,10 +73,10 @@ class ThroughputQuery(Strict):
     span: DayWords = "1d"
 
 
-class Pause(Strict, rename={"duration": "for"}):
-    """``for``: how long; without it until ``resume``."""
+class Pause(Strict):
+    """``duration``: how long; without it until ``resume``."""
 
-    for_: SomeSpan | None = None
+    duration: SomeSpan | None = None
 
 
 class SetWorkerMode(Strict):

@@ -189,7 +189,7 @@ def pop_requests(
         wait = min(seconds, LONGEST_WAIT_S)
         body = models.PopFromAny(
             topics=[topic.context.name for topic in chosen],
-            n=max_jobs,
+            limit=max_jobs,
             wait=f"{round(wait * SECOND)}us",
             ttr=optional_span(ttr),
             holder=holder.decode(),

@@ -125,7 +125,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
     def poll(self, n: int) -> HTTPFlow[list[T]]:
         self.context.require_codec()
         return self._decode_some(
-            self._take_request(queues.POLL, queue_models.PollQueue(n=checked_count(n), **BYTES_CODEC))
+            self._take_request(queues.POLL, queue_models.PollQueue(limit=checked_count(n), **BYTES_CODEC))
         )
 
     def pass_on(self, target: str) -> HTTPRequest[T | None]:
@@ -193,7 +193,9 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
 
     def poll(self, n: int) -> HTTPFlow[list[T]]:
         self.context.require_codec()
-        return self._decode_some(self._take_request(queues.TAKE, queue_models.Take(n=checked_count(n), **BYTES_CODEC)))
+        return self._decode_some(
+            self._take_request(queues.TAKE, queue_models.Take(limit=checked_count(n), **BYTES_CODEC))
+        )
 
     def read(self, payload: bytes) -> HTTPFlow[list[T]]:
         return self._decode_taken([payload])
@@ -213,7 +215,7 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
 
 def take_from_any(names: Sequence[str], seconds: float) -> HTTPRequest[tuple[str | None, list[bytes]]]:
     """The first element of any of them."""
-    body = queue_models.TakeFromAny(queues=list(names), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
+    body = queue_models.TakeFromAny(queues=list(names), limit=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
     taken = request_to(queues.TAKE_FROM_ANY, body=body, wait=seconds)
     return taken.then(lambda found: (found.queue, payloads(found.values)))
 

@@ -263,8 +263,8 @@ class TopicVerbs(Partitions[T]):
             lambda part: job_verbs.throughput.throughput(part.keys, span), job_verbs.merge.merge_minutes
         )
 
-    def pause(self, for_: Duration | None) -> Operation[datetime | None]:
-        return self._on_each(lambda part: job_verbs.settings.pause(part.keys, for_), lambda ends: ends[0])
+    def pause(self, duration: Duration | None) -> Operation[datetime | None]:
+        return self._on_each(lambda part: job_verbs.settings.pause(part.keys, duration), lambda ends: ends[0])
 
     def resume(self) -> Operation[None]:
         return self._on_each(lambda part: job_verbs.settings.resume(part.keys), lambda ends: None)

@@ -12,7 +12,7 @@ from tarry.errors import BodyError
 from tarry.verbs.codecs import RAW, BodyCodec
 from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
 from tarry.wire import bodies
-from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items
+from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Endpoint, Example, count_items, limit_of
 from tarry.wire.redisson import queue_answers
 from tarry.wire.schemas import Schema, SharedFields, schema_of
 from tarry.wire.types import Answer, AnyJson, Base64, Limit, Milliseconds, Moment, Span, Strict, Wait
@@ -47,7 +47,7 @@ class PushItems(GuardedQuery, kw_only=True):
 class PollGuarded(GuardedQuery):
     """``max_lateness``: nothing is taken, if the first item is later."""
 
-    count: Limit = 1
+    limit: Limit = 1
     wait: Wait = 0
     max_lateness: Span | None = None
 
@@ -111,11 +111,6 @@ _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
 _BODY = msgspec.Raw(b'{"to": "ann"}')
 
 
-def _count(payload: PollGuarded) -> int:
-    """How many items a request polls."""
-    return payload.count
-
-
 PUSH = Endpoint(
     "POST",
     "/v1/guarded/{queue}/push",
@@ -135,7 +130,7 @@ POLL = Endpoint(
     scopes=CONSUME,
     body_model=PollGuarded,
     returns=ITEMS,
-    jobs=_count,
+    jobs=limit_of,
     problem_codes=("fallen_behind",),
     example=Example(
         PollGuarded(wait="30s"),

@@ -10,7 +10,7 @@ import msgspec
 from tarry.verbs.jobs.job_values import Added
 from tarry.wire import answers
 from tarry.wire import job_models as models
-from tarry.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, count_n, one_job
+from tarry.wire.endpoint import CONSUME, PRODUCE, Endpoint, Example, count_items, limit_of, one_job
 
 DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": DUE}
@@ -72,8 +72,8 @@ POP_MANY = Endpoint(
     scopes=CONSUME,
     body_model=models.PopMany,
     returns=answers.POPPED_JOBS,
-    jobs=count_n,
-    example=Example(models.PopMany(n=10, wait="30s"), answers.PoppedJobs([POPPED]), PATH),
+    jobs=limit_of,
+    example=Example(models.PopMany(limit=10, wait="30s"), answers.PoppedJobs([POPPED]), PATH),
 )
 POP_FROM_ANY = Endpoint(
     "POST",
@@ -81,6 +81,6 @@ POP_FROM_ANY = Endpoint(
     scopes=CONSUME,
     body_model=models.PopFromAny,
     returns=answers.POPPED_JOBS,
-    jobs=count_n,
+    jobs=limit_of,
     example=Example(models.PopFromAny(topics=["urgent", "orders"], wait="30s"), answers.PoppedJobs([POPPED])),
 )

@@ -32,7 +32,7 @@ class Touch(Held):
 
 
 class Release(Held):
-    """Without ``delay``: a back-off by the job's attempt. ``count=false`` takes the attempt back, and means at once."""
+    """Without ``delay``: a back-off by the job's attempt. ``counted=false`` takes the attempt back, and means at once."""
 
     delay: Span | None = None
     counted: bool = True
@@ -107,7 +107,7 @@ class HolderTouch(Strict):
 
 
 class HolderRelease(Strict):
-    """``count=false`` takes the attempts back; ``limit``: the most jobs."""
+    """``counted=false`` takes the attempts back; ``limit``: the most jobs."""
 
     counted: bool = True
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None

@@ -15,7 +15,7 @@ from tarry.wire.endpoint import (
     Endpoint,
     Example,
     count_items,
-    count_n,
+    limit_of,
 )
 from tarry.wire.redisson import queue_answers, queue_models
 from tarry.wire.schemas import NOTHING
@@ -57,7 +57,7 @@ POLL = Endpoint(
     scopes=CONSUME,
     body_model=queue_models.PollQueue,
     returns=queue_answers.ELEMENTS,
-    jobs=count_n,
+    jobs=limit_of,
     example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
 PASS_ON = Endpoint(
@@ -154,7 +154,7 @@ TAKE = Endpoint(
     scopes=CONSUME,
     body_model=queue_models.Take,
     returns=queue_answers.ELEMENTS,
-    jobs=count_n,
+    jobs=limit_of,
     example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
 TAKE_FROM_ANY = Endpoint(
@@ -163,7 +163,7 @@ TAKE_FROM_ANY = Endpoint(
     scopes=CONSUME,
     body_model=queue_models.TakeFromAny,
     returns=queue_answers.TAKEN,
-    jobs=count_n,
+    jobs=limit_of,
     example=Example(
         queue_models.TakeFromAny(queues=["Urgent", "DelayMessage"], wait="30s", codec="river"),
         queue_answers.TakenElements(["AAAA"], "DelayMessage"),

@@ -85,7 +85,7 @@ class Contains(QueueValues, kw_only=True):
 class PollQueue(QueueQuery):
     """Takes the elements that were offered first, whenever they are due."""
 
-    n: Limit = 1
+    limit: Limit = 1
 
 
 class PassOn(QueueQuery, kw_only=True):

@@ -55,7 +55,7 @@ class HTTPGuardedVerbs:
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
             body = guarded.PollGuarded(
-                count=count,
+                limit=count,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,

@@ -244,9 +244,9 @@ class HTTPTopicVerbs(Generic[T]):
     def check(self) -> HTTPRequest[CheckReport]:
         return self.request(topics.CHECK)
 
-    def pause(self, for_: Duration | None) -> HTTPRequest[datetime | None]:
-        settings.pause_us(for_)
-        return self.request(topics.PAUSE, body=topic_models.Pause(for_=optional_span(for_)))
+    def pause(self, duration: Duration | None) -> HTTPRequest[datetime | None]:
+        settings.pause_us(duration)
+        return self.request(topics.PAUSE, body=topic_models.Pause(duration=optional_span(duration)))
 
     def resume(self) -> HTTPRequest[None]:
         return self.request(topics.RESUME)

@@ -113,7 +113,7 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
     asked = request.client.blocking_queue(names[0], redisson=said.redisson, codec=said.codec).verbs.context
     asked.require_codec()
     while True:
-        queue, payloads = await _payloads(request, queues, request.payload.n, seconds)
+        queue, payloads = await _payloads(request, queues, request.payload.limit, seconds)
         if queue is None:
             return None, []
         context = request.client.blocking_queue(queue.name, codec=asked.codec).verbs.context

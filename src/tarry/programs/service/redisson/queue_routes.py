@@ -72,7 +72,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
 @table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> queue_answers.Elements:
     """Ignores the delay: removes and answers what was offered first, whenever it is due, as Redisson does."""
-    return queue_answers.elements(await queue_as_said(request, request.payload).poll(request.payload.n))
+    return queue_answers.elements(await queue_as_said(request, request.payload).poll(request.payload.limit))
 
 
 @table.handles(endpoints.PASS_ON)
@@ -173,7 +173,7 @@ async def put(request: ServiceRequest) -> None:
 
 @table.handles(endpoints.TAKE)
 async def take(request: ServiceRequest) -> queue_answers.Elements:
-    """Takes up to `n` elements, also those that have just become due; waits up to 60 s for one.
+    """Takes up to `limit` elements, also those that have just become due; waits up to 60 s for one.
 
     They are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
     takes nothing.

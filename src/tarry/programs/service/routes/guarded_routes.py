@@ -54,14 +54,14 @@ async def push(request: ServiceRequest) -> list[datetime]:
 
 @table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
-    """Removes and answers up to `count` items that are due, the earliest first; waits up to 60 s for one.
+    """Removes and answers up to `limit` items that are due, the earliest first; waits up to 60 s for one.
 
     A client that disconnects while it waits takes nothing. With `max_lateness` nothing is taken when the first is later.
     """
     payload = request.payload
     queue = queue_of(request, payload.layout, payload.max_lateness)
     polled = await request.run_while_connected(
-        queue.poll_until(payload.count, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
+        queue.poll_until(payload.limit, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
         return []

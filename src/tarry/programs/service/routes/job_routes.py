@@ -137,10 +137,10 @@ async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
 
 @many.handles(jobs.POP_MANY)
 async def pop_many(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
-    """Pops up to `n` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
+    """Pops up to `limit` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
     seconds = wait_seconds(request.payload.wait)
     work = on_behalf_of(request.topic, request.payload.holder).pop_many(
-        request.payload.n, wait=seconds, ttr=request.payload.ttr
+        request.payload.limit, wait=seconds, ttr=request.payload.ttr
     )
     return await request.pop_or_give_back(work, waits=bool(seconds))
 
@@ -150,7 +150,7 @@ async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
     """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
     seconds = wait_seconds(request.payload.wait)
     chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
-    work = pop_first(chosen[0].engine, chosen, request.payload.n, seconds, request.payload.ttr)
+    work = pop_first(chosen[0].engine, chosen, request.payload.limit, seconds, request.payload.ttr)
     return await request.pop_or_give_back(work, waits=bool(seconds))
 
 

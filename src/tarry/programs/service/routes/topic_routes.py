@@ -16,7 +16,6 @@ from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownCursor
-from tarry.values.durations import duration_us
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import DeadGroups
 from tarry.verbs.jobs.job_values import JobPage
@@ -137,9 +136,7 @@ async def check(request: ServiceRequest) -> CheckReport:
 @table.handles(endpoints.PAUSE)
 async def pause(request: ServiceRequest) -> datetime | None:
     """Hands out nothing for a time, or until `resume`."""
-    if request.payload.for_ is not None:
-        duration_us(request.payload.for_, "for", minimum=1)  # an error names the field of this API
-    return await request.topic.pause(request.payload.for_)
+    return await request.topic.pause(request.payload.duration)
 
 
 @table.handles(endpoints.RESUME)
