@@ -228,6 +228,36 @@ def test_bodies_and_requests_have_size_limits(api: Api) -> None:
     assert api.refused("POST", JOBS, content=iter([large[: 5 << 20], large[: 5 << 20]])) == (413, "too_large")
 
 
+@pytest.mark.parametrize(
+    ("path", "said", "wrong", "known"),
+    [
+        ("/v1/topics/orders/many/pop", {"n": 2}, "n", "wait, ttr, holder, limit"),
+        ("/v1/pop", {"topics": ["orders"], "n": 2}, "n", "wait, ttr, holder, limit, topics"),
+        ("/v1/topics/orders/pause", {"for": "1m"}, "for", "duration"),
+        (f"{JOBS}/7/release", {"receipt": 1, "count": False}, "count", "receipt, delay, counted, reason"),
+        (f"{MANY}/finish", {"jobs": [{"receipt": 1, "job": "7"}]}, "job", "receipt, id, result, no_result"),
+        (
+            f"{MANY}/add",
+            {"jobs": [{"body": 1, "max_attempts": 3.0, "when": 1}]},
+            "when",
+            "delay, at, ttr, max_attempts",
+        ),
+    ],
+)
+def test_an_unknown_field_is_refused_with_those_that_there_are(
+    api: Api, path: str, said: Any, wrong: str, known: str
+) -> None:
+    answer = api("POST", path, said)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert f"unknown field `{wrong}`" in answer.json()["detail"]
+    assert f"; there are {known}" in answer.json()["detail"]
+
+
+def test_an_unknown_parameter_is_refused_with_those_that_there_are(api: Api) -> None:
+    detail = api("GET", JOBS, params={"namespace": api.namespace, "n": "2"}).json()["detail"]
+    assert "unknown field `n`; there are state, due_after" in detail
+
+
 @pytest.mark.parametrize("raw", [b"", b'{"body', b'{"body": "\\ud800"}'])
 def test_truncated_json_is_refused_with_a_message(api: Api, raw: bytes) -> None:
     answer = api("POST", JOBS, content=raw, headers={"content-type": "application/json"})

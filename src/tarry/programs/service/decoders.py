@@ -6,6 +6,7 @@ for one is decoded again with a looser model, and re-encoded; JSON that passes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from types import UnionType
@@ -15,7 +16,7 @@ import msgspec
 
 from tarry.errors import BadInput
 
-FLOAT_FOR_INTEGER = "got `float`"
+FLOAT_FOR_INTEGER, UNKNOWN_FIELD = "got `float`", "unknown field"
 Decode = Callable[[bytes], Any]
 
 
@@ -41,16 +42,33 @@ def _decode_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -
     for name, text in query.items():
         if name not in texts and text.lower() == "null":  # msgspec would take it for None
             raise BadInput(f"query: {name} is null; leave it out.")
-    return msgspec.convert(query, type=model, strict=False)
+    try:
+        return msgspec.convert(query, type=model, strict=False)
+    except msgspec.ValidationError as fault:
+        raise _with_known_fields(fault, model) from None
 
 
 def _decode_json(decode: Decode, model: Any, raw: bytes) -> Any:
     try:
-        return decode(raw)
+        try:
+            return decode(raw)
+        except msgspec.ValidationError as fault:
+            if FLOAT_FOR_INTEGER not in str(fault):
+                raise
+            return decode(_normalize_integers(raw, model))  # 7.0 is an integer in JSON Schema
     except msgspec.ValidationError as fault:
-        if FLOAT_FOR_INTEGER not in str(fault):
-            raise
-        return decode(_normalize_integers(raw, model))  # 7.0 is an integer in JSON Schema
+        raise _with_known_fields(fault, model) from None
+
+
+def _with_known_fields(fault: msgspec.ValidationError, model: Any) -> msgspec.ValidationError:
+    """The same error; that of an unknown field also names those that there are."""
+    if UNKNOWN_FIELD not in str(fault):
+        return fault
+    _, _, place = str(fault).partition("`$")
+    for name in re.findall(r"\.(\w+)", place):
+        model = get_type_hints(model)[name]  # without Annotated
+        model = next(kind for kind in (model, *get_args(model)) if hasattr(kind, "__struct_fields__"))
+    return msgspec.ValidationError(f"{fault}; there are {', '.join(model.__struct_fields__)}")
 
 
 def _normalize_integers(raw: bytes, model: Any) -> bytes:
@@ -63,10 +81,9 @@ def _loose_model(kind: Any) -> Any:
     """The same model, but it accepts any number where it has an integer."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
-        names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
-        fields = [(name, Union[_loose_model(hints[name]), msgspec.UnsetType], msgspec.UNSET) for name, _ in names]  # noqa: UP007
-        rename = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-        return msgspec.defstruct(kind.__name__, fields, rename=rename, forbid_unknown_fields=True)
+        names = kind.__struct_fields__
+        fields = [(name, Union[_loose_model(hints[name]), msgspec.UnsetType], msgspec.UNSET) for name in names]  # noqa: UP007
+        return msgspec.defstruct(kind.__name__, fields, forbid_unknown_fields=True)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         loose = _loose_model(parts[0])
