@@ -47,7 +47,7 @@ async def place(number: int, delay: str = "30m") -> dict[str, str]:
 @app.post("/orders/{number}/payment")
 async def pay(number: int) -> dict[str, str]:
     orders[number] = "paid"
-    await worker.client.topic("shop").delete(f"close-{number}")
+    await worker.async_client.topic("shop").delete(f"close-{number}")
     return {"state": orders[number]}
 
 

@@ -26,13 +26,13 @@ def of_awaited_client() -> str:
 
 def of_workers_clients() -> str:
     worker = tarry.Worker()
-    assert worker.client.namespace == worker.blocking.namespace
-    return worker.blocking.namespace
+    assert worker.async_client.namespace == worker.client.namespace
+    return worker.client.namespace
 
 
 def of_worker_on_another_server() -> str:
     with tarry.Worker().using("redis://localhost") as worker:
-        return worker.blocking.namespace
+        return worker.client.namespace
 
 
 def of_celery() -> str:
@@ -69,7 +69,7 @@ def test_a_given_one_wins(monkeypatch: pytest.MonkeyPatch, valkey_url: str) -> N
     with tarry.Client(valkey_url, namespace="mine") as client:
         assert client.namespace == client.engine.config.namespace == "mine"
         with tarry.Worker().using(client) as worker:
-            assert worker.client.namespace == "mine"
+            assert worker.async_client.namespace == "mine"
 
 
 APP = """

@@ -144,9 +144,9 @@ def test_a_closed_clock_restores_the_worker(tarry_url: str) -> None:
     worker = tarry.Worker("shop", url="redis://elsewhere.invalid", namespace="mine")
     clock = TestClock(tarry_url, "theirs")
     clock.attach(worker)
-    assert worker.client.namespace == "theirs"
+    assert worker.async_client.namespace == "theirs"
     clock.close()
-    assert worker.client.namespace == "mine"
+    assert worker.async_client.namespace == "mine"
 
 
 def test_an_async_client_uses_the_same_clock(

@@ -121,7 +121,7 @@ def test_it_is_in_nobody_elses_place(tarry_clock, tarry_client, tarry_async_clie
     tarry_clock.advance("30m")
     assert shop.orders[7] == "closed"
     assert tarry_url != "redis://nowhere.invalid"
-    for client in (tarry_client, tarry_async_client, shop.worker.blocking, shop.worker.client):
+    for client in (tarry_client, tarry_async_client, shop.worker.client, shop.worker.async_client):
         assert client.engine.config.address.full_url == tarry_url
         assert client.namespace.startswith("test-")
 """

@@ -84,6 +84,8 @@ async def well() -> None:
     assert_type(add_up([1, 2], twice=True), int)
     assert_type(add_up.add([1, 2], twice=True), tarry.TaskJob)
     assert_type(add_up.new_job([1]), tarry.NewJob[Any])
+    assert_type(worker.client, tarry.Client)
+    assert_type(worker.async_client, tarry.AsyncClient)
     assert_type(await worker.run(), int)
     async with worker as same:
         assert_type(same, tarry.Worker)
@@ -99,6 +101,7 @@ async def refused() -> None:
     remind.apply_async((7,))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     remind.options(countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     remind.options(eta=None)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    _ = worker.blocking  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     tarry.Worker(blocked="1s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     tarry.Worker(bury_unknown="1d")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.on("codes", on_stale=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

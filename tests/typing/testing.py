@@ -27,7 +27,7 @@ async def test_async(tarry_async_clock: TestAsyncClock, tarry_async_client: Test
     assert_type(await tarry_async_clock.advance(1800), None)
     assert_type(await tarry_async_client.topic("n").pop(), tarry.AsyncJob[Any] | None)
     with worker.using(tarry_async_client) as same:
-        assert_type(same.client, tarry.AsyncClient)
+        assert_type(same.async_client, tarry.AsyncClient)
     assert_type(await worker.run_until_idle(), int)
     assert_type(await worker.close(), None)
 

@@ -38,7 +38,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
     for loop, worker, thread in running:
         loop.call_soon_threadsafe(worker.stop)
         thread.join()
-        worker.blocking.close()
+        worker.client.close()
         loop.close()
     process_app.registry.parent = None
 

@@ -215,10 +215,10 @@ def test_an_override_of_a_worker_keeps_the_other_settings_of_its_client(valkey_u
     with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
         worker = tarry.Worker("shop", client=client)
         worker.override(namespace="other")
-        assert worker.blocking.engine.config.settings() == {"namespace": "other", **others}
+        assert worker.client.engine.config.settings() == {"namespace": "other", **others}
         worker.override(url=f"{valkey_url}?db=1")
-        assert worker.blocking.engine.config.settings() == {"namespace": "other", **others}
-        assert worker.blocking.engine.config.address.full_url == f"{valkey_url}?db=1"
+        assert worker.client.engine.config.settings() == {"namespace": "other", **others}
+        assert worker.client.engine.config.address.full_url == f"{valkey_url}?db=1"
         asyncio.run(worker.close())
 
 

@@ -240,7 +240,7 @@ def test_a_worker_accepts_a_url_or_either_kind_of_client(valkey_url: str, namesp
         {"client": tarry.AsyncClient(valkey_url)},
     ):
         worker = tarry.Worker(**options)
-        assert worker.client.namespace == worker.blocking.namespace == "default"
-        assert worker.client.engine.config.address.url == worker.blocking.engine.config.address.url == valkey_url
+        assert worker.async_client.namespace == worker.client.namespace == "default"
+        assert worker.async_client.engine.config.address.url == worker.client.engine.config.address.url == valkey_url
     with tarry.Client(valkey_url, namespace=namespace) as mine:
-        assert tarry.Worker("shop", client=mine).client.namespace == namespace
+        assert tarry.Worker("shop", client=mine).async_client.namespace == namespace

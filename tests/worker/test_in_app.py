@@ -83,7 +83,7 @@ def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, 
                 plain.add(1)
                 asyncio.run(worker.run_until_idle())
         assert client.topic("shop").stats().finished == 2
-    assert worker.client.namespace == "elsewhere"
+    assert worker.async_client.namespace == "elsewhere"
 
 
 def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:

@@ -41,7 +41,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[Start]:
         if thread.is_alive():
             loop.call_soon_threadsafe(worker.stop)
         thread.join()
-        worker.blocking.close()
+        worker.client.close()
         loop.close()
 
 

@@ -68,7 +68,7 @@ def test_a_worker_beside_an_application_handles_elements_as_they_become_due(
                 all_there.set()
 
         async with worker:
-            queue = worker.client.delayed_queue(name, codec="string")
+            queue = worker.async_client.delayed_queue(name, codec="string")
             for number in range(5):
                 await queue.offer(str(number), f"{10 * (5 - number)}ms")
             await asyncio.wait_for(all_there.wait(), LONGEST_S)
@@ -178,7 +178,7 @@ def test_a_worker_moves_queues_that_only_java_consumes(
 
         worker.keep_moving(name)
         async with worker:
-            await worker.client.delayed_queue(name, codec="string").offer("tea", "10ms")
+            await worker.async_client.delayed_queue(name, codec="string").offer("tea", "10ms")
             assert await asyncio.to_thread(server.blpop, name, LONGEST_S) == (name.encode(), b"tea")
 
     asyncio.run(story())

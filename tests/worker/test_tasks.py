@@ -78,7 +78,7 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
     async def remind(user: int) -> None: ...
 
     worker = made(valkey_url, namespace, tasks)
-    with worker.blocking as client:
+    with worker.client as client:
         assert remind.options(delay="1h", id="u7").add(7).state == "delayed"
         with pytest.raises(tarry.JobExists):
             remind.options(id="u7").add(7)
@@ -179,7 +179,7 @@ def test_a_task_handle_is_also_the_result_of_add(valkey_url: str, namespace: str
     async def remind(user: int) -> None: ...
 
     worker = made(valkey_url, namespace, tasks)
-    with worker.blocking:
+    with worker.client:
         job = remind.options(id="u7", delay="1h").add(7)
         assert isinstance(job, tarry.Added)
         assert msgspec.to_builtins(job).keys() == {"id", "created", "state", "due", "topic"}
@@ -356,6 +356,6 @@ def test_registries_are_composed(valkey_url: str, namespace: str) -> None:
     with pytest.raises(tarry.BadInput, match="cannot include itself"):
         outer.include(outer)
     deep.add()
-    worker.blocking.topic("letters").add("dear")
+    worker.client.topic("letters").add("dear")
     asyncio.run(worker.run_until_idle())
     assert sorted(seen) == ["dear", "deep"]

@@ -30,7 +30,7 @@ def world(valkey_url: str, namespace: str) -> Iterator[World]:
 
 def other(world: World, **options: Any) -> tarry.Worker:
     """An application that has no task ``charge``."""
-    worker = tarry.Worker("shop", client=world.worker().client, **options)
+    worker = tarry.Worker("shop", client=world.worker().async_client, **options)
 
     @worker.task
     async def remind(user: int) -> None:
@@ -173,7 +173,7 @@ def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
     world.client.topic("shop").add({"task": "charge"})
 
     async def page() -> str:
-        async with world.worker().client as client:
+        async with world.worker().async_client as client:
             visit = Visit(Dashboard(client), "", {"topic": "shop"}, "viewer")
             return visit.dashboard.view(visit, "topic.html", await topic_part.view(visit))
 
@@ -223,5 +223,5 @@ def test_two_applications_share_a_topic_and_run_their_own_tasks(
     asyncio.run(work())
     stats = client.topic("shop").stats()
     assert (seen.count("charge"), seen.count("remind"), stats.dead) == (20, 20, 0)
-    one.blocking.close()
-    two.blocking.close()
+    one.client.close()
+    two.client.close()

@@ -139,19 +139,19 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
         pass
 
     async def limit_of(topic: str, id: str) -> str:
-        handle = worker.client.topic(topic)
+        handle = worker.async_client.topic(topic)
         job, stats, defaults = await asyncio.gather(handle.get(id), handle.stats(), handle.configure())
         assert job is not None
-        return JobFacts(job, stats, defaults, await worker.client.workers(), False, 0, None).of
+        return JobFacts(job, stats, defaults, await worker.async_client.workers(), False, 0, None).of
 
     async def work() -> None:
         charged = await charge.add_async()
         thanked = await thank.options(delay="1h").add_async()
         insisted = await insist.options(delay="1h").add_async()
-        tea = await worker.client.topic("teas").add("green", delay="1h")
+        tea = await worker.async_client.topic("teas").add("green", delay="1h")
         async with worker:
             await begun.wait()
-            await asyncio.to_thread(until, worker.blocking.workers, "the worker's first report")
+            await asyncio.to_thread(until, worker.client.workers, "the worker's first report")
             assert await limit_of("shop", charged.id) == " of 2"
             assert await limit_of("shop", thanked.id) == " of 20"
             assert await limit_of("shop", insisted.id) == ""

@@ -37,12 +37,12 @@ __all__ = ["async_client", "client", "worker"]
 
 def client() -> Client:
     """The project's blocking client, for topics without tasks."""
-    return _worker().blocking
+    return _worker().client
 
 
 def async_client() -> AsyncClient:
     """The project's awaited client, for async views."""
-    return _worker().client
+    return _worker().async_client
 
 
 if not TYPE_CHECKING:  # a type checker refuses unknown names

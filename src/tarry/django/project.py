@@ -32,7 +32,7 @@ def make_worker() -> Worker:
         worker = Worker(**options)
         worker.naming = 'TARRY = {"NAME": "shop"}'
         if options.get("url"):
-            _ = worker.blocking  # does not connect yet, but checks the URL
+            _ = worker.client  # does not connect yet, but checks the URL
     except BadInput as fault:
         raise ImproperlyConfigured(f"TARRY: {fault}") from fault
     worker.around(_with_connections)

@@ -120,7 +120,7 @@ class Parent:
     """Keeps ``processes`` children running until ``stop`` is called."""
 
     def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
-        self._client = worker.blocking
+        self._client = worker.client
         self._topics = [route.topic for route in worker.routes()]
         ttrs = [route.ttr_in(worker.ttr) for route in worker.routes()] or [worker.ttr]
         self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)

@@ -243,11 +243,11 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
 
     def open_topic(self) -> Topic[Any]:
         # the topic of its jobs, by the worker's blocking client
-        return self.registry.worker().blocking.topic(self.topic_name)
+        return self.registry.worker().client.topic(self.topic_name)
 
     def open_async_topic(self) -> AsyncTopic[Any]:
         # the topic of its jobs, by the worker's awaited client
-        return self.registry.worker().client.topic(self.topic_name)
+        return self.registry.worker().async_client.topic(self.topic_name)
 
     @answers_other_words(OF_JOBS)
     def options(

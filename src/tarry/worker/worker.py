@@ -113,12 +113,12 @@ class Worker(Registry):
         return self.name
 
     @property
-    def client(self) -> AsyncClient:
-        """Its awaited client."""
+    def async_client(self) -> AsyncClient:
+        """Its awaited client, for ``await task.add_async`` and for async handlers."""
         return self._clients.awaited
 
     @property
-    def blocking(self) -> Client:
+    def client(self) -> Client:
         """Its blocking client, for ``task.add`` and for handlers in threads."""
         return self._clients.blocking
 

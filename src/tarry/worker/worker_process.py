@@ -112,7 +112,7 @@ def banner(worker: Worker, processes: int) -> str:
     )
     lines = [
         f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
-        f"  server   {worker.blocking.engine.config.address.redacted}, namespace {worker.blocking.namespace}",
+        f"  server   {worker.client.engine.config.address.redacted}, namespace {worker.client.namespace}",
     ]
     for route in routes:
         names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
@@ -138,8 +138,8 @@ def log_start(worker: Worker, processes: int) -> None:
         "version": __version__,
         "pid": os.getpid(),
         "processes": processes,
-        "server": worker.blocking.engine.config.address.redacted,
-        "namespace": worker.blocking.namespace,
+        "server": worker.client.engine.config.address.redacted,
+        "namespace": worker.client.namespace,
         "topics": [route.topic for route in worker.routes()],
         "queues": [route.queue for route in worker.queue_routes()],
     }
