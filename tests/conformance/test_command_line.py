@@ -53,7 +53,7 @@ def topics_by_hand(cli: Cli) -> None:
     cli("pause", "orders")
     cli("resume", "orders")
     cli("schedule", "put", "orders", "tidy", "--every", "1h")
-    for verb in ("list", "show", "pause", "resume", "delete"):
+    for verb in ("list", "get", "pause", "resume", "delete"):
         cli("schedule", verb, *(["orders", "tidy"] if verb != "list" else []))
     assert cli("migrate", "orders", "--to", "moved", "--partitions", "3")[-1]["moved"] == 1
     assert [row["topic"] for row in cli("top", "moved")] == ["moved"]
@@ -78,22 +78,22 @@ def shared_by_hand(cli: Cli) -> None:
     assert cli("delayed-queue", "format", name)[0]["format"] == "Bc0Lc0"
     assert cli("delayed-queue", "move", name)[0]["moved"] == 1
     assert [row["value"] for row in cli("delayed-queue", "list", name, *java)] == ["jam"]
-    assert cli("delayed-queue", "size", name)[0]["ready"] == 1
-    assert cli("move-to-topic", name, "taken over", *java)[0]["moved"] == 1
+    assert cli("delayed-queue", "stats", name)[0]["ready"] == 1
+    assert cli("delayed-queue", "migrate", name, "taken over", *java)[0]["moved"] == 1
     cli("map-cache", "put", name + " map", "tea", '"green"', "--ttl", "1h", *java)
     assert cli("map-cache", "get", name + " map", "tea", *java)[0]["value"] == "green"
-    for verb in ("list", "size", "evict"):
+    for verb in ("list", "stats", "evict"):
         assert len(cli("map-cache", verb, name + " map")) == 1
-    cli("map-cache", "remove", name + " map", "tea", *java)
+    cli("map-cache", "delete", name + " map", "tea", *java)
     cli("map-cache", "clear", name + " map")
     for layout in ("tarry", "java"):
         cli("guarded-queue", "push", name, '"egg"', "--layout", layout)
         assert cli("guarded-queue", "poll", name, "--layout", layout, "--wait", "10s")[0]["value"] == "egg"
-        assert cli("guarded-queue", "stats", name, "--layout", layout)[0]["size"] == 0
+        assert [row["size"] for row in cli("guarded-queue", "stats", name, name, "--layout", layout)] == [0, 0]
         cli("guarded-queue", "clear", name, "--layout", layout)
     with tarry.Client(cli.url, namespace=name) as client:
         grant = client.lock(name + " lock", lease=60).acquire()
         assert grant is not None
         assert name + " lock" in {row["lock"] for row in cli("lock", "list")}
-        assert cli("lock", "show", name + " lock")[0]["token"] == grant.token
+        assert cli("lock", "get", name + " lock")[0]["token"] == grant.token
         assert cli("lock", "force-release", name + " lock")[0]["released"]

@@ -133,7 +133,7 @@ def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> No
 def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) -> None:
     [made] = answers("schedule", "put", "orders", "tidy", '{"what": "attic"}', "--every", "5m", "--missed", "all")
     assert (made["id"], made["body"], made["every_ms"], made["missed"]) == ("tidy", {"what": "attic"}, 300_000, "all")
-    assert answers("schedule", "show", "orders", "tidy") == [made]
+    assert answers("schedule", "get", "orders", "tidy") == [made]
     assert not {"last", "version", "declared"} & made.keys(), "what does not apply is left out"
     options = ("--ttr", "30s", "--max-attempts", "3", "--header", "k=v")
     [report] = answers(
@@ -145,7 +145,7 @@ def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) 
     assert "tidy  every 5m  paused  fired 0" in cli("schedule", "list", "orders").stdout
     answers("schedule", "resume", "orders", "tidy")
     answers("schedule", "delete", "orders", "tidy")
-    gone = cli("schedule", "show", "orders", "tidy")
+    gone = cli("schedule", "get", "orders", "tidy")
     assert (gone.returncode, gone.stderr) == (1, "orders has no schedule tidy\n")
     assert cli("schedule", "put", "orders", "x", "--cron", "bad").returncode == 2
 

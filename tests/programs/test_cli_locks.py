@@ -26,17 +26,17 @@ def test_a_lock_is_listed_shown_and_force_released(cli: Cli, client: tarry.Clien
     assert grant is not None
     (listed,) = [row for row in answers(cli, "lock", "list") if row["lock"] == name]
     assert listed["token"] == grant.token
-    (shown,) = answers(cli, "lock", "show", name)
+    (shown,) = answers(cli, "lock", "get", name)
     assert (shown["held"], shown["depth"], shown["waiting"]) == (True, 1, 0)
     assert 0 < shown["remaining_ms"] <= 60_000
-    words = cli("lock", "show", name).stdout
+    words = cli("lock", "get", name).stdout
     assert words.startswith(f"{name}  held by {shown['holder']}  token {grant.token}  ends in ")
     (taken,) = answers(cli, "lock", "force-release", name)
     assert taken == {"lock": name, "released": True, "holder": shown["holder"]}
     with pytest.raises(LockLost):
         grant.check()
     assert cli("lock", "force-release", name).stdout == f"{name}  nobody had it\n"
-    assert cli("lock", "show", name).stdout == f"{name}  free\n"
+    assert cli("lock", "get", name).stdout == f"{name}  free\n"
     assert name not in cli("lock", "list").stdout
     assert name in cli("lock", "list", "--all").stdout
 
@@ -59,9 +59,9 @@ def test_a_key_of_another_type_is_not_listed_as_a_lock_and_stays(
 def test_a_lock_shared_with_java_is_another_one(cli: Cli, client: tarry.Client, namespace: str) -> None:
     name = f"stock of {namespace}"
     with client.lock(name, shared=True) as grant:
-        assert cli("lock", "show", name).stdout == f"{name}  free\n"
+        assert cli("lock", "get", name).stdout == f"{name}  free\n"
         assert name not in cli("lock", "list", "--all").stdout
-        (shown,) = answers(cli, "lock", "show", name, "--shared")
+        (shown,) = answers(cli, "lock", "get", name, "--shared")
         assert shown["token"] == grant.token
         assert name in cli("lock", "list", "--shared").stdout
         assert cli("lock", "force-release", name).stdout == f"{name}  nobody had it\n"
@@ -71,7 +71,7 @@ def test_a_lock_shared_with_java_is_another_one(cli: Cli, client: tarry.Client, 
 def test_shared_locks_of_zookeeper_are_not_listed(cli: Cli) -> None:
     refused = cli("lock", "list", "--shared", "--zookeeper", "127.0.0.1:1")
     assert refused.returncode != 0
-    assert "tarry lock show --shared" in refused.stderr
+    assert "tarry lock get --shared" in refused.stderr
 
 
 def test_zookeeper_locks_are_listed_and_force_released(cli: Cli, zookeeper: Any, namespace: str) -> None:
@@ -97,6 +97,8 @@ def test_guarded_queue_commands_work(cli: Cli, namespace: str, layout: str) -> N
     answers(cli, "guarded-queue", "push", *where, "text", "--raw", "--delay", "1h")
     (now,) = answers(cli, "guarded-queue", "stats", *where)
     assert (now["size"], now["overdue"]) == (3, 2)
+    several = answers(cli, "guarded-queue", "stats", *where, f"{queue} too")
+    assert [(row["queue"], row["size"]) for row in several] == [(queue, 3), (f"{queue} too", 0)]
     assert now["lateness_ms"] > 0
     (first,) = answers(cli, "guarded-queue", "poll", *where, "--guard", f"guard of {queue}", "--shared")
     rest = answers(cli, "guarded-queue", "poll", *where, "--count", "5", "--wait", "10ms")

@@ -28,7 +28,7 @@ def test_an_entry_goes_through_its_life_on_the_command_line(
         {"key": "tea", "was": {"kind": "green"}}
     ]
     assert answers("map-cache", "list", name, *java) == [{"key": "tea", "value": {"kind": "green"}}]
-    [size] = answers("map-cache", "size", name)
+    [size] = answers("map-cache", "stats", name)
     assert (size["size"], size["expired"], size["max_size"], size["evictors"]) == (1, 0, None, 0)
     shared = client.map_cache(name, codec="json", policy=None)
     assert shared["tea"] == {"kind": "green"}
@@ -36,7 +36,7 @@ def test_an_entry_goes_through_its_life_on_the_command_line(
     while "gone" in shared:
         pass
     assert answers("map-cache", "evict", name) == [{"map": name, "evicted": 1}]
-    assert answers("map-cache", "remove", name, "tea", "milk", *java) == [{"map": name, "removed": 1}]
+    assert answers("map-cache", "delete", name, "tea", "milk", *java) == [{"map": name, "deleted": 1}]
     assert answers("map-cache", "clear", name) == [{"map": name, "cleared": False}]
 
 
@@ -48,14 +48,14 @@ def test_map_commands_print_readable_output(cli: Cli, namespace: str) -> None:
     listed = cli("map-cache", "list", name, "--limit", "1")
     assert listed.stdout in ('7  "seven"\n', '"8"  8\n')
     assert "--limit 10" in listed.stderr
-    size = cli("map-cache", "size", name).stdout
+    size = cli("map-cache", "stats", name).stdout
     assert size.startswith(f"{name}  size 2  expired 0  evictors 0  next in 9m 5")
     refused = cli("map-cache", "put", name, "a", "null")
     assert refused.returncode == 2
     assert "cannot contain null" in refused.stderr
     native = cli("map-cache", "put", f"n-{name}", "a", "1", "--ttl", "1h", "--backend", "native")
     assert native.returncode == 0, native.stderr
-    assert cli("map-cache", "size", f"n-{name}", "--backend", "native").stdout == f"n-{name}  size 1\n"
-    assert cli("map-cache", "size", f"n-{name}", "--backend", "redisson-native").stdout == f"n-{name}  size 0\n"
+    assert cli("map-cache", "stats", f"n-{name}", "--backend", "native").stdout == f"n-{name}  size 1\n"
+    assert cli("map-cache", "stats", f"n-{name}", "--backend", "redisson-native").stdout == f"n-{name}  size 0\n"
     assert cli("map-cache", "clear", f"n-{name}").stdout == f"n-{name}  was empty\n"
     assert cli("map-cache", "clear", f"n-{name}", "--backend", "native").stdout == f"n-{name}  cleared\n"

@@ -29,11 +29,11 @@ def test_schedules_are_put_shown_paused_and_deleted(
         [made] = answers("schedule", "put", "orders", f"s{n}", f"{n}", "--every", f"{n + 1}m")
         assert (made["id"], made["body"], "damaged" in made) == (f"s{n}", n, False)
     assert [one["id"] for one in answers("schedule", "list", "orders")] == [f"s{n}" for n in range(5)]
-    assert answers("schedule", "show", "orders", "s3")[0]["every_ms"] == 240_000
+    assert answers("schedule", "get", "orders", "s3")[0]["every_ms"] == 240_000
     answers("schedule", "pause", "orders", "s0")
     answers("schedule", "resume", "orders", "s0")
     assert answers("schedule", "delete", "orders", "s4") == [{"topic": "orders", "id": "s4", "done": "deleted"}]
-    assert cli("schedule", "show", "orders", "s4").returncode == 1
+    assert cli("schedule", "get", "orders", "s4").returncode == 1
     parts = client.engine.run(topic.verbs.partitions())
     client.engine.run(
         Command((b"HSET", part_key(parts[partition_of_name(b"s1", 5)].keys, "plans"), b"s1", b"torn"), int)

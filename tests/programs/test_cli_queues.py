@@ -36,7 +36,7 @@ def test_offered_values_are_listed_by_due_time(answers: Answers, client: tarry.C
     assert sorted(json.dumps(one["value"]) for one in seen[:2]) == ['"b"', "8"]
     assert seen[2] == {"due": due["due"], "value": {"order": 7}}
     assert len(answers("delayed-queue", "list", queue, "--codec", "json", "--limit", "2")) == 2
-    [size] = answers("delayed-queue", "size", queue)
+    [size] = answers("delayed-queue", "stats", queue)
     assert (size["waiting"], size["overdue"], size["ready"], size["poison"]) == (3, 0, 0, 0)
     assert client.delayed_queue(queue, codec="json").contains({"order": 7})
 
@@ -82,7 +82,7 @@ def test_an_offer_needs_a_format_and_the_format_can_be_changed(
     assert f"tarry delayed-queue format {queue}" in done.stderr
     assert answers("delayed-queue", "format", queue, "4.7.0") == [{"queue": queue, "format": "Bc0Lc0"}]
     answers(*offer, "--format", "Bc0Lc0")
-    assert answers("delayed-queue", "size", queue)[0]["format"] == "Bc0Lc0"
+    assert answers("delayed-queue", "stats", queue)[0]["format"] == "Bc0Lc0"
     assert answers("delayed-queue", "format", queue, "--forget") == [{"queue": queue, "format": None}]
     assert cli("delayed-queue", "format", queue, "dLc0", "--forget").returncode == 2
     assert cli("delayed-queue", "format", queue, "old").returncode == 2
@@ -98,13 +98,13 @@ def test_listing_remembers_the_format(answers: Answers, client: tarry.Client, qu
 
 def test_move_delivers_due_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
     answers("delayed-queue", "offer", queue, '"a"', '"b"', "--codec", "string")
-    assert answers("delayed-queue", "move", queue) == [{"queue": queue, "moved": 2, "aside": 0}]
+    assert answers("delayed-queue", "move", queue) == [{"queue": queue, "moved": 2, "poison": 0}]
     assert client.blocking_queue(queue, codec="string").size() == 2
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep", "--url", valkey_url]
+    words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep-moving", "--url", valkey_url]
     quiet = {**os.environ, "TARRY_LOG": "ERROR"}
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet) as mover:
         try:
@@ -123,8 +123,8 @@ def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_
 def test_move_to_topic_moves_all_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
     due = client.delayed_queue(queue, codec="string").offer("tea", "1h")
     client.delayed_queue(queue, codec="bytes").offer(b"\xff", "1h")  # no text, and bytes are none for JSON
-    said = {"queue": queue, "topic": "orders", "moved": 2, "aside": 0}
-    words = ("move-to-topic", queue, "orders", "--codec", "string")
+    said = {"queue": queue, "topic": "orders", "moved": 2, "poison": 0}
+    words = ("delayed-queue", "migrate", queue, "orders", "--codec", "string")
     assert answers(*words, "--dry-run") == [{**said, "dry_run": True}]
     assert client.topic("orders").stats().delayed == 0
     assert answers(*words) == [{**said, "dry_run": False}]

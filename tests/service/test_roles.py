@@ -198,7 +198,7 @@ def test_the_command_line_works_under_its_acl_user(
     assert locks.returncode == 3
     assert "by its name, or ask as the server's administrator" in locks.stderr
     name = f"{SHOP}-stock"
-    assert cli("lock", "show", name).stdout == f"{name}  free\n"
+    assert cli("lock", "get", name).stdout == f"{name}  free\n"
     made = json.loads(cli("token", "create", "--scope", "view", "--json").stdout)
     assert made["id"] in cli("token", "list").stdout
     assert cli("token", "revoke", made["id"]).returncode == 0

@@ -76,7 +76,7 @@ OF_JOBS = {
 }
 """For the options of one job: its topic is its task's."""
 COMMANDS = {
-    word: command
+    word.replace(":", " "): command
     for command, words in {
         "delete TOPIC ID": "cancel revoke remove rm del discard",
         "kick TOPIC ID": "retry requeue redrive",
@@ -93,10 +93,18 @@ COMMANDS = {
         "serve": "server dashboard web ui http",
         "top": "monitor events watch",
         "doctor": "ping health",
+        "schedule get TOPIC ID": "schedule:show",
+        "delayed-queue stats QUEUE": "delayed-queue:size",
+        "delayed-queue migrate QUEUE TOPIC": "move-to-topic delayed-queue:move-to-topic",
+        "map-cache stats MAP": "map-cache:size",
+        "map-cache delete MAP KEY": "map-cache:remove",
+        "lock get LOCK": "lock:show",
+        "guarded-queue stats QUEUE": "guarded-queue:size",
+        "guarded-queue poll QUEUE": "guarded-queue:pop",
     }.items()
     for word in words.split()
 }
-"""Commands that others have, and what ``tarry`` calls them."""
+"""Commands that others have, and what ``tarry`` calls them; those of a noun after it."""
 
 
 class OtherWord:

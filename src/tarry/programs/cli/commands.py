@@ -31,7 +31,7 @@ SECTIONS = {
     "Topics": "stats histogram throughput top check purge pause resume configure limit migrate",
     "Programs": "worker workers worker-mode serve demo doctor token celery-relay",
     "Schedules": "schedule",
-    "Queues, maps and locks, also shared with Java": "delayed-queue move-to-topic map-cache lock guarded-queue",
+    "Queues, maps and locks, also shared with Java": "delayed-queue map-cache lock guarded-queue",
 }
 """The commands as ``--help`` groups them."""
 MODULES = {
@@ -45,7 +45,7 @@ MODULES = {
     "tarry.programs.cli.worker": "worker",
     "tarry.programs.cli.schedule_commands": "schedule",
     "tarry.programs.cli.migrate_command": "migrate",
-    "tarry.programs.cli.queue_commands": "delayed-queue move-to-topic",
+    "tarry.programs.cli.queue_commands": "delayed-queue",
     "tarry.programs.cli.map_commands": "map-cache",
     "tarry.programs.cli.lock_commands": "lock",
     "tarry.programs.cli.guarded_commands": "guarded-queue",
@@ -94,23 +94,24 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group whose text parameters need no pydantic."""
+    """A group whose text parameters need no pydantic. A command of another program is answered with tarry's."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _pass_text_on(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
-
-class SectionedGroup(PlainGroup):
-    """The commands in sections: thirty in one list are read by nobody. A command of another program is answered with tarry's."""
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
             from tarry.values.other_words import COMMANDS
 
-            if args[0] in COMMANDS:
-                ctx.fail(f"No such command '{args[0]}'; tarry's is: tarry {COMMANDS[args[0]]}")
+            word = args[0] if ctx.parent is None else f"{ctx.info_name} {args[0]}"
+            if word in COMMANDS:
+                ctx.fail(f"No such command '{args[0]}'; tarry's is: tarry {COMMANDS[word]}")
         return super().resolve_command(ctx, args)
+
+
+class SectionedGroup(PlainGroup):
+    """The commands in sections: thirty in one list are read by nobody."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # typer gives it
         left = {name: command for name, command in self.commands.items() if not command.hidden}

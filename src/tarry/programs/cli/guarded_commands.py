@@ -14,6 +14,7 @@ from tarry.programs.cli.session import CommandSession, dumps
 GUARDED = group("guarded-queue", "Guarded queues: values that come out when they are due, with their lateness.")
 LAYOUTS = ("tarry", "java")
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", show_default=False)]
+QueueNames = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="The queues.", show_default=False)]
 LayoutName = Annotated[
     str,
     typer.Option(
@@ -82,13 +83,16 @@ def poll(
 
 
 @verb(within=GUARDED)
-def stats(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
+def stats(session: CommandSession, queues: QueueNames, layout: LayoutName = "tarry") -> None:
     """Shows how many items there are, how many are due, and how late the first is."""
     from tarry.wire.endpoints.guarded_endpoints import GUARDED_STATS
 
-    now = _queue(session, queue, layout, None).stats()
-    data = {"queue": queue, **output.as_data(GUARDED_STATS, now)}
-    session.print_answer(data, f"{queue}  {now.size} items  {now.overdue} due  first {data['lateness_ms']:g} ms late")
+    for name in queues:
+        now = _queue(session, name, layout, None).stats()
+        data = {"queue": name, **output.as_data(GUARDED_STATS, now)}
+        session.print_answer(
+            data, f"{name}  {now.size} items  {now.overdue} due  first {data['lateness_ms']:g} ms late"
+        )
 
 
 @verb(within=GUARDED)

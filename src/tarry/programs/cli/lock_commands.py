@@ -61,7 +61,7 @@ def _list(
 ) -> None:
     """Lists the locks that are held. On Redis: of those that tarry has used in the last week."""
     if shared and zookeeper is not None:
-        raise BadInput("shared: Curator's locks may be at any path of a ZooKeeper; name one: tarry lock show --shared.")
+        raise BadInput("shared: Curator's locks may be at any path of a ZooKeeper; name one: tarry lock get --shared.")
     with _lock_client(session, zookeeper) as handle:
         for name in handle.locks() if zookeeper is not None else _known_names(session, shared=shared):
             try:
@@ -98,7 +98,7 @@ def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
 
 
 @verb(within=LOCKS)
-def show(session: CommandSession, locks: LockNames, zookeeper: Hosts = None, shared: Shared = False) -> None:
+def get(session: CommandSession, locks: LockNames, zookeeper: Hosts = None, shared: Shared = False) -> None:
     """Shows who holds a lock, for how long, its fencing token, and how many wait."""
     with _lock_client(session, zookeeper) as handle:
         for name in locks:

@@ -128,7 +128,7 @@ def get(
 
 
 @verb(within=MAPS)
-def remove(
+def delete(
     session: CommandSession,
     map: MapName,
     keys: Keys,
@@ -138,10 +138,10 @@ def remove(
     backend: Backend = "redisson",
     json_key: JsonKey = False,
 ) -> None:
-    """Removes entries."""
+    """Deletes entries."""
     cache = _map(session, map, codec, key_codec, backend, redisson)
     gone = cache.fast_remove(*[_key(text, json_key, key_codec or codec) for text in keys])
-    session.print_answer({"map": map, "removed": gone}, f"{map}  {gone} removed")
+    session.print_answer({"map": map, "deleted": gone}, f"{map}  {gone} deleted")
 
 
 @verb(name="list", within=MAPS)
@@ -163,7 +163,7 @@ def _list(
 
 
 @verb(within=MAPS)
-def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson") -> None:
+def stats(session: CommandSession, maps: MapNames, backend: Backend = "redisson") -> None:
     """Shows how many entries live, how many have expired and wait for the evictor, and when the next expires."""
     for name in maps:
         cache = _map(session, name, "bytes", None, backend)
@@ -171,8 +171,8 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
             count = cache.size()
             session.print_answer({"map": name, "size": count}, f"{name}  size {count}")
         else:
-            stats = cache.stats()
-            session.print_answer(stats_data(stats), _as_text(stats))
+            found = cache.stats()
+            session.print_answer(stats_data(found), _as_text(found))
 
 
 def stats_data(stats: MapStats) -> dict[str, Any]:

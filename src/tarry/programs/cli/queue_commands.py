@@ -1,4 +1,4 @@
-"""Queues that are shared with Java: ``tarry delayed-queue …``, and ``tarry move-to-topic``."""
+"""Queues that are shared with Java: ``tarry delayed-queue …``."""
 
 from __future__ import annotations
 
@@ -108,15 +108,15 @@ def _list(
 
 
 @verb(within=QUEUES)
-def size(session: CommandSession, queues: QueueNames) -> None:
+def stats(session: CommandSession, queues: QueueNames) -> None:
     """Shows how many elements are in each place, and how late the first is."""
     from tarry.wire.redisson.queue_answers import QUEUE_STATS
 
     for name in queues:
-        stats = session.client.delayed_queue(name).stats()
+        found = session.client.delayed_queue(name).stats()
         session.print_answer(
-            output.as_data(QUEUE_STATS, stats),
-            f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(stats).items()),
+            output.as_data(QUEUE_STATS, found),
+            f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(found).items()),
         )
 
 
@@ -160,19 +160,21 @@ def _format(
 def move(
     session: CommandSession,
     queues: QueueNames,
-    keep: Annotated[bool, typer.Option("--keep", help="Go on until Ctrl-C or SIGTERM, as a worker does.")] = False,
+    keep_moving: Annotated[
+        bool, typer.Option("--keep-moving", help="Go on until Ctrl-C or SIGTERM, as a worker does.")
+    ] = False,
 ) -> None:
-    """Moves due elements to the blocking queue: once, or with --keep as long as this runs."""
+    """Moves due elements to the blocking queue: once, or with --keep-moving as long as this runs."""
     from tarry.verbs.redisson.delayed.transfer import transfer_all
 
     client = session.client
     for name in queues:
         done = client.engine.run(transfer_all(client.engine.config.queue_keys(name)))
-        data = {"queue": name, "moved": done.moved, "aside": done.set_aside}
+        data = {"queue": name, "moved": done.moved, "poison": done.set_aside}
         session.print_answer(
             data, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")
         )
-    if keep:
+    if keep_moving:
         client.keep_moving(*queues)
         sys.stdout.flush()
         session.print_note(f"moving {', '.join(queues)}; Ctrl-C ends it")
@@ -191,8 +193,8 @@ def _wait_for_signal() -> None:
     signalled.wait()
 
 
-@verb(name="move-to-topic")
-def move_to_topic(
+@verb(within=QUEUES)
+def migrate(
     session: CommandSession,
     queue: QueueName,
     topic: TopicName,
@@ -202,7 +204,7 @@ def move_to_topic(
     redirect: Annotated[
         bool,
         typer.Option(
-            "--redirect", help="Elements of an interrupted move to another topic, which no longer exists, go here."
+            "--redirect", help="Elements of an interrupted migrate to another topic, which no longer exists, go here."
         ),
     ] = False,
 ) -> None:
@@ -221,7 +223,7 @@ def move_to_topic(
         except KeyboardInterrupt:
             session.print_note(f"{queue}  {seen} jobs moved; run the same command again to continue")
             raise
-    data = {"queue": queue, "topic": topic, "moved": done.moved, "aside": done.aside, "dry_run": dry_run}
+    data = {"queue": queue, "topic": topic, "moved": done.moved, "poison": done.aside, "dry_run": dry_run}
     text = f"{queue}  {done.moved} jobs {'would move' if dry_run else 'moved'} to {topic}"
     if done.aside:
         text += f", {done.aside} cannot be a body there: tarry delayed-queue list {queue} --poison"

@@ -86,7 +86,7 @@ def list_(
 
 
 @verb(within=SCHEDULES)
-def show(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
+def get(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     """Shows one schedule. Exits with 1 if there is none."""
     found = session.client.schedules.get(topic, id)
     if found is None:
