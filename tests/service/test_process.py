@@ -213,7 +213,7 @@ def test_a_service_runs_under_the_documented_acl_rules(
         running = start("--namespace", "shop-serving", *options, url=url)
         with httpx.Client(base_url=running.url) as http:
             assert [http.get(page).status_code for page in ("/readyz", "/", "/metrics")] == [200, 200, 200]
-            queues = 'tarry_queue_waiting{queue="shop-messages"' in http.get("/metrics").text
+            queues = 'tarry_delayed_queue_waiting{queue="shop-messages"' in http.get("/metrics").text
         running.child.terminate()
         assert running.ended() == 0
     assert queues is bool(options)
@@ -349,7 +349,7 @@ def test_a_service_moves_the_configured_queues(start: Start, valkey_url: str) ->
         client.delayed_queue(name, codec="string").offer("tea", "200ms")
         until(lambda: client.engine.run(Command((b"LLEN", name.encode()), int)) == 1)
         text = httpx.get(f"{running.url}/metrics").text
-        assert f'tarry_queue_ready{{queue="{name}"}} 1.0' in text
-        assert f'tarry_queue_movers{{queue="{name}"}} 1.0' in text
-        assert 'tarry_queue_waiting{queue="DelayMessage"}' in text, "the queue of the dialect is moved, too"
+        assert f'tarry_delayed_queue_ready{{queue="{name}"}} 1.0' in text
+        assert f'tarry_delayed_queue_movers{{queue="{name}"}} 1.0' in text
+        assert 'tarry_delayed_queue_waiting{queue="DelayMessage"}' in text, "the queue of the dialect is moved, too"
         client.engine.run(Command((b"DEL", name.encode()), int))

@@ -30,8 +30,8 @@ async def test_stats_count_waiting_ready_and_overdue_elements(
     assert (now.queue, now.waiting, now.overdue, now.ready, now.poison, now.leaving) == (name, 2, 1, 1, 1, 0)
     assert (now.next_due, now.oldest_overdue, now.movers) == (due, timedelta(seconds=2), 0)
     values = {gauge: value(now) for gauge, (_, value) in GAUGES.items()}
-    assert values["tarry_queue_oldest_overdue_seconds"] == 2.0
-    assert values["tarry_queue_waiting"] == 2
+    assert values["tarry_delayed_queue_oldest_overdue_seconds"] == 2.0
+    assert values["tarry_delayed_queue_waiting"] == 2
 
 
 def test_a_prefix_or_a_function_maps_names_as_in_java(valkey_url: str, clock: Clock, name: str, server: Any) -> None:

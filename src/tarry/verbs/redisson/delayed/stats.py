@@ -49,13 +49,13 @@ class QueueStats:
 
 
 GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
-    "tarry_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda stats: stats.waiting),
-    "tarry_queue_overdue": ("Elements that are due and not moved.", lambda stats: stats.overdue),
-    "tarry_queue_ready": ("Elements that may be taken.", lambda stats: stats.ready),
-    "tarry_queue_poison": ("What could not be read or handled and was set aside.", lambda stats: stats.poison),
-    "tarry_queue_leaving": ("Elements on their way into a topic.", lambda stats: stats.leaving),
-    "tarry_queue_movers": ("Processes that have promised to look: two at most.", lambda stats: stats.movers),
-    "tarry_queue_oldest_overdue_seconds": (
+    "tarry_delayed_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda stats: stats.waiting),
+    "tarry_delayed_queue_overdue": ("Elements that are due and not moved.", lambda stats: stats.overdue),
+    "tarry_delayed_queue_ready": ("Elements that may be taken.", lambda stats: stats.ready),
+    "tarry_delayed_queue_poison": ("What could not be read or handled and was set aside.", lambda stats: stats.poison),
+    "tarry_delayed_queue_leaving": ("Elements on their way into a topic.", lambda stats: stats.leaving),
+    "tarry_delayed_queue_movers": ("Processes that have promised to look: two at most.", lambda stats: stats.movers),
+    "tarry_delayed_queue_oldest_overdue_seconds": (
         "How late the first element is that is not moved; 0 without one.",
         lambda stats: stats.oldest_overdue.total_seconds(),
     ),
