@@ -59,8 +59,6 @@ PLACES: dict[Level, str] = {
     "topic": "its topic",
     "default": "else",
 }
-INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
-"""What the twins share with one another, and users do not need."""
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
@@ -131,7 +129,7 @@ def topics_page() -> str:
     for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.BaseJob, tarry.JobInfo, tarry.NewJob, tarry.Schedules):
         parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
         for name, member in _members(kind).items():
-            shown = not name.startswith("_") and name not in INSIDE and (inspect.getdoc(member) or "")
+            shown = not name.startswith("_") and (inspect.getdoc(member) or "")
             if shown and isinstance(member, property):
                 parts.append(f"### `.{name}`\n\n{_prose(shown)}\n")
             elif shown and inspect.isfunction(member):

@@ -30,7 +30,7 @@ except ImportError as fault:
 
 from tarry import __version__
 from tarry.verbs.jobs.job_values import BaseJob
-from tarry.worker.registry import Registry
+from tarry.worker.registry import Registry, has_tasks
 from tarry.worker.tasks import parse_envelope
 from tarry.worker.verdicts import Bury, JobDied, Snooze
 
@@ -150,7 +150,7 @@ def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
 
 def _task_of(registry: Registry, job: Job) -> str | None:
     """The name of the job's task; ``None`` for a handler's job."""
-    if not any(task.known_topic == job.topic for task in registry.all_tasks()):
+    if not has_tasks(registry, job.topic):
         return None
     try:
         return parse_envelope(job).task

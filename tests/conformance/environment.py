@@ -23,8 +23,6 @@ from until import LONGEST_S
 
 HANDLES = ("topic", "schedules", "lock", "guarded_queue", "delayed_queue", "blocking_queue", "map_cache")
 """What makes a handle is no verb of the server: it answers at once in both clients."""
-OURS = {"begin", "items_of", "make_jobs", "of", "parts", "poll_until", "take_next"}
-"""Public in name only: the client's own."""
 Said = dict[str, set[str]]
 
 
@@ -188,9 +186,7 @@ def verbs_of(*kinds: type) -> dict[str, set[str]]:
             for each in kind.__mro__
             if each.__module__.startswith("tarry.clients")
             for name, found in vars(each).items()
-            if not name.startswith("_")
-            and name not in OURS
-            and (inspect.isfunction(found) or isinstance(found, property))
+            if not name.startswith("_") and (inspect.isfunction(found) or isinstance(found, property))
         }
         for kind in kinds
     }

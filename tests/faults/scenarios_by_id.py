@@ -68,14 +68,14 @@ def pop_by_id(scenario: Scenario) -> Iterator[None]:
         assert taken is None
         scenario.clock.advance("61s")
         taken = scenario.run("pop_by_id", "a", ("ready",))
-    (job,) = scenario.topic.make_jobs(taken, taken.jobs)
+    (job,) = scenario.topic._make_jobs(taken, taken.jobs)
     assert (job.body, job.attempt, counts(scenario)) == ("tea", 2 if scenario.done else 1, (0, 0, 1, 0))
 
 
 @verb
 def delete_exactly(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a", delay="1h")
-    nonce = scenario.at.get("a").head.nonce
+    nonce = scenario.at.get("a")._head.nonce
     yield
     assert scenario.run("delete_exactly", "a", nonce) == (None if scenario.done else "delayed")
     assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)

@@ -223,10 +223,10 @@ def test_queue_handlers_of_included_registries_are_used(worker: Worker, name: st
     async def send(letter: dict[str, Any]) -> None: ...
 
     worker.include(mail)
-    assert [route.queue for route in worker.queue_routes()] == [name]
+    assert [route.queue for route in worker._queue_routes()] == [name]
     assert "2 at a time" in process.banner(worker, 1)
-    worker.override(topics=[name])
-    assert worker.routes() == []
+    worker._override(topics=[name])
+    assert worker._routes() == []
     with pytest.raises(tarry.BadInput, match="handler already"):
         worker.on_queue(name)
     with pytest.raises(tarry.BadInput, match="already is a handler"):

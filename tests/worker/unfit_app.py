@@ -20,4 +20,4 @@ def fail(worked: bool) -> None:
     raise TypeError("a bug of tarry")
 
 
-worker.on_alive = fail
+worker._on_alive = fail

@@ -19,6 +19,12 @@ SETTINGS = ("NAME", "URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "WARN_BLO
 _close_old_connections = sync_to_async(close_old_connections)
 
 
+class ProjectWorker(Worker):
+    """A worker whose name is in the settings."""
+
+    _naming = 'TARRY = {"NAME": "shop"}'
+
+
 def make_worker() -> Worker:
     """The worker of ``settings.TARRY``. Raises ``ImproperlyConfigured``."""
     given = getattr(settings, "TARRY", {})
@@ -29,8 +35,7 @@ def make_worker() -> Worker:
         raise ImproperlyConfigured(f"TARRY: {unknown[0]!r} is unknown; there are {', '.join(SETTINGS)}.")
     options: dict[str, Any] = {name.lower(): value for name, value in given.items()}
     try:
-        worker = Worker(**options)
-        worker.naming = 'TARRY = {"NAME": "shop"}'
+        worker = ProjectWorker(**options)
         if options.get("url"):
             _ = worker.client  # does not connect yet, but checks the URL
     except BadInput as fault:

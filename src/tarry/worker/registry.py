@@ -78,13 +78,13 @@ class Registry(ScheduleDecorators):
 
     def __init__(self) -> None:
         super().__init__()
-        self._routes: dict[str, TopicRoute] = {}
-        self._tasks: list[Task[..., Any]] = []
+        self._own_routes: dict[str, TopicRoute] = {}
+        self._own_tasks: list[Task[..., Any]] = []
         self._middleware: list[Middleware] = []
-        self.own_stamps: list[Stamp] = []
-        self._queues: dict[str, QueueRoute] = {}
+        self._own_stamps: list[Stamp] = []
+        self._own_queues: dict[str, QueueRoute] = {}
         self._included: list[Registry] = []
-        self.parent: Registry | None = None
+        self._parent: Registry | None = None
 
     @answers_other_words(OF_HANDLERS)
     def on(
@@ -122,7 +122,7 @@ class Registry(ScheduleDecorators):
         """
         handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(topic, "topic")
-        if any(route.topic == topic for route in self.root.routes()):
+        if any(route.topic == topic for route in self._root._routes()):
             raise BadInput(f"topic: {topic!r} has a handler already.")
         slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
@@ -156,7 +156,7 @@ class Registry(ScheduleDecorators):
                 )
                 target = replace(target, process=process)
             usual = _usual_slots(handler.is_async, run)
-            self._routes[topic] = TopicRoute(
+            self._own_routes[topic] = TopicRoute(
                 topic, slots or usual, float(weight), ttr, slots is None, handler.type, target
             )
             return function
@@ -204,7 +204,7 @@ class Registry(ScheduleDecorators):
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
         largest holds for all. ``timeout`` and the rest are those of ``on``.
         """
-        home = self.root.tasks_topic
+        home = self._root._tasks_topic
         if topic is not None:
             names.check_name(topic, "topic")
         topic_name = topic or home
@@ -214,13 +214,13 @@ class Registry(ScheduleDecorators):
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             usual = _usual_slots(handlers.is_async(function), run)
             made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
-            if any(task.name == made.name and task.known_topic == topic_name for task in self.root.all_tasks()):
+            if any(task.name == made.name and task._known_topic == topic_name for task in self._root._tasks()):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
                 )
-            if any(route.topic == topic_name and route.handler for route in self.root.routes()):
+            if any(route.topic == topic_name and route.handler for route in self._root._routes()):
                 raise BadInput(f"task: the topic {topic_name!r} has a handler; tasks need a topic of their own.")
-            self._tasks.append(made)
+            self._own_tasks.append(made)
             return made
 
         return register if function is None else register(function)
@@ -247,11 +247,13 @@ class Registry(ScheduleDecorators):
         if redisson is not None:
             redisson_version(redisson)
         slots = check_slots(concurrency)
-        if any(route.queue == queue for route in self.root.queue_routes()):
+        if any(route.queue == queue for route in self._root._queue_routes()):
             raise BadInput(f"queue: {queue!r} has a handler already.")
 
         def register(function: F) -> F:
-            self._queues[queue] = QueueRoute(queue, redisson, codec, slots, handlers.inspect_queue_handler(function))
+            self._own_queues[queue] = QueueRoute(
+                queue, redisson, codec, slots, handlers.inspect_queue_handler(function)
+            )
             return function
 
         return register
@@ -270,56 +272,56 @@ class Registry(ScheduleDecorators):
         """
         if not callable(make):
             raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
-        self.own_stamps.append(make)
+        self._own_stamps.append(make)
         return make
 
     def include(self, *registries: Registry) -> None:
         """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
         for included in registries:
-            if included is self or included is self.root:
+            if included is self or included is self._root:
                 raise BadInput("include: a registry cannot include itself.")
-            before, included.parent = included.parent, self
+            before, included._parent = included._parent, self
             try:
                 self._check_included(included)
             except BadInput:
-                included.parent = before
+                included._parent = before
                 raise
             self._included.append(included)
 
     def _check_included(self, included: Registry) -> None:
         """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks."""
-        if included.all_tasks():
-            _ = self.root.tasks_topic
-        topics = {route.topic: bool(route.handler) for route in self.root.routes()}
-        routes = {route.topic: bool(route.handler) for route in included.routes()}
+        if included._tasks():
+            _ = self._root._tasks_topic
+        topics = {route.topic: bool(route.handler) for route in self._root._routes()}
+        routes = {route.topic: bool(route.handler) for route in included._routes()}
         twice: list[Any] = [topic for topic in topics.keys() & routes.keys() if topics[topic] or routes[topic]]
-        twice += [route.topic for route in included.routes() if route.handler and route.tasks]
-        twice += {route.queue for route in self.root.queue_routes()} & {
-            route.queue for route in included.queue_routes()
+        twice += [route.topic for route in included._routes() if route.handler and route.tasks]
+        twice += {route.queue for route in self._root._queue_routes()} & {
+            route.queue for route in included._queue_routes()
         }
         if not twice:
-            tasks = Counter((task.known_topic, task.name) for task in (*self.root.all_tasks(), *included.all_tasks()))
-            schedules = Counter(one.key for one in (*self.root.all_schedules(), *included.all_schedules()))
+            tasks = Counter((task._known_topic, task.name) for task in (*self._root._tasks(), *included._tasks()))
+            schedules = Counter(one.key for one in (*self._root._schedules(), *included._schedules()))
             twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
         if twice:
             raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
 
-    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+    def _routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """All topics, those of included registries too. The tasks of one topic make one route."""
         layers = (*outer, *chain(self._middleware))
-        found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
-        for task in self._tasks:
-            topic = task.known_topic
+        found = {route.topic: _with_middleware(route, layers) for route in self._own_routes.values()}
+        for task in self._own_tasks:
+            topic = task._known_topic
             route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
-            route.tasks[task.name] = _wrap(task.target(), layers)
-            route.slots = max(route.slots, task.slots)
-            route.takes_ahead = route.takes_ahead and task.takes_ahead
+            route.tasks[task.name] = _wrap(task._target(), layers)
+            route.slots = max(route.slots, task._slots)
+            route.takes_ahead = route.takes_ahead and task._takes_ahead
             if route.tasks[task.name].process is not None:
-                route.processes = max(route.processes, task.slots)
+                route.processes = max(route.processes, task._slots)
         for included in self._included:
-            for route in included.routes(layers):
+            for route in included._routes(layers):
                 known = found.setdefault(route.topic, route)
                 if known is not route:
                     known.tasks.update(route.tasks)
@@ -328,13 +330,16 @@ class Registry(ScheduleDecorators):
                     known.processes = max(known.processes, route.processes)
         return list(found.values())
 
-    def queue_routes(self) -> list[QueueRoute]:
+    def _queue_routes(self) -> list[QueueRoute]:
         """All queues, those of included registries too."""
-        return [*self._queues.values(), *[route for included in self._included for route in included.queue_routes()]]
+        return [
+            *self._own_queues.values(),
+            *[route for included in self._included for route in included._queue_routes()],
+        ]
 
-    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    def _stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """The headers of a job that a task adds."""
-        stamps = [stamp for registry in reversed([*self._ancestors()]) for stamp in registry.own_stamps]
+        stamps = [stamp for registry in reversed([*self._ancestors()]) for stamp in registry._own_stamps]
         if not stamps:
             return own
         made: dict[str, str] = {}
@@ -344,35 +349,35 @@ class Registry(ScheduleDecorators):
         return made
 
     @property
-    def has_stamps(self) -> bool:
+    def _has_stamps(self) -> bool:
         """Whether it, or a registry that it includes, has stamps."""
-        return bool(self.own_stamps) or any(included.has_stamps for included in self._included)
+        return bool(self._own_stamps) or any(included._has_stamps for included in self._included)
 
-    def all_tasks(self) -> list[Task[..., Any]]:
-        return [*self._tasks, *[task for included in self._included for task in included.all_tasks()]]
+    def _tasks(self) -> list[Task[..., Any]]:
+        return [*self._own_tasks, *[task for included in self._included for task in included._tasks()]]
 
-    def all_schedules(self) -> list[TaskSchedule]:
-        return [*self._schedules, *[one for included in self._included for one in included.all_schedules()]]
+    def _schedules(self) -> list[TaskSchedule]:
+        return [*self._own_schedules, *[one for included in self._included for one in included._schedules()]]
 
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         return self.task(topic=topic)(function)
 
-    def worker(self) -> TaskWorker:
+    def _including_worker(self) -> TaskWorker:
         """The worker that includes this registry. Raises ``BadInput`` when none does."""
-        root = self.root
+        root = self._root
         if root is self:
             raise BadInput(
                 "task: its registry belongs to no worker; import the module whose worker includes it, or call worker.include(registry)."
             )
-        return root.worker()
+        return root._including_worker()
 
     @property
-    def tasks_topic(self) -> str:
+    def _tasks_topic(self) -> str:
         """The topic of tasks that are given none: none yet; the worker that includes a registry has one."""
         return ""
 
     @property
-    def root(self) -> Registry:
+    def _root(self) -> Registry:
         """The last of those that include it: a worker, once it belongs to one."""
         *_, root = self._ancestors()
         return root
@@ -381,7 +386,12 @@ class Registry(ScheduleDecorators):
         registry: Registry | None = self
         while registry is not None:
             yield registry
-            registry = registry.parent
+            registry = registry._parent
+
+
+def has_tasks(registry: Registry, topic: str) -> bool:
+    """Whether it, or a registry that it includes, has a task whose jobs are in the topic."""
+    return any(task._known_topic == topic for task in registry._tasks())
 
 
 def _usual_slots(is_async: bool, run: Run) -> int:

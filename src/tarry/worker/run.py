@@ -48,25 +48,25 @@ class RunnableWorker(Protocol):
     """The worker, as far as a run uses it: its settings, its handlers, and whom it calls."""
 
     name: str | None
-    module: str | None
-    holder: bytes
-    slots: int | None
-    ttr: Duration
-    grace_s: float
-    blocked_s: float
-    bury_unknown_us: int | None
-    max_jobs_per_child: int | None
-    release_on_disconnect: bool
-    is_child: bool
-    moved_queues: tuple[str, ...]
-    on_alive: Callable[[bool], None]
-    on_told_to_stop: Callable[[], None]
+    _module: str | None
+    _holder: bytes
+    _slots: int | None
+    _ttr: Duration
+    _grace_s: float
+    _warn_blocked_after_s: float
+    _unknown_tasks_die_after_us: int | None
+    _max_jobs_per_child: int | None
+    _release_on_disconnect: bool
+    _is_child: bool
+    _moved_queues: tuple[str, ...]
+    _on_alive: Callable[[bool], None]
+    _on_told_to_stop: Callable[[], None]
 
     @property
-    def has_stamps(self) -> bool: ...
-    def routes(self) -> list[TopicRoute]: ...
-    def queue_routes(self) -> list[QueueRoute]: ...
-    def all_schedules(self) -> list[TaskSchedule]: ...
+    def _has_stamps(self) -> bool: ...
+    def _routes(self) -> list[TopicRoute]: ...
+    def _queue_routes(self) -> list[QueueRoute]: ...
+    def _schedules(self) -> list[TaskSchedule]: ...
     def stop(self) -> None: ...
 
 
@@ -74,7 +74,7 @@ class WorkerRun:
     """Made in the event loop that it runs in, and used once. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
 
     def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, idle_s: float | None) -> None:
-        routes, queues = worker.routes(), worker.queue_routes()
+        routes, queues = worker._routes(), worker._queue_routes()
         if not routes and not queues:
             raise BadInput(
                 "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
@@ -85,11 +85,11 @@ class WorkerRun:
         self._idle_s = idle_s
         self._unfit = ""
         """Why this process is not fit to work, once it is not."""
-        worker.holder = worker.holder or _new_holder()
-        slot_pool = None if worker.slots is None else SlotPool(worker.slots)
+        worker._holder = worker._holder or _new_holder()
+        slot_pool = None if worker._slots is None else SlotPool(worker._slots)
         self._quota: JobQuota | None = None
-        if worker.is_child and worker.max_jobs_per_child is not None:
-            self._quota = JobQuota(worker.max_jobs_per_child)
+        if worker._is_child and worker._max_jobs_per_child is not None:
+            self._quota = JobQuota(worker._max_jobs_per_child)
         self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
         for consumer in self._consumers:
             consumer.consumers = self._consumers
@@ -97,33 +97,33 @@ class WorkerRun:
         self._renewal = self._make_renewal(routes)
         self._liveness = self._make_liveness(routes)
         self._declarer = ScheduleDeclarer(
-            [consumer.topic for consumer in self._consumers], worker.all_schedules(), self._outage
+            [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
         )
 
     def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None, idle_s: float | None) -> TopicConsumer:
         kind: Any = route.type
         topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
         blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
-        topic.verbs.holder = blocking.verbs.holder = self._worker.holder
+        topic.verbs.holder = blocking.verbs.holder = self._worker._holder
         settler = Settler(topic, blocking, self._outage)
-        slots = min(route.slots, self._worker.slots or route.slots)
+        slots = min(route.slots, self._worker._slots or route.slots)
         processes = None
         if any(target.process is not None for target in route.targets):
             processes = ProcessPool(
                 self._blocking,
                 min(slots, route.processes or slots),
                 self._worker.name,
-                self._worker.module if self._worker.has_stamps else None,
-                self._worker.max_jobs_per_child,
+                self._worker._module if self._worker._has_stamps else None,
+                self._worker._max_jobs_per_child,
             )
         consumer = TopicConsumer(
             settler,
-            target_for(route, settler, processes, self._worker.bury_unknown_us),
+            target_for(route, settler, processes, self._worker._unknown_tasks_die_after_us),
             slots=slots,
             most_in_hand=MOST_JOBS if route.takes_ahead and slot_pool is None else slots,
             processes=processes,
             weight=route.weight,
-            ttr=route.ttr_in(self._worker.ttr),
+            ttr=route.ttr_in(self._worker._ttr),
             outage=self._outage,
             slot_pool=slot_pool,
         )
@@ -144,15 +144,15 @@ class WorkerRun:
     def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
         client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
         handlers = {route.topic: route.targets for route in routes}
-        reports = WorkerReports(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
-        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker.blocked_s)
-        renewal.on_alive = self._worker.on_alive
+        reports = WorkerReports(client, self._worker._holder, self._consumers, handlers, self._worker._slots)
+        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker._warn_blocked_after_s)
+        renewal.on_alive = self._worker._on_alive
         return renewal
 
     def _make_liveness(self, routes: list[TopicRoute]) -> Liveness | None:
         client = self._renewal_client
         if (
-            not routes or not self._worker.release_on_disconnect or not client.engine.keeps_maps
+            not routes or not self._worker._release_on_disconnect or not client.engine.keeps_maps
         ):  # in imaginary time nothing happens by itself
             return None
         from tarry.worker.liveness import Liveness
@@ -162,7 +162,7 @@ class WorkerRun:
         return Liveness(
             client,
             self._awaited,
-            self._worker.holder,
+            self._worker._holder,
             topics,
             lambda: any(one.running for one in consumers),
             self._outage,
@@ -215,7 +215,7 @@ class WorkerRun:
                 self._renewal.announce_stop()
                 await consumers.take_no_more(stopped)
             self._renewal.announce_stop()
-            return await consumers.stop(self._worker.grace_s, stop_now)
+            return await consumers.stop(self._worker._grace_s, stop_now)
         finally:
             stopped.cancel()
             used_up.cancel()
@@ -235,17 +235,17 @@ class WorkerRun:
             consumers.be_quiet(mode == "quiet")
         elif not stopping.is_set():  # a second call would end the grace period
             logger.info("■ it was asked to stop")
-            self._worker.on_told_to_stop()
+            self._worker._on_told_to_stop()
             self._worker.stop()
 
     async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
         """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""
-        if not self._worker.moved_queues:
+        if not self._worker._moved_queues:
             return
         health = ServerHealth(self._outage)
         while not stopped.done():
             try:
-                await self._awaited.keep_moving(*self._worker.moved_queues)
+                await self._awaited.keep_moving(*self._worker._moved_queues)
                 health.succeeded()
                 return
             except Unavailable as fault:

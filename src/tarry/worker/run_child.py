@@ -75,16 +75,16 @@ class JobRunner:
             if self.client is None:
                 self.client = Client(self.setup.url, **self._settings())
             topic = self.client.topic(request.topic, type=entry.type)
-            job = Job.of(request.job, topic)
+            job = Job._of(request.job, topic)
             send(self.connection, Started())
             result = entry.call(job)
             refuse_awaitable(result)
-            return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
+            return RunResult(job._settled, _pickled(result) if request.wants_result else b"")
         except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
             text = "".join(traceback.format_exception_only(fault)).strip()
             cause = fault.__cause__ if isinstance(fault, (Bury, Retry, Snooze)) else fault
             trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()
-            return RunResult(job is not None and job.settled, b"", portable(fault), text, trace)
+            return RunResult(job is not None and job._settled, b"", portable(fault), text, trace)
 
     def _find(self, function: ProcessFunction) -> Entry:
         """Imports the function's module, whose decorators register it."""
@@ -97,17 +97,17 @@ class JobRunner:
                 "define it, with its decorator, at the top level of the module"
             )
         entry = entries[function]
-        root = entry.registry.root
+        root = entry.registry._root
         if not isinstance(root, Worker) and self.setup.app is not None:
             self._import(self.setup.app)  # it includes the registry
-            root = entry.registry.root
+            root = entry.registry._root
         if root not in self.prepared:  # so that tasks are added where the worker adds them
             if not isinstance(root, Worker):
                 worker = Worker(self.setup.name, url=self.setup.url)
                 assert isinstance(root, Registry)
                 worker.include(root)
                 root = worker
-            root.adopt(self.setup.url, self._settings())
+            root._adopt(self.setup.url, self._settings())
             self.prepared.add(root)
         return entry
 

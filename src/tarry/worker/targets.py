@@ -77,7 +77,7 @@ def drop_when_late(
         raise Bury("stale")
 
     def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
-        own_us = job.head.max_lateness_us
+        own_us = job._head.max_lateness_us
         own = None if own_us is None else as_timedelta(own_us)
         most: timedelta = decide(MAX_LATENESS, {"job": own, "handler": max_lateness}).value
         return call if job.lateness <= most else on_too_late or bury
@@ -169,7 +169,7 @@ def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Conta
             if job in overruns:
                 raise TimeoutError(text) from fault
             raise
-        if job in overruns and not job.settled:
+        if job in overruns and not job._settled:
             raise TimeoutError(text)
         return result
 

@@ -18,24 +18,24 @@ class TaskWorker(Protocol):
     @property
     def client(self) -> Client: ...
     @property
-    def tasks_topic(self) -> str: ...
+    def _tasks_topic(self) -> str: ...
 
 
 class TaskHost(Protocol):
     """A registry, as far as tasks use it."""
 
     @property
-    def tasks_topic(self) -> str:
+    def _tasks_topic(self) -> str:
         """The topic of tasks that are given none: a worker's; empty for a registry. Raises ``BadInput`` for a worker without a name."""
         ...
 
     @property
-    def root(self) -> TaskHost:
+    def _root(self) -> TaskHost:
         """The last of those that include it: a worker, once it belongs to one."""
         ...
 
-    def worker(self) -> TaskWorker:
+    def _including_worker(self) -> TaskWorker:
         """The worker that includes it. Raises ``BadInput`` when none does."""
         ...
 
-    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None: ...
+    def _stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None: ...

@@ -56,7 +56,7 @@ class TaskSchedule:
     @property
     def key(self) -> tuple[str, str]:
         """Its topic and its id."""
-        return self.task.known_topic, self.id
+        return self.task._known_topic, self.id
 
     def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
         return schedule_definition(topic.verbs.context, self.id, self.body, self.timing, self.options)
@@ -66,7 +66,7 @@ class ScheduleDecorators:
     """The schedules of a registry, until a worker declares them."""
 
     def __init__(self) -> None:
-        self._schedules: list[TaskSchedule] = []
+        self._own_schedules: list[TaskSchedule] = []
 
     @answers_other_words(OF_HANDLERS)
     def every(
@@ -131,16 +131,16 @@ class ScheduleDecorators:
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
-            if topic is not None and topic != task.known_topic:
-                place = f"in {task.known_topic!r}" if task.known_topic else "in the topic of its worker"
+            if topic is not None and topic != task._known_topic:
+                place = f"in {task._known_topic!r}" if task._known_topic else "in the topic of its worker"
                 raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
-            schedule = TaskSchedule(task, id or task.name, timing, task.checked_body(args or {}), options)
+            schedule = TaskSchedule(task, id or task.name, timing, task._checked_body(args or {}), options)
             id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
-            if any(one.key == schedule.key for one in self.all_schedules()):
-                place = task.known_topic or "this registry"
+            if any(one.key == schedule.key for one in self._schedules()):
+                place = task._known_topic or "this registry"
                 raise BadInput(f"schedule: {place} has one with the id {schedule.id!r} already; give id=.")
-            self._schedules.append(schedule)
+            self._own_schedules.append(schedule)
             return task
 
         return register
@@ -148,7 +148,7 @@ class ScheduleDecorators:
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         raise NotImplementedError
 
-    def all_schedules(self) -> list[TaskSchedule]:
+    def _schedules(self) -> list[TaskSchedule]:
         """The schedules of this registry and of included ones."""
         raise NotImplementedError
 

@@ -134,9 +134,9 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
         self._given_topic = topic
-        self.slots = slots
-        self.takes_ahead = takes_ahead
-        self.registry = registry
+        self._slots = slots
+        self._takes_ahead = takes_ahead
+        self._registry = registry
         self._function = function
         self._run_options = options
         self._signature = handlers.signature_of(function)
@@ -161,12 +161,12 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to: the one that it was given, or that of the worker's name."""
-        return self._given_topic or self.registry.worker().tasks_topic
+        return self._given_topic or self._registry._including_worker()._tasks_topic
 
     @property
-    def known_topic(self) -> str:
+    def _known_topic(self) -> str:
         # the same; empty as long as no worker includes its registry
-        return self._given_topic or self.registry.root.tasks_topic
+        return self._given_topic or self._registry._root._tasks_topic
 
     if not TYPE_CHECKING:
         delay = OtherWord(ADD)
@@ -195,29 +195,29 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
         function in a thread finds ``tarry.current_job().lost`` true.
         """
-        return self.open_topic().delete(id, running=running)
+        return self._open_topic().delete(id, running=running)
 
     async def cancel_async(self, id: str, *, running: bool = False) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self.open_async_topic().delete(id, running=running)
+        return await self._open_async_topic().delete(id, running=running)
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
-        return self.open_topic().reschedule(id, delay=delay, at=at)
+        return self._open_topic().reschedule(id, delay=delay, at=at)
 
     async def reschedule_async(
         self, id: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> State | None:
         """The same as ``reschedule``, awaited."""
-        return await self.open_async_topic().reschedule(id, delay=delay, at=at)
+        return await self._open_async_topic().reschedule(id, delay=delay, at=at)
 
     def get(self, id: str) -> JobInfo[Any] | None:
         """The job with this id as it is now, or ``None`` if it is gone."""
-        return self.open_topic().get(id)
+        return self._open_topic().get(id)
 
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
-        return await self.open_async_topic().get(id)
+        return await self._open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> Any:
         """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
@@ -225,11 +225,11 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.
         """
-        return self.open_topic().result(id, wait=wait, type=self._result_type)
+        return self._open_topic().result(id, wait=wait, type=self._result_type)
 
     async def result_async(self, id: str, *, wait: Duration | None = 0) -> Any:
         """The same as ``result``, awaited."""
-        return await self.open_async_topic().result(id, wait=wait, type=self._result_type)
+        return await self._open_async_topic().result(id, wait=wait, type=self._result_type)
 
     @property
     def _result_type(self) -> Any:
@@ -241,13 +241,13 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
             return Any
         return Any if kind in (inspect.Signature.empty, None) else kind
 
-    def open_topic(self) -> Topic[Any]:
+    def _open_topic(self) -> Topic[Any]:
         # the topic of its jobs, by the worker's blocking client
-        return self.registry.worker().client.topic(self.topic_name)
+        return self._registry._including_worker().client.topic(self.topic_name)
 
-    def open_async_topic(self) -> AsyncTopic[Any]:
+    def _open_async_topic(self) -> AsyncTopic[Any]:
         # the topic of its jobs, by the worker's awaited client
-        return self.registry.worker().async_client.topic(self.topic_name)
+        return self._registry._including_worker().async_client.topic(self.topic_name)
 
     @answers_other_words(OF_JOBS)
     def options(
@@ -283,7 +283,7 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
 
     def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs), headers=self.registry.stamped_headers(None))
+        return NewJob(self.body(*args, **kwargs), headers=self._registry._stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature."""
@@ -298,7 +298,7 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
                 )
         return {"task": self.name, "args": bound.arguments}
 
-    def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """The call as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
         body: Any = self.body
         made: dict[str, Any] = body(**args)
@@ -310,7 +310,7 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
 
     # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def target(self) -> Target:
+    def _target(self) -> Target:
         awaited = handlers.is_async(self._function)
         target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
         return target if self._process is None else replace(target, process=self._process)
@@ -356,17 +356,17 @@ class TaskOptions(Generic[P], metaclass=HidesOtherWords):
     def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
         """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task.open_topic()
+        topic = self._task._open_topic()
         return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
         """Adds the job from an event loop. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
-        topic = self._task.open_async_topic()
+        topic = self._task._open_async_topic()
         return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))
 
     def _job_options(self) -> dict[str, Any]:
-        headers = self._task.registry.stamped_headers(self._options.headers)
+        headers = self._task._registry._stamped_headers(self._options.headers)
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 

@@ -54,12 +54,12 @@ class UnknownTasks:
         record = f"unknown since {as_datetime(since).isoformat()}"
         if seen is not None:
             record += f"; last seen in {seen[0]} at {as_datetime(seen[1]).isoformat()}"
-        unknown_us = job.popped_us - max(since, seen[1] if seen else 0)
+        unknown_us = job._popped_us - max(since, seen[1] if seen else 0)
         if self._die_after_us is not None and unknown_us >= self._die_after_us:
             reason = f"nobody has known task {task!r} for {as_text(self._die_after_us)}; {last}"
             verdict = Verdict(None, True, reason, record)
         else:
-            pause = min(max((job.popped_us - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
+            pause = min(max((job._popped_us - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
             verdict = Verdict(pause, False, f"BodyError: {line}", record, refund=True)
         await self._settler.apply(job, verdict, BodyError(verdict.reason.removeprefix("BodyError: ")))
 
@@ -90,13 +90,13 @@ class UnknownTasks:
             known = None
         found = _RECORD.search((known and known.error) or "")
         if found is None:
-            return job.popped_us, None
+            return job._popped_us, None
         try:
             since, where, at = found.groups()
             seen = (where, _us(datetime.fromisoformat(at))) if where else None
             return _us(datetime.fromisoformat(since)), seen
         except ValueError:
-            return job.popped_us, None
+            return job._popped_us, None
 
     async def _knows(self, task: str) -> WorkerInfo | None:
         """A live worker that has this task in this topic."""

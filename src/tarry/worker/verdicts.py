@@ -21,8 +21,8 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
+from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.job_values import BaseJob
-from tarry.verbs.jobs.settle import retry_delay_us
 from tarry.verbs.jobs.topic_context import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
@@ -80,11 +80,6 @@ class BackOff:
         if not 1 <= self.factor <= 1000 or not 0 <= self.jitter <= 1:
             raise BadInput("BackOff: factor lies between 1 and 1000, jitter between 0 and 1.")
 
-    def after(self, attempt: int, fraction: float) -> int:
-        """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
-        first, longest = duration_us(self.first), duration_us(self.longest)
-        return retry_delay_us(attempt, fraction, first=first, factor=self.factor, longest=longest, spread=self.jitter)
-
 
 Delay = BackOff | Duration | None
 Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
@@ -102,6 +97,14 @@ class Verdict:
     reason: str
     error: str = ""
     refund: bool = False
+
+
+def retry_delay_us(back_off: BackOff, attempt: int, fraction: float) -> int:
+    """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
+    first, longest = duration_us(back_off.first), duration_us(back_off.longest)
+    return settle.retry_delay_us(
+        attempt, fraction, first=first, factor=back_off.factor, longest=longest, spread=back_off.jitter
+    )
 
 
 def check_policy(policy: PolicyLike | None) -> Policy:
@@ -144,9 +147,11 @@ def decide(
         delay = _delay(policy, job, fault, fraction)
     except Exception as broken:  # noqa: BLE001  # a user's function; its exception must not lose the job
         broken.__context__ = fault
-        return Verdict(DEFAULT_BACK_OFF.after(job.attempt, fraction), True, _one_line(fault), _traceback(broken))
+        return Verdict(
+            retry_delay_us(DEFAULT_BACK_OFF, job.attempt, fraction), True, _one_line(fault), _traceback(broken)
+        )
     if isinstance(fault, Retry):
-        delay = DEFAULT_BACK_OFF.after(job.attempt, fraction) if delay is None else delay
+        delay = retry_delay_us(DEFAULT_BACK_OFF, job.attempt, fraction) if delay is None else delay
         return Verdict(delay, True, _one_line(fault), _traceback(fault.__cause__))
     return Verdict(delay, True, _one_line(fault), _traceback(fault))
 
@@ -160,7 +165,7 @@ def _delay(policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: fl
     else:
         given = policy(job, fault) if isinstance(fault, Exception) else DEFAULT_BACK_OFF
     if isinstance(given, BackOff):
-        return given.after(job.attempt, fraction)
+        return retry_delay_us(given, job.attempt, fraction)
     return None if given is None else duration_us(given, "retry")
 
 

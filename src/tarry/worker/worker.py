@@ -51,6 +51,9 @@ class Worker(Registry):
     ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
     """
 
+    _naming = 'tarry.Worker("shop")'
+    """How it is given a name, for an error."""
+
     def __init__(
         self,
         name: str | None = None,
@@ -68,48 +71,48 @@ class Worker(Registry):
     ) -> None:
         super().__init__()
         self.name = None if name is None else _check_name(name)
-        self.module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
+        self._module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
         self._clients = clients.WorkerClients(_check_server(url, client, namespace), namespace)
-        self.slots = None if concurrency is None else check_slots(concurrency)
+        self._slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
-        self.ttr = ttr
-        self.grace_s = duration_us(grace, "grace") / SECOND
-        self.blocked_s = duration_us(warn_blocked_after, "warn_blocked_after", minimum=10 * MILLISECOND) / SECOND
-        self.bury_unknown_us = (
+        self._ttr = ttr
+        self._grace_s = duration_us(grace, "grace") / SECOND
+        self._warn_blocked_after_s = (
+            duration_us(warn_blocked_after, "warn_blocked_after", minimum=10 * MILLISECOND) / SECOND
+        )
+        self._unknown_tasks_die_after_us = (
             None if unknown_tasks_die_after is None else duration_us(unknown_tasks_die_after, "unknown_tasks_die_after")
         )
-        self.max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
-        self.release_on_disconnect = release_on_disconnect
+        self._max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
+        self._release_on_disconnect = release_on_disconnect
         self._only: frozenset[str] | None = None
-        self.moved_queues: tuple[str, ...] = ()
+        self._moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._task: asyncio.Task[int] | None = None
         self._idle = False
-        self.naming = 'tarry.Worker("shop")'
-        """How it is given a name, for an error."""
-        self.holder = b""
+        self._holder = b""
         """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
-        self.is_child = False
+        self._is_child = False
         """Whether a parent process stops it."""
-        self.on_alive: Callable[[bool], None] = lambda worked: None
+        self._on_alive: Callable[[bool], None] = lambda worked: None
         """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
 
-        self.on_told_to_stop: Callable[[], None] = lambda: None
+        self._on_told_to_stop: Callable[[], None] = lambda: None
         """Called before it stops because somebody asked it to, over the server. A child tells its parent, which starts no other."""
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def worker(self) -> Worker:
+    def _including_worker(self) -> Worker:
         """This worker; a registry asks the worker that includes it."""
         return self
 
     @property
-    def tasks_topic(self) -> str:
+    def _tasks_topic(self) -> str:
         """The topic of tasks that are given none: that of its name. Raises ``BadInput`` when it has no name."""
         if self.name is None:
-            raise BadInput(f"task: give the worker the application's name: {self.naming}.")
+            raise BadInput(f"task: give the worker the application's name: {self._naming}.")
         return self.name
 
     @property
@@ -144,7 +147,7 @@ class Worker(Registry):
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def override(
+    def _override(
         self,
         *,
         url: str | None = None,
@@ -153,35 +156,34 @@ class Worker(Registry):
         concurrency: int | None = None,
         max_jobs_per_child: int | None = None,
     ) -> None:
-        """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
         if topics is not None:
-            known = [route.topic for route in self.routes()] + [route.queue for route in self.queue_routes()]
+            known = [route.topic for route in self._routes()] + [route.queue for route in self._queue_routes()]
             for topic in topics:
                 if topic not in known:
                     raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
             self._only = frozenset(topics)
         if concurrency is not None:
-            self.slots = check_slots(concurrency)
+            self._slots = check_slots(concurrency)
         if max_jobs_per_child is not None:
-            self.max_jobs_per_child = _check_jobs(max_jobs_per_child)
+            self._max_jobs_per_child = _check_jobs(max_jobs_per_child)
         if url is not None or namespace is not None:
             self._clients = self._clients.for_server(url, namespace)
 
-    def adopt(self, url: str | None, settings: dict[str, Any]) -> None:
+    def _adopt(self, url: str | None, settings: dict[str, Any]) -> None:
         # in a child process: the server and the settings of the worker's own client
         self._clients = clients.WorkerClients(url, settings["namespace"], settings)
 
-    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+    def _routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics that it consumes."""
-        return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
+        return [route for route in super()._routes(outer) if self._only is None or route.topic in self._only]
 
-    def queue_routes(self) -> list[QueueRoute]:
+    def _queue_routes(self) -> list[QueueRoute]:
         """The queues shared with Java that it consumes."""
-        return [route for route in super().queue_routes() if self._only is None or route.queue in self._only]
+        return [route for route in super()._queue_routes() if self._only is None or route.queue in self._only]
 
     def keep_moving(self, *queues: str) -> None:
         """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
-        self.moved_queues = (*self.moved_queues, *queues)
+        self._moved_queues = (*self._moved_queues, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +218,7 @@ class Worker(Registry):
         run = WorkerRun(self, clients, idle_s)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
-            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self.is_child)
+            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self._is_child)
         try:
             return await run.execute(self._stopping, self._stop_now)
         finally:
@@ -256,6 +258,31 @@ class Worker(Registry):
                 self.stop()  # the second call: running jobs are given back now
                 await run
             raise
+
+
+def topics_of(worker: Worker) -> list[str]:
+    """The topics that it consumes."""
+    return [route.topic for route in worker._routes()]
+
+
+def queues_of(worker: Worker) -> list[str]:
+    """The queues shared with Java that it consumes."""
+    return [route.queue for route in worker._queue_routes()]
+
+
+def override(
+    worker: Worker,
+    *,
+    url: str | None = None,
+    namespace: str | None = None,
+    topics: Sequence[str] | None = None,
+    concurrency: int | None = None,
+    max_jobs_per_child: int | None = None,
+) -> None:
+    """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
+    worker._override(
+        url=url, namespace=namespace, topics=topics, concurrency=concurrency, max_jobs_per_child=max_jobs_per_child
+    )
 
 
 def _check_name(name: str) -> str:

@@ -40,7 +40,7 @@ def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool 
     is_child = SOCKET in os.environ
     if not is_child:
         log_start(worker, processes) if json else write_line(banner(worker, processes))
-    if (processes > 1 or worker.max_jobs_per_child is not None) and not is_child:
+    if (processes > 1 or worker._max_jobs_per_child is not None) and not is_child:
         from tarry.worker.parent import Parent
 
         return run_in_loop(Parent(worker, command, processes).run())
@@ -59,17 +59,17 @@ async def _run(worker: Worker) -> int:
     number = os.environ.get(SOCKET)
     if number is None:
         return await worker.run()
-    worker.holder, worker.is_child = os.environ.get(HOLDER, "").encode(), True
+    worker._holder, worker._is_child = os.environ.get(HOLDER, "").encode(), True
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
-        worker.on_alive = _heartbeats(parent)
-        worker.on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
+        worker._on_alive = _heartbeats(parent)
+        worker._on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
         loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
-            worker.on_alive, worker.on_told_to_stop = lambda worked: None, lambda: None
+            worker._on_alive, worker._on_told_to_stop = lambda worked: None, lambda: None
             loop.remove_reader(parent)
 
 
@@ -105,8 +105,8 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
 
 def banner(worker: Worker, processes: int) -> str:
     """The lines that a worker prints when it starts."""
-    routes = worker.routes()
-    queue_routes = worker.queue_routes()
+    routes = worker._routes()
+    queue_routes = worker._queue_routes()
     width = max(
         [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0
     )
@@ -116,18 +116,18 @@ def banner(worker: Worker, processes: int) -> str:
     ]
     for route in routes:
         names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
-        share = f", weight {route.weight:g}" if worker.slots else ""
+        share = f", weight {route.weight:g}" if worker._slots else ""
         lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
     for queue_route in queue_routes:
         kind = "" if queue_route.handler.is_async else " (thread)"
         lines.append(
             f"  queue    {queue_route.queue:<{width}}  {queue_route.slots} at a time  {queue_route.handler.name}{kind}"
         )
-    if worker.slots:
-        lines.append(f"  in all   {worker.slots} at a time")
-    ttr = as_text(duration_us(worker.ttr))
+    if worker._slots:
+        lines.append(f"  in all   {worker._slots} at a time")
+    ttr = as_text(duration_us(worker._ttr))
     lines.append(
-        f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
+        f"  ttr {ttr}, grace {as_text(round(worker._grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
     )
     return "\n".join(lines)
 
@@ -140,8 +140,8 @@ def log_start(worker: Worker, processes: int) -> None:
         "processes": processes,
         "server": worker.client.engine.config.address.redacted,
         "namespace": worker.client.namespace,
-        "topics": [route.topic for route in worker.routes()],
-        "queues": [route.queue for route in worker.queue_routes()],
+        "topics": [route.topic for route in worker._routes()],
+        "queues": [route.queue for route in worker._queue_routes()],
     }
     logging.getLogger("tarry").info("the worker starts", extra={"tarry": fields})
 

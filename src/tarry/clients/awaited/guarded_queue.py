@@ -86,17 +86,17 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = await self.poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
+        polled = await self._poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
-        items = self.items_of(polled)
+        items = self._items_of(polled)
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
 
-    def items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
+    def _items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
         return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
-    async def poll_until(self, count: int, until: float) -> PollReply | None:
+    async def _poll_until(self, count: int, until: float) -> PollReply | None:
         # the removed members; ``None`` when none is due in time
         async with self._pushes(until) as wake_event:
             while True:
@@ -163,3 +163,13 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     async def clear(self) -> bool:
         """Removes all items. Returns whether there was one."""
         return await self.engine.runner.transact(plain_commands.clear(self.context))
+
+
+async def poll_until(queue: AsyncGuardedQueue[T], count: int, until: float) -> PollReply | None:
+    """The removed members, for programs that give them back; ``None`` if none is due in time."""
+    return await queue._poll_until(count, until)
+
+
+def items_of(queue: AsyncGuardedQueue[T], polled: PollReply) -> list[GuardedItem[T]]:
+    """The items of the removed members."""
+    return queue._items_of(polled)

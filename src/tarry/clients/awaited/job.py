@@ -34,7 +34,7 @@ class AsyncJob(BaseJob[T]):
     _topic: AsyncTopic[T]
 
     @classmethod
-    def of(cls, parts: JobParts, topic: AsyncTopic[T]) -> AsyncJob[T]:
+    def _of(cls, parts: JobParts, topic: AsyncTopic[T]) -> AsyncJob[T]:
         # the job that has been handed out with these parts; this topic settles it
         context = topic.verbs.context
         job = cls(context.name, context.codec, *parts)
@@ -47,10 +47,10 @@ class AsyncJob(BaseJob[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        if not self.settled:
+        if not self._settled:
             try:
                 await self._topic.engine.run(job_verbs.settle.outcome_of(self._topic.verbs, self, fault))
-                self.settled = True
+                self._settled = True
             except StaleReceipt:
                 if fault is None:
                     raise

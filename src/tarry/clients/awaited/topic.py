@@ -68,10 +68,10 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
+    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         # makes jobs of a pop's result
         self.keeps_finished = taken.keeps_finished
-        return [AsyncJob.of((taken.receipt, taken.now, raw), self) for raw in raws]
+        return [AsyncJob._of((taken.receipt, taken.now, raw), self) for raw in raws]
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,7 +175,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         if others or words:
             refuse_others(AsyncTopic.pop, OF_POP, others, words)
         for _, reply, raws in await self.engine.take([self.verbs], 1, wait, ttr):
-            return self.make_jobs(reply, raws)[0]
+            return self._make_jobs(reply, raws)[0]
         return None
 
     @hide_others
@@ -441,7 +441,12 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         await self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
-                job.settled = True
+                job._settled = True
+
+
+def jobs_of(topic: AsyncTopic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
+    """The jobs of a pop's reply, for programs that pop by the engine."""
+    return topic._make_jobs(taken, raws)
 
 
 async def pop_first(
@@ -451,4 +456,4 @@ async def pop_first(
     if not topics:
         raise BadInput("pop: name a topic at least.")
     taken = await engine.take([topic.verbs for topic in topics], n, wait, ttr)
-    return [job for at, reply, raws in taken for job in topics[at].make_jobs(reply, raws)]
+    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]

@@ -87,17 +87,17 @@ class GuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = self.poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
+        polled = self._poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
-        items = self.items_of(polled)
+        items = self._items_of(polled)
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
 
-    def items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
+    def _items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
         return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
-    def poll_until(self, count: int, until: float) -> PollReply | None:
+    def _poll_until(self, count: int, until: float) -> PollReply | None:
         # the removed members; ``None`` when none is due in time
         with self._pushes(until) as wake_event:
             while True:
@@ -164,3 +164,13 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def clear(self) -> bool:
         """Removes all items. Returns whether there was one."""
         return self.engine.runner.transact(plain_commands.clear(self.context))
+
+
+def poll_until(queue: GuardedQueue[T], count: int, until: float) -> PollReply | None:
+    """The removed members, for programs that give them back; ``None`` if none is due in time."""
+    return queue._poll_until(count, until)
+
+
+def items_of(queue: GuardedQueue[T], polled: PollReply) -> list[GuardedItem[T]]:
+    """The items of the removed members."""
+    return queue._items_of(polled)

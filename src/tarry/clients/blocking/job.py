@@ -30,7 +30,7 @@ class Job(BaseJob[T]):
     _topic: Topic[T]
 
     @classmethod
-    def of(cls, parts: JobParts, topic: Topic[T]) -> Job[T]:
+    def _of(cls, parts: JobParts, topic: Topic[T]) -> Job[T]:
         # the job that has been handed out with these parts; this topic settles it
         context = topic.verbs.context
         job = cls(context.name, context.codec, *parts)
@@ -43,10 +43,10 @@ class Job(BaseJob[T]):
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        if not self.settled:
+        if not self._settled:
             try:
                 self._topic.engine.run(job_verbs.settle.outcome_of(self._topic.verbs, self, fault))
-                self.settled = True
+                self._settled = True
             except StaleReceipt:
                 if fault is None:
                     raise

@@ -69,10 +69,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
+    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
         # makes jobs of a pop's result
         self.keeps_finished = taken.keeps_finished
-        return [Job.of((taken.receipt, taken.now, raw), self) for raw in raws]
+        return [Job._of((taken.receipt, taken.now, raw), self) for raw in raws]
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +176,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         if others or words:
             refuse_others(Topic.pop, OF_POP, others, words)
         for _, reply, raws in self.engine.take([self.verbs], 1, wait, ttr):
-            return self.make_jobs(reply, raws)[0]
+            return self._make_jobs(reply, raws)[0]
         return None
 
     @hide_others
@@ -440,7 +440,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
-                job.settled = True
+                job._settled = True
+
+
+def jobs_of(topic: Topic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
+    """The jobs of a pop's reply, for programs that pop by the engine."""
+    return topic._make_jobs(taken, raws)
 
 
 def pop_first(
@@ -450,4 +455,4 @@ def pop_first(
     if not topics:
         raise BadInput("pop: name a topic at least.")
     taken = engine.take([topic.verbs for topic in topics], n, wait, ttr)
-    return [job for at, reply, raws in taken for job in topics[at].make_jobs(reply, raws)]
+    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]

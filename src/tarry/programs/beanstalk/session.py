@@ -16,15 +16,17 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.topic import pop_first
+from tarry.clients.awaited.topic import jobs_of, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, BeanstalkCommand, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
+from tarry.values.durations import moment_us as us_of
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.filter_counts import ready_of_priority
+from tarry.verbs.jobs.job_values import head_of
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
@@ -222,7 +224,7 @@ class Session:
     async def _delete_by_id(self, tube: Tube, id: str) -> bool | None:
         job = await _get(tube, id)
         if job is not None and job.state in ("delayed", "dead"):
-            return await tube.engine.run(server_verbs(tube).delete_exactly(id, job.head.nonce)) is not None or None
+            return await tube.engine.run(server_verbs(tube).delete_exactly(id, head_of(job).nonce)) is not None or None
         found = await self._pop_by_id(tube, id)
         if found is not None:
             with suppress(StaleReceipt):
@@ -275,7 +277,7 @@ class Session:
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
     ) -> tuple[AsyncJob[Body], Tube] | None:
         taken = await tube.engine.run(server_verbs(tube).pop_by_id(id, states))
-        return (tube.make_jobs(taken, taken.jobs)[0], tube) if taken else None
+        return (jobs_of(tube, taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
         """Gives back all reserved jobs, as if they had not been handed out."""
@@ -420,7 +422,7 @@ def _text(seconds: float) -> str:
 
 
 def _due_us(job: AsyncJob[Body]) -> int:
-    return job.due_us
+    return us_of(job.due)
 
 
 def _with_body(word: bytes, number: int, job: StoredJob[Body]) -> bytes:

@@ -90,6 +90,7 @@ def _run(
 ) -> int:
     from tarry.worker import parent_messages
     from tarry.worker import worker_process as process
+    from tarry.worker.worker import override
 
     arguments = _child_command(
         session=session,
@@ -107,7 +108,8 @@ def _run(
         return reloader.serve([*command, "--processes", str(processes)])
     found = _load_worker(app, log)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-    found.override(
+    override(
+        found,
         url=session.url or os.environ.get(parent_messages.URL),
         namespace=session.namespace_option,
         topics=chosen,

@@ -30,6 +30,7 @@ from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.by_id import ANY_NONCE
+from tarry.verbs.jobs.job_values import head_of
 from tarry.verbs.jobs.options import JobOptions
 
 if TYPE_CHECKING:
@@ -111,6 +112,6 @@ async def _find_all(request: ServiceRequest, id: str) -> list[FoundJob]:
 
 def _found_job(topic: AsyncTopic[Body], job: JobInfo[Body]) -> FoundJob:
     try:
-        return FoundJob(topic, by_id.header_number(job, TURN), job.head.nonce)
+        return FoundJob(topic, by_id.header_number(job, TURN), head_of(job).nonce)
     except BodyError:
         return FoundJob(topic, -1, ANY_NONCE)

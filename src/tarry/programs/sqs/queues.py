@@ -17,6 +17,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
 from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
 from tarry.verbs.codecs import JSON
+from tarry.verbs.jobs.job_values import head_of
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.views import cursor_after
 
@@ -216,7 +217,7 @@ class Queues:
         try:
             stored = msgspec.json.decode(job.body[0], type=StoredQueue)
             seconds = int(job.created.timestamp())
-            nonce = job.head.nonce
+            nonce = head_of(job).nonce
         except (msgspec.MsgspecError, UnicodeDecodeError, BodyError):
             return None
         created = stored.created or seconds

@@ -19,7 +19,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
 from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.worker.worker import Worker
+from tarry.worker.worker import Worker, queues_of, topics_of
 
 
 class TestClock(Clock):
@@ -71,13 +71,13 @@ class TestClock(Clock):
             self.advance_to(min([end, *self._next_moments()]))
 
     def _has_work(self, worker: Worker) -> bool:
-        topics = [self.client.topic(route.topic).stats() for route in worker.routes()]
+        topics = [self.client.topic(name).stats() for name in topics_of(worker)]
         return any(stats.ready and stats.paused_until is None for stats in topics) or any(
             stats.ready or stats.overdue for stats in self._queues(worker)
         )
 
     def _queues(self, worker: Worker) -> list[QueueStats]:
-        return [self.client.blocking_queue(route.queue).stats() for route in worker.queue_routes()]
+        return [self.client.blocking_queue(name).stats() for name in queues_of(worker)]
 
     def _next_moments(self) -> Iterator[int]:
         """The next moments at which a job becomes due, a pause ends or a reservation ends."""
@@ -85,7 +85,7 @@ class TestClock(Clock):
             for queue in self._queues(worker):
                 if queue.next_due is not None and (us := us_of(queue.next_due)) > self.us:
                     yield us
-        for topic in (self.client.topic(route.topic) for worker in self._workers for route in worker.routes()):
+        for topic in (self.client.topic(name) for worker in self._workers for name in topics_of(worker)):
             stats = topic.stats()
             reserved = topic.list("reserved", limit=1) if stats.reserved else ()
             for moment in (stats.next_due, stats.paused_until, *(job.reserved_until for job in reserved)):

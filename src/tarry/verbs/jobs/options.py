@@ -80,7 +80,7 @@ class NewJob(Generic[T]):
     max_lateness: Duration | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Checks its options. Raises ``BadInput``."""
         ENCODED_DEFAULTS.of_job(self, 0, contents.NO_NONCE)
 

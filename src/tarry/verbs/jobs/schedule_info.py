@@ -65,27 +65,27 @@ class Schedule:
     @property
     def body(self) -> Any:
         """The body of its jobs, decoded now. Raises ``BodyError``."""
-        return self._codec.decode(*self.encoded)
+        return self._codec.decode(*self._encoded)
 
     @property
-    def encoded(self) -> tuple[bytes, int]:
+    def _encoded(self) -> tuple[bytes, int]:
         """The body of its jobs as it is stored, and the flag that says what it is."""
         return records.body_of(self._record)
 
     @property
     def raw(self) -> bytes:
         """The body of its jobs as it is stored."""
-        return self.encoded[0]
+        return self._encoded[0]
 
     @property
-    def head(self) -> contents.JobContents:
+    def _head(self) -> contents.JobContents:
         """The options of its jobs."""
         return records.unpack_head(self._record)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
-        return records.unpack_headers(self.head.headers)
+        return records.unpack_headers(self._head.headers)
 
 
 class Timing(Struct, frozen=True):

@@ -129,7 +129,7 @@ class HTTPTopicVerbs(Generic[T]):
                 raw, flag = codec.encode(body)
                 own: dict[str, Any] = {}
                 if isinstance(entry, NewJob):
-                    entry.check()
+                    entry._check()
                     own = models.option_fields(entry)
                 id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
                 if options.if_exists == "error":

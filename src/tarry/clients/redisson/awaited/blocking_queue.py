@@ -55,7 +55,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def take(self) -> T:
         """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
-            taken = await self.take_next(float("inf"))
+            taken = await self._take_next(float("inf"))
             if taken is not None:
                 return taken[1]
 
@@ -70,7 +70,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         """
         seconds = wait_seconds(wait)
         values = await self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds and (taken := await self.take_next(seconds)) is not None:
+        if not values and seconds and (taken := await self._take_next(seconds)) is not None:
             values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
@@ -81,7 +81,11 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         values: list[T] = []
         for queue in (self, *others):
             values = values or await self.engine.run(queue.verbs.poll(1))
-        if not values and seconds and (taken := await self.take_next(seconds, *[queue.verbs.keys for queue in others])):
+        if (
+            not values
+            and seconds
+            and (taken := await self._take_next(seconds, *[queue.verbs.keys for queue in others]))
+        ):
             return taken[1]
         return values[0] if values else None
 
@@ -124,7 +128,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         self.verbs.context.require_codec()
         return AsyncSubscription(self, handler)
 
-    async def take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+    async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
         # the first payload that comes in time, and its value
         self.verbs.context.require_codec()
         until = time.monotonic() + seconds
@@ -169,7 +173,7 @@ class AsyncSubscription:
         self._in_handler = False
         while not self._stopped.is_set():
             try:
-                taken = await self._queue.take_next(LONGEST_WAIT_S)
+                taken = await self._queue._take_next(LONGEST_WAIT_S)
             except (TarryError, *CONNECTION_ERRORS) as fault:
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 await self._stopped.wait(LONGEST_DELAY_S)

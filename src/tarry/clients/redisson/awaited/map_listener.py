@@ -45,7 +45,7 @@ class AsyncMapListener:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._verbs.context.name!r}>"
 
-    async def begin(self) -> AsyncMapListener:
+    async def _begin(self) -> AsyncMapListener:
         await self._engine.run(self._verbs.listen())
         self._keep_evictor()
         self._pubsub = self._engine.shared_part(PubSub)

@@ -56,7 +56,7 @@ class BlockingQueue(CollectionOperators[T]):
     def take(self) -> T:
         """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
-            taken = self.take_next(float("inf"))
+            taken = self._take_next(float("inf"))
             if taken is not None:
                 return taken[1]
 
@@ -71,7 +71,7 @@ class BlockingQueue(CollectionOperators[T]):
         """
         seconds = wait_seconds(wait)
         values = self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds and (taken := self.take_next(seconds)) is not None:
+        if not values and seconds and (taken := self._take_next(seconds)) is not None:
             values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
@@ -82,7 +82,7 @@ class BlockingQueue(CollectionOperators[T]):
         values: list[T] = []
         for queue in (self, *others):
             values = values or self.engine.run(queue.verbs.poll(1))
-        if not values and seconds and (taken := self.take_next(seconds, *[queue.verbs.keys for queue in others])):
+        if not values and seconds and (taken := self._take_next(seconds, *[queue.verbs.keys for queue in others])):
             return taken[1]
         return values[0] if values else None
 
@@ -125,7 +125,7 @@ class BlockingQueue(CollectionOperators[T]):
         self.verbs.context.require_codec()
         return Subscription(self, handler)
 
-    def take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+    def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
         # the first payload that comes in time, and its value
         self.verbs.context.require_codec()
         until = time.monotonic() + seconds
@@ -170,7 +170,7 @@ class Subscription:
         self._in_handler = False
         while not self._stopped.is_set():
             try:
-                taken = self._queue.take_next(LONGEST_WAIT_S)
+                taken = self._queue._take_next(LONGEST_WAIT_S)
             except (TarryError, *CONNECTION_ERRORS) as fault:
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 self._stopped.wait(LONGEST_DELAY_S)

@@ -46,7 +46,7 @@ class MapListener:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._verbs.context.name!r}>"
 
-    def begin(self) -> MapListener:
+    def _begin(self) -> MapListener:
         self._engine.run(self._verbs.listen())
         self._keep_evictor()
         self._pubsub = self._engine.shared_part(PubSub)

@@ -274,7 +274,7 @@ class MapCache(DictMethods[K, V]):
         One event after the other, in a thread of the client. A handler that fails is logged. Events are
         missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
         """
-        return MapListener(self._engine, self.verbs, self._evictor_key, handler, kinds).begin()
+        return MapListener(self._engine, self.verbs, self._evictor_key, handler, kinds)._begin()
 
     # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
 

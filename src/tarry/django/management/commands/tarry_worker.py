@@ -14,6 +14,7 @@ from tarry.django import worker
 from tarry.errors import BadInput, TarryError
 from tarry.worker import log_setup, parent_messages, reload
 from tarry.worker import worker_process as process
+from tarry.worker.worker import override
 
 
 class Command(BaseCommand):
@@ -43,8 +44,11 @@ class Command(BaseCommand):
             if options["reload"]:
                 sys.exit(reload.serve([*_command(options), "--processes", str(options["processes"])]))
             chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-            worker.override(
-                topics=chosen, concurrency=options["concurrency"], max_jobs_per_child=options["max_jobs_per_child"]
+            override(
+                worker,
+                topics=chosen,
+                concurrency=options["concurrency"],
+                max_jobs_per_child=options["max_jobs_per_child"],
             )
             code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:

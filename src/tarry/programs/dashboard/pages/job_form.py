@@ -28,7 +28,7 @@ from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.job_fields import NO_LIMIT
-from tarry.verbs.jobs.job_values import JobInfo
+from tarry.verbs.jobs.job_values import JobInfo, encoded_of, head_of
 from tarry.verbs.jobs.options import JobOptions
 
 LONGEST_EDITED = 100_000
@@ -62,7 +62,7 @@ async def duplicate_view(visit: PageRequest) -> dict[str, Any]:
 async def edit_view(visit: PageRequest) -> dict[str, Any]:
     job = await _get(visit.topic(), visit.query.get("id", ""))
     _check_editable(job)
-    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job.head.nonce.hex()}
+    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": head_of(job).nonce.hex()}
 
 
 def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def _check_editable(job: JobInfo[Any]) -> None:
 
 def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
-    kind, body = _body_as_text(*job.encoded)
-    head = job.head
+    kind, body = _body_as_text(*encoded_of(job))
+    head = head_of(job)
     limit = {0: "", NO_LIMIT: NO_LIMIT_WORD}.get(head.max_attempts, str(head.max_attempts))
     return FormFields(
         kind=kind,
@@ -175,7 +175,7 @@ def _body(form: Form, old: JobInfo[Any] | None) -> Any:
     """The body of a form as the codec takes it. Raises ``BadInput`` that says where its JSON is wrong."""
     kind, text = form.value("kind"), form.values.get("body", "").replace("\r\n", "\n")
     if kind == "keep" and old is not None:
-        raw, flags = old.encoded
+        raw, flags = encoded_of(old)
         return raw if flags == RAW else msgspec.Raw(raw)
     if kind == "text":
         return text.encode()
@@ -229,7 +229,7 @@ async def _plan_edit(visit: PageRequest, form: Form) -> ActionPlan:
 async def _edit(visit: PageRequest, form: Form) -> str:
     job = await _seen(visit, form)
     topic: AsyncTopic[Any] = visit.client.topic(job.topic)
-    options = _options(form, replaced=job).encode().replacing_nonce(job.head.nonce)
+    options = _options(form, replaced=job).encode().replacing_nonce(head_of(job).nonce)
     try:
         added = await topic.engine.run(server_verbs(topic).add_with(_body(form, job), options, job.id))
     except JobExists:
@@ -246,7 +246,7 @@ async def _seen(visit: PageRequest, form: Form) -> JobInfo[Any]:
         raise BadInput("id: give one.")
     job = await _get(visit.client.topic(form.value("topic")), form.ids[0])
     _check_editable(job)
-    if job.head.nonce.hex() != form.value("nonce"):
+    if head_of(job).nonce.hex() != form.value("nonce"):
         raise BadInput(_CHANGED)
     return job
 

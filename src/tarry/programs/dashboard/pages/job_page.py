@@ -18,7 +18,7 @@ from tarry.programs.dashboard.sections import Section
 from tarry.values.durations import as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import filter_counts as aggregates
-from tarry.verbs.jobs.job_values import JobInfo
+from tarry.verbs.jobs.job_values import JobInfo, encoded_result_of, head_of
 from tarry.verbs.jobs.schedule_info import Schedule
 
 MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
@@ -80,7 +80,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "priority": known.priority,
         "life": job_history(known),
         "body": body(job),
-        "result": msgspec.json.format(job.result_json, indent=2).decode("utf-8", "replace") if job.result_json else "",
+        "result": _result(job),
         "headers": headers(job),
         "created": _created(job),
         "actions": actions_for(job.state),
@@ -114,10 +114,15 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     return found
 
 
+def _result(job: JobInfo[Any]) -> str:
+    result = encoded_result_of(job)
+    return msgspec.json.format(result, indent=2).decode("utf-8", "replace") if result else ""
+
+
 def body(job: JobInfo[Any] | Schedule) -> ShownBody:
     """The body: JSON indented, other text as it is, bytes as hex."""
     try:
-        raw, flags = job.raw, job.head.flags
+        raw, flags = job.raw, head_of(job).flags
     except BodyError as fault:
         return ShownBody("unreadable", str(fault), 0, cut=False)
     if flags != RAW:

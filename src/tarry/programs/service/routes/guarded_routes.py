@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.awaited.guarded_queue import items_of, poll_until
 from tarry.programs.service import idempotency
 from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.service.router import RouteTable
@@ -61,12 +62,12 @@ async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
     payload = request.payload
     queue = queue_of(request, payload.layout, payload.max_lateness)
     polled = await request.run_while_connected(
-        queue.poll_until(payload.limit, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
+        poll_until(queue, payload.limit, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
         return []
     await request.give_back_if_gone(lambda: request.client.engine.run(guarded_scripts.give_back(queue.context, polled)))
-    return queue.items_of(polled)
+    return items_of(queue, polled)
 
 
 @table.handles(endpoints.STATS)

@@ -114,7 +114,7 @@ class AdaptivePolicy:
     def maximum_s(self) -> int:
         return duration_us(self.maximum, "maximum") // SECOND
 
-    def begin(self) -> EvictionPace:
+    def _begin(self) -> EvictionPace:
         """The pace before the first look."""
         return EvictionPace(self.minimum_s, ())
 
@@ -198,7 +198,7 @@ class SweptMap(Duty):
         super().__init__(context.keys.hints, f"The map {context.name}", "cleared of expired entries")
         self._context = context
         self._policy = policy
-        self._pace = policy.begin()
+        self._pace = policy._begin()
         self.alarm = now + self._pace.delay_s
 
     def check(self) -> Flow[SweepReply]:

@@ -1,0 +1,30 @@
+"""The members that users see of the classes with an inside: whoever adds one without an underscore promises it."""
+
+from __future__ import annotations
+
+import pytest
+
+import tarry
+
+DECORATORS = "cron every on on_queue task"
+STORED = "body created headers id priority raw topic"
+MEMBERS: dict[type, str] = {
+    tarry.Registry: f"{DECORATORS} around include stamp",
+    tarry.Worker: f"{DECORATORS} around include stamp async_client client close keep_moving run run_until_idle stop using",
+    tarry.Task: "add add_async body cancel cancel_async get get_async new_job options reschedule reschedule_async result result_async "
+    "topic_name",
+    tarry.BaseJob: f"{STORED} attempt due lateness lost receipt ttr",
+    tarry.Job: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
+    tarry.AsyncJob: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
+    tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts finished first_failure holder kept_until "
+    "max_attempts reason receipt reserved_until result result_not_kept retrying state ttr",
+    tarry.BackOff: "factor first jitter longest",
+    tarry.NewJob: "at body delay headers id max_attempts max_lateness priority ttr",
+}
+
+
+@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
+def test_a_class_has_the_members_that_users_need(kind: type) -> None:
+    """The words of other libraries raise ``AttributeError``."""
+    seen = {name for name in dir(kind) if not name.startswith("_") and hasattr(kind, name)}
+    assert seen == set(MEMBERS[kind].split())
