@@ -125,7 +125,7 @@ def test_a_worker_starts_only_if_its_queues_have_a_codec(valkey_url: str, namesp
 
 def test_a_request_names_the_redisson_or_is_refused(clients: Any, service: RunningService, name: str) -> None:
     def post(verb: str, **body: Any) -> httpx.Response:
-        return httpx.post(f"{service.url}/v1/queues/{name}/{verb}", json=body)
+        return httpx.post(f"{service.url}/v1/delayed-queues/{name}/{verb}", json=body)
 
     for verb in ("offer", "put"):
         answer = post(verb, values=["tea"])

@@ -76,18 +76,18 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
     )
     api.post("/v1/topics/orders/resume", {}, 204)
     none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None, "keep_finished_ms": None}
-    assert api.get("/v1/topics/orders/defaults") == none | {
+    assert api.get("/v1/topics/orders/settings") == none | {
         "ttr_ms": 60000,
         "max_attempts": 20,
         "keep_dead_ms": 2592000000,
     }
-    changed = api("PATCH", "/v1/topics/orders/defaults", {"ttr": "30s", "max_attempts": None})
+    changed = api("PATCH", "/v1/topics/orders/settings", {"ttr": "30s", "max_attempts": None})
     assert changed.json() == none | {"ttr_ms": 30000, "max_attempts": None, "keep_dead_ms": 2592000000}
     limited = api(
-        "PATCH", "/v1/topics/orders/defaults", {"rate": "100/m", "concurrency": 5, "max_lateness": "1h"}
+        "PATCH", "/v1/topics/orders/settings", {"rate": "100/m", "concurrency": 5, "max_lateness": "1h"}
     ).json()
     assert (limited["rate"], limited["concurrency"], limited["max_lateness_ms"]) == ("100/1m", 5, 3_600_000)
-    api("PATCH", "/v1/topics/orders/defaults", {"rate": None, "concurrency": None, "max_lateness": None})
+    api("PATCH", "/v1/topics/orders/settings", {"rate": None, "concurrency": None, "max_lateness": None})
     assert pop(api)["ttr_ms"] == 30000
     clock.advance(30)
     assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}
@@ -124,6 +124,20 @@ def test_unknown_paths_and_methods_are_refused(api: Api) -> None:
     assert api.refused("GET", "/v1/topics/{x}/stats") == (400, "bad_input")
     assert api("HEAD", "/v1/topics").status_code == 200
     assert api.refused("GET", "/v1/topics", params={"namespace": "elsewhere"}) == (403, "not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/topics/orders/defaults"),
+        ("PATCH", "/v1/topics/orders/defaults"),
+        ("GET", "/v1/queues/orders"),
+        ("POST", "/v1/queues/orders/take"),
+        ("POST", "/v1/guarded/orders/poll"),
+    ],
+)
+def test_a_path_has_one_name(api: Api, method: str, path: str) -> None:
+    assert api.refused(method, path, None if method == "GET" else {}) == (404, "unknown_route")
 
 
 def test_every_problem_type_has_a_page(api: Api) -> None:

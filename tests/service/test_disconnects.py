@@ -107,7 +107,7 @@ def test_a_request_that_offers_http_2_is_answered(real: Api, split: bool) -> Non
 
 # ── what is taken and not acknowledged ───────────────────────────────────────────────────────────────────────────────
 
-QUEUE, GUARDED = "/v1/queues/{}", "/v1/guarded/{}"
+QUEUE, GUARDED = "/v1/delayed-queues/{}", "/v1/guarded-queues/{}"
 
 
 @pytest.fixture

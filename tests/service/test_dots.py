@@ -94,10 +94,10 @@ def test_the_api_creates_no_names_of_dots(real: Api, name: str) -> None:
         ("PUT", f"/v1/topics/orders/schedules/{name}", b'{"every": "1d"}'),
         ("PUT", f"/v1/topics/{name}/schedules/daily", b'{"every": "1d"}'),
         ("PUT", f"/v1/topics/{name}/partitions", b'{"number": 4}'),
-        ("PATCH", f"/v1/topics/{name}/defaults", b'{"ttr": "1m"}'),
+        ("PATCH", f"/v1/topics/{name}/settings", b'{"ttr": "1m"}'),
         ("POST", "/v1/topics/orders/pop", b'{"holder": "%s"}' % plain),
         ("POST", "/v1/topics/orders/migrate", b'{"to": "%s"}' % plain),
-        ("POST", f"/v1/guarded/{name}/push", b'{"items": [{"body": 1, "delay": 1}]}'),
+        ("POST", f"/v1/guarded-queues/{name}/push", b'{"items": [{"body": 1, "delay": 1}]}'),
     ):
         answer = raw(real, method, path, body)
         assert (answer.status, answer.code) == (400, "bad_input"), (method, path)
@@ -133,7 +133,7 @@ def test_the_api_refuses_names_of_dots_in_every_path(real: Api, dots: str) -> No
         ("DELETE", f"{orders}/jobs/{dots}"),
         ("POST", f"{orders}/schedules/{dots}/pause"),
         ("DELETE", f"{orders}/schedules/{dots}"),
-        ("POST", f"/v1/guarded/{dots}/poll"),
+        ("POST", f"/v1/guarded-queues/{dots}/poll"),
         ("GET", f"/v1/locks/{dots}"),
     ):
         answer = raw(real, method, path)

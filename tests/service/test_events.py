@@ -102,7 +102,7 @@ def test_queue_elements_are_counted_listed_and_moved(running_service: RunningSer
     settings = ServiceSettings(namespaces=("queues",))
     with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
         api = Api(running.url, "queues")
-        path = "/v1/queues/ServiceMessages"
+        path = "/v1/delayed-queues/ServiceMessages"
         due = api.post(f"{path}/offer", {"values": ["AAAA", {"a": [1, 2.5, None]}], "delay": "20s", "codec": "json"})[
             "due"
         ]
@@ -115,7 +115,7 @@ def test_queue_elements_are_counted_listed_and_moved(running_service: RunningSer
         assert running.run(client.blocking_queue("ServiceMessages", codec="json").poll()) == "AAAA"
         assert api.get(path) == {"delayed": 0, "ready": 1}
         for name in ("tarry:%7Bdefault%2Forders%7D:wake", "redisson_delay_queue:%7BServiceMessages%7D"):
-            assert api.refused("POST", f"/v1/queues/{name}/offer", {"values": ["x"]}) == (400, "bad_input")
+            assert api.refused("POST", f"/v1/delayed-queues/{name}/offer", {"values": ["x"]}) == (400, "bad_input")
         assert api.refused("POST", f"{path}/offer", {"values": ["?"], "codec": "bytes"}) == (400, "bad_input")
         api.post(f"{path}/offer", {"values": ["AAEC"], "codec": "bytes"})
         api.http.close()

@@ -25,7 +25,7 @@ def test_a_repeated_add_is_done_when_the_first_never_arrived(again: Api) -> None
 
 @pytest.mark.parametrize(
     "path",
-    ["/stats", "/histogram", "/throughput", "/jobs?state=ready", "/dead-groups", "/check", "/defaults", "/partitions"],
+    ["/stats", "/histogram", "/throughput", "/jobs?state=ready", "/dead-groups", "/check", "/settings", "/partitions"],
 )
 def test_a_view_may_be_requested_again(again: Api, path: str) -> None:
     add(again)

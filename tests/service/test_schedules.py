@@ -155,7 +155,7 @@ def test_a_partitioned_topic_has_schedules_and_limits_as_a_whole(
     for job in jobs:
         assert api.get(f"/v1/topics/letters/jobs/{quote(job['id'], safe='')}")["state"] == "reserved"
     assert api("DELETE", f"{ALL}/s3").status_code == 204
-    said = api("PATCH", "/v1/topics/letters/defaults", {"rate": "100/1m", "concurrency": 6}).json()
+    said = api("PATCH", "/v1/topics/letters/settings", {"rate": "100/1m", "concurrency": 6}).json()
     assert (said["rate"], said["concurrency"], said["burst"]) == ("100/1m", 6, 4)
-    refused = api("PATCH", "/v1/topics/letters/defaults", {"concurrency": 3})
+    refused = api("PATCH", "/v1/topics/letters/settings", {"concurrency": 3})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")

@@ -143,13 +143,19 @@ def test_a_view_token_sees_everything_and_changes_nothing(guarded: RunningServic
     assert viewer.get("/v1/topics/views/jobs/seen")["body"] == 1
     assert [job["id"] for job in viewer.get("/v1/topics/views/jobs")["jobs"]] == ["seen"]
     assert viewer.post("/v1/topics/views/many/get", {"ids": ["seen"]})["jobs"][0]["body"] == 1
-    for path in ("/v1/schedules", "/v1/topics/views/schedules", "/v1/locks", "/v1/queues/q", "/v1/queues/q/elements"):
+    for path in (
+        "/v1/schedules",
+        "/v1/topics/views/schedules",
+        "/v1/locks",
+        "/v1/delayed-queues/q",
+        "/v1/delayed-queues/q/elements",
+    ):
         viewer.get(path)
     for row in guarded.app.routes:
         if row.scopes != NO_TOKEN and row.method != "GET" and row.name not in ("many_get", "maps_look"):
             assert "view" not in row.scopes, row.path
     assert viewer.refused("POST", "/v1/topics/views/pop", {}) == (403, "not_allowed")
-    assert viewer.refused("POST", "/v1/queues/q/take", {}) == (403, "not_allowed")
+    assert viewer.refused("POST", "/v1/delayed-queues/q/take", {}) == (403, "not_allowed")
     admin.post("/v1/topics/views/purge", {})
 
 

@@ -31,7 +31,7 @@ def test_it_is_unknown(api: Api, method: str, path: str, said: Any) -> None:
 
 def test_what_makes_or_configures_a_topic_never_minds(api: Api) -> None:
     api.post("/v1/topics/one/pop", {}, status=204)
-    assert api.get("/v1/topics/two/defaults")["max_attempts"] == 20
+    assert api.get("/v1/topics/two/settings")["max_attempts"] == 20
     assert api("POST", "/v1/topics/three/pause", {}).status_code == 200
     assert api.get("/v1/topics/three/stats")["delayed"] == 0
 

@@ -97,7 +97,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
     for place in route.path_names:
-        kind = (_GUARDED_TYPES if route.tag == "guarded" else _PATH_TYPES).get(place, str)
+        kind = (_GUARDED_TYPES if route.tag == "guarded_queues" else _PATH_TYPES).get(place, str)
         schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
         if place in route.example.path:

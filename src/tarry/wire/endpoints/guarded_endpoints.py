@@ -113,7 +113,7 @@ _BODY = msgspec.Raw(b'{"to": "ann"}')
 
 PUSH = Endpoint(
     "POST",
-    "/v1/guarded/{queue}/push",
+    "/v1/guarded-queues/{queue}/push",
     scopes=PRODUCE,
     body_model=PushItems,
     returns=queue_answers.OFFERED,
@@ -126,7 +126,7 @@ PUSH = Endpoint(
 )
 POLL = Endpoint(
     "POST",
-    "/v1/guarded/{queue}/poll",
+    "/v1/guarded-queues/{queue}/poll",
     scopes=CONSUME,
     body_model=PollGuarded,
     returns=ITEMS,
@@ -140,7 +140,7 @@ POLL = Endpoint(
 )
 STATS = Endpoint(
     "GET",
-    "/v1/guarded/{queue}",
+    "/v1/guarded-queues/{queue}",
     scopes=ANY_SCOPE,
     query_model=GuardedQuery,
     returns=GUARDED_STATS,
@@ -148,7 +148,7 @@ STATS = Endpoint(
 )
 CLEAR = Endpoint(
     "POST",
-    "/v1/guarded/{queue}/clear",
+    "/v1/guarded-queues/{queue}/clear",
     scopes=ADMIN,
     body_model=ClearGuarded,
     returns=queue_answers.CHANGED,

@@ -19,7 +19,7 @@ _STATS = Stats(
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
     lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
 )  # fmt: skip
-_DEFAULTS = TopicSettings(
+_SETTINGS = TopicSettings(
     ttr=timedelta(minutes=1),
     max_attempts=20,
     keep_dead=timedelta(days=30),
@@ -131,20 +131,20 @@ PURGE = Endpoint(
     returns=answers.COUNT,
     example=Example(topic_models.Purge("dead"), 3, _PATH),
 )
-DEFAULTS = Endpoint(
+SETTINGS = Endpoint(
     "GET",
-    "/v1/topics/{topic}/defaults",
+    "/v1/topics/{topic}/settings",
     scopes=ANY_SCOPE,
     returns=topic_answers.DEFAULTS,
-    example=Example(answer=_DEFAULTS, path=_PATH),
+    example=Example(answer=_SETTINGS, path=_PATH),
 )
 CONFIGURE = Endpoint(
     "PATCH",
-    "/v1/topics/{topic}/defaults",
+    "/v1/topics/{topic}/settings",
     scopes=ADMIN,
     body_model=topic_models.Configure,
     returns=topic_answers.DEFAULTS,
-    example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
+    example=Example(topic_models.Configure(ttr="1m"), _SETTINGS, _PATH),
 )
 PARTITIONS = Endpoint(
     "GET",

@@ -29,7 +29,7 @@ _STATS = QueueStats(
 
 OFFER = Endpoint(
     "POST",
-    "/v1/queues/{queue}/offer",
+    "/v1/delayed-queues/{queue}/offer",
     scopes=PRODUCE,
     body_model=queue_models.Offer,
     returns=queue_answers.OFFERED,
@@ -38,14 +38,14 @@ OFFER = Endpoint(
 )
 SIZE = Endpoint(
     "GET",
-    "/v1/queues/{queue}",
+    "/v1/delayed-queues/{queue}",
     scopes=ANY_SCOPE,
     returns=queue_answers.QUEUE_SIZE,
     example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
 LIST_ELEMENTS = Endpoint(
     "GET",
-    "/v1/queues/{queue}/elements",
+    "/v1/delayed-queues/{queue}/elements",
     scopes=VIEW,
     query_model=queue_models.ListQueueQuery,
     returns=queue_answers.ELEMENTS,
@@ -53,7 +53,7 @@ LIST_ELEMENTS = Endpoint(
 )
 POLL = Endpoint(
     "POST",
-    "/v1/queues/{queue}/poll",
+    "/v1/delayed-queues/{queue}/poll",
     scopes=CONSUME,
     body_model=queue_models.PollQueue,
     returns=queue_answers.ELEMENTS,
@@ -62,7 +62,7 @@ POLL = Endpoint(
 )
 PASS_ON = Endpoint(
     "POST",
-    "/v1/queues/{queue}/pass-on",
+    "/v1/delayed-queues/{queue}/pass-on",
     scopes=CONSUME,
     body_model=queue_models.PassOn,
     returns=queue_answers.ELEMENTS,
@@ -70,7 +70,7 @@ PASS_ON = Endpoint(
 )
 REMOVE = Endpoint(
     "POST",
-    "/v1/queues/{queue}/remove",
+    "/v1/delayed-queues/{queue}/remove",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Remove,
     returns=queue_answers.CHANGED,
@@ -78,7 +78,7 @@ REMOVE = Endpoint(
 )
 RETAIN = Endpoint(
     "POST",
-    "/v1/queues/{queue}/retain",
+    "/v1/delayed-queues/{queue}/retain",
     scopes=ADMIN,
     body_model=queue_models.QueueValues,
     returns=queue_answers.CHANGED,
@@ -86,7 +86,7 @@ RETAIN = Endpoint(
 )
 CONTAINS = Endpoint(
     "POST",
-    "/v1/queues/{queue}/contains",
+    "/v1/delayed-queues/{queue}/contains",
     scopes=PRODUCE | CONSUME,
     body_model=queue_models.Contains,
     returns=queue_answers.CONTAINED,
@@ -94,7 +94,7 @@ CONTAINS = Endpoint(
 )
 SET_FORMAT = Endpoint(
     "POST",
-    "/v1/queues/{queue}/format",
+    "/v1/delayed-queues/{queue}/format",
     scopes=ADMIN,
     returns=NOTHING,
     body_model=queue_models.SetFormat,
@@ -102,14 +102,14 @@ SET_FORMAT = Endpoint(
 )
 CLEAR = Endpoint(
     "POST",
-    "/v1/queues/{queue}/clear",
+    "/v1/delayed-queues/{queue}/clear",
     scopes=ADMIN,
     returns=queue_answers.CHANGED,
     example=Example(answer=True, path=_PATH),
 )
 TO_TOPIC = Endpoint(
     "POST",
-    "/v1/queues/{queue}/move-to-topic",
+    "/v1/delayed-queues/{queue}/move-to-topic",
     scopes=ADMIN,
     body_model=queue_models.MoveToTopic,
     returns=queue_answers.MOVED,
@@ -119,21 +119,21 @@ TO_TOPIC = Endpoint(
 )
 STATS = Endpoint(
     "GET",
-    "/v1/queues/{queue}/stats",
+    "/v1/delayed-queues/{queue}/stats",
     scopes=ANY_SCOPE,
     returns=queue_answers.QUEUE_STATS,
     example=Example(answer=_STATS, path=_PATH),
 )
 POISON = Endpoint(
     "GET",
-    "/v1/queues/{queue}/poison",
+    "/v1/delayed-queues/{queue}/poison",
     scopes=VIEW,
     returns=queue_answers.POISON,
     example=Example(answer=[PoisonElement(b"\0\0\0", "truncated")], path=_PATH),
 )
 ASIDE = Endpoint(
     "POST",
-    "/v1/queues/{queue}/aside",
+    "/v1/delayed-queues/{queue}/aside",
     scopes=CONSUME,
     returns=NOTHING,
     body_model=queue_models.Aside,
@@ -141,7 +141,7 @@ ASIDE = Endpoint(
 )
 PUT = Endpoint(
     "POST",
-    "/v1/queues/{queue}/put",
+    "/v1/delayed-queues/{queue}/put",
     scopes=PRODUCE,
     returns=NOTHING,
     body_model=queue_models.Put,
@@ -150,7 +150,7 @@ PUT = Endpoint(
 )
 TAKE = Endpoint(
     "POST",
-    "/v1/queues/{queue}/take",
+    "/v1/delayed-queues/{queue}/take",
     scopes=CONSUME,
     body_model=queue_models.Take,
     returns=queue_answers.ELEMENTS,
@@ -171,7 +171,7 @@ TAKE_FROM_ANY = Endpoint(
 )
 PEEK = Endpoint(
     "GET",
-    "/v1/queues/{queue}/peek",
+    "/v1/delayed-queues/{queue}/peek",
     scopes=VIEW,
     query_model=queue_models.QueueQuery,
     returns=queue_answers.ELEMENTS,

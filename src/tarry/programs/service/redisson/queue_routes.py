@@ -24,8 +24,7 @@ from tarry.wire.redisson import queue_endpoints as endpoints
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
 
-table = RouteTable("queues")
-QUEUE = "/v1/queues/{queue}"
+table = RouteTable("delayed_queues")
 
 
 # ── elements that are not due yet ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
     from tarry.programs.service.request import ServiceRequest
 
-table = RouteTable("guarded")
-QUEUE = "/v1/guarded/{queue}"
+table = RouteTable("guarded_queues")
 
 
 def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 table = RouteTable("topics")
-TOPIC = "/v1/topics/{topic}"
 EMPTY_HEADER = b"tarry-unknown-topic"
 """A client of the library sends it: to it an unknown topic is an empty one, as it is to a client of the server itself."""
 
@@ -152,9 +151,9 @@ async def purge(request: ServiceRequest) -> int:
     return await request.topic.purge(request.payload.state)
 
 
-@table.handles(endpoints.DEFAULTS)
-async def defaults(request: ServiceRequest) -> TopicSettings:
-    """The topic's defaults for jobs that are added without these options."""
+@table.handles(endpoints.SETTINGS)
+async def settings(request: ServiceRequest) -> TopicSettings:
+    """The topic's defaults for jobs that are added without these options, and its limits."""
     return await request.topic.configure()
 
 
