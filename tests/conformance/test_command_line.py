@@ -63,6 +63,7 @@ def topics_by_hand(cli: Cli) -> None:
     server, *topics = cli("doctor", code=1)  # without persistence
     assert {row["topic"]: row["ok"] for row in topics} == {"orders": True, "moved": True}
     assert all(node["version"].startswith(("Valkey 9", "Redis 7")) for node in server["nodes"])
+    assert [row["topic"] for row in cli("topics")] == ["moved", "orders"]
     cli("check", "moved")
     cli("purge", "moved", "--yes")
     [made] = cli("token", "create", "--scope", "admin")

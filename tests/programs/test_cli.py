@@ -201,6 +201,15 @@ def test_a_topic_is_paused_and_resumed(answers: Answers) -> None:
     assert len(answers("pop", "orders")) == 1
 
 
+def test_topics_are_listed_a_name_a_line(answers: Answers, cli: Cli) -> None:
+    nothing = cli("topics")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "")
+    for name in ("shop/late", "orders"):
+        answers("add", name, "1")
+    assert cli("topics").stdout == "orders\nshop/late\n"
+    assert answers("topics") == [{"topic": "orders"}, {"topic": "shop/late"}]
+
+
 def test_purge_dry_run_counts_the_jobs(answers: Answers) -> None:
     answers("add", "orders", "1")
     answers("add", "orders", "2", "--delay", "1h")

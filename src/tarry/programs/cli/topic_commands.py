@@ -1,4 +1,4 @@
-"""Commands on topics: stats, purge, pause, limit, check."""
+"""Commands on topics: topics, stats, purge, pause, configure, check."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ MaxLateness = Annotated[
     str | None,
     typer.Option(help="Jobs that are later are buried as stale; none removes the limit.", show_default=False),
 ]
+
+
+@verb()
+def topics(session: CommandSession) -> None:
+    """Lists the known topics, a name a line."""
+    for name in sorted(session.client.topics()):
+        session.print_answer({"topic": name}, name)
 
 
 @verb()
