@@ -48,8 +48,7 @@ def jobs_by_hand(cli: Cli) -> None:
 
 
 def topics_by_hand(cli: Cli) -> None:
-    cli("limit", "orders", "--rate", "100/1m")
-    cli("configure", "orders", "--ttr", "2m")
+    cli("configure", "orders", "--rate", "100/1m", "--ttr", "2m")
     cli("pause", "orders")
     cli("resume", "orders")
     cli("schedule", "put", "orders", "tidy", "--every", "1h")

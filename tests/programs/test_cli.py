@@ -151,20 +151,19 @@ def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) 
 
 
 def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> None:
-    none = {"topic": "orders", "rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
-    assert answers("limit", "orders") == [none]
-    [limits] = answers("limit", "orders", "--rate", "100/1m", "--burst", "5", "--concurrency", "2")
+    [none] = answers("configure", "orders")
+    [limits] = answers("configure", "orders", "--rate", "100/1m", "--burst", "5", "--concurrency", "2")
     assert limits == {**none, "rate": "100/1m", "burst": 5, "concurrency": 2}
-    [limits] = answers("limit", "orders", "--max-lateness", "10m", "--burst", "none", "--rate", "1/1h")
+    [limits] = answers("configure", "orders", "--max-lateness", "10m", "--burst", "none", "--rate", "1/1h")
     assert limits == {**none, "rate": "1/1h", "burst": 1, "concurrency": 2, "max_lateness_ms": 600_000}
     answers("add", "orders", "1")
     assert answers("pop", "orders") == []
     [stats] = answers("stats", "orders")
     assert stats["limited"]["reason"] == "rate"
     assert "held back by its rate" in cli("stats", "orders").stdout
-    assert cli("limit", "orders").stdout == "orders  rate 1/1h  burst 1  concurrency 2  max lateness 10m\n"
-    assert answers("limit", "orders", "--rate", "none", "--concurrency", "none", "--max-lateness", "none") == [none]
-    assert cli("limit", "orders", "--concurrency", "many").returncode == 2
+    assert cli("configure", "orders").stdout.endswith("  rate 1/1h  burst 1  concurrency 2  max lateness 10m\n")
+    assert answers("configure", "orders", "--rate", "none", "--concurrency", "none", "--max-lateness", "none") == [none]
+    assert cli("configure", "orders", "--concurrency", "many").returncode == 2
 
 
 def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: Answers, cli: Cli) -> None:
@@ -178,7 +177,7 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
         **limits,
     }
     assert answers("configure", "orders") == [usual]
-    words = "--ttr 30s --max-attempts 3 --keep 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
+    words = "--ttr 30s --max-attempts 3 --keep-dead 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
     [now] = answers("configure", "orders", *words.split())
     assert now == {
         **usual, "ttr_ms": 30_000, "max_attempts": 3, "keep_dead_ms": 86_400_000,

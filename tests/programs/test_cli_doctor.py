@@ -108,7 +108,8 @@ def test_doctor_finds_inconsistent_partitions(client: tarry.Client, cli: Cli, na
     [first, *_] = client.engine.run(topic.verbs.partitions())
     client.engine.run(settings.configure(first.keys, settings.SettingsChange(rate=9), first.share))
     assert "different limits or defaults, because a configure was interrupted" in cli("doctor").stdout
-    assert "rate 9/1s" in cli("limit", "parted").stdout
+    assert "run `tarry configure parted`" in cli("doctor").stdout
+    assert "rate 9/1s" in cli("configure", "parted").stdout
     assert "parted  all well" in cli("doctor").stdout
     plain = topic_keys(namespace, "parted")
     client.engine.run(Command((b"DEL", plain.meta, plain.jobs), int))

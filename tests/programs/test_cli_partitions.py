@@ -45,10 +45,10 @@ def test_schedules_are_put_shown_paused_and_deleted(
 
 
 def test_limits_apply_to_the_whole_topic(answers: Answers, cli: Callable[..., Any], topic: tarry.Topic[Any]) -> None:
-    [said] = answers("limit", "orders", "--rate", "100/1m", "--burst", "7", "--concurrency", "12")
+    [said] = answers("configure", "orders", "--rate", "100/1m", "--burst", "7", "--concurrency", "12")
     assert (said["rate"], said["burst"], said["concurrency"]) == ("100/1m", 7, 12)
-    assert answers("limit", "orders") == [said]
-    refused = cli("limit", "orders", "--concurrency", "4")
+    assert answers("configure", "orders") == [said]
+    refused = cli("configure", "orders", "--concurrency", "4")
     assert refused.returncode == 2
     assert "4 for 5 partitions, each of which needs one" in refused.stderr
 

@@ -88,6 +88,7 @@ COMMANDS = {
         "pop TOPIC": "reserve receive consume fetch",
         "finish TOPIC ID RECEIPT": "ack done",
         "release TOPIC ID RECEIPT": "nack reject",
+        "configure TOPIC": "limit rate settings set",
         "purge TOPIC": "flush clear empty drain",
         "worker MODULE:NAME": "run start work consumer",
         "schedule": "schedules cron beat periodic",

@@ -28,7 +28,7 @@ INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended, by convention of the shells."""
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
-    "Topics": "topics stats histogram throughput top check purge pause resume configure limit migrate",
+    "Topics": "topics stats histogram throughput top check purge pause resume configure migrate",
     "Programs": "worker workers worker-mode serve demo doctor token celery-relay",
     "Schedules": "schedule",
     "Queues, maps and locks, also shared with Java": "delayed-queue map-cache lock guarded-queue",
@@ -38,7 +38,7 @@ MODULES = {
     "tarry.programs.cli.job_commands": "add pop finish touch release bury",
     "tarry.programs.cli.by_id_commands": "get list result delete kick reschedule release-holder",
     "tarry.programs.cli.dead_command": "dead",
-    "tarry.programs.cli.topic_commands": "topics stats check purge pause resume configure limit",
+    "tarry.programs.cli.topic_commands": "topics stats check purge pause resume configure",
     "tarry.programs.cli.doctor": "doctor",
     "tarry.programs.cli.top": "histogram throughput top demo demo-worker",
     "tarry.programs.cli.worker_commands": "workers worker-mode",

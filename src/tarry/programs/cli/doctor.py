@@ -169,7 +169,7 @@ def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[An
     if all(one == data[0] for one in data):
         return []
     why = "its partitions have different limits or defaults, because a configure was interrupted"
-    return [f"{why}: run `tarry limit {name}` to apply the last settings everywhere, or configure it again"]
+    return [f"{why}: run `tarry configure {name}` to apply the last settings everywhere, or configure it again"]
 
 
 def _too_large(

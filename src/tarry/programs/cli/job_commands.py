@@ -42,7 +42,7 @@ def add(
         str | None, typer.Option(help="After this many attempts it is dead; none: no limit.", show_default=False)
     ] = None,
     max_lateness: Annotated[
-        str | None, typer.Option(help="Buried as stale if it is later than this.", show_default=False)
+        str | None, typer.Option(help="Buried as too late if it is later than this.", show_default=False)
     ] = None,
     priority: Annotated[
         int, typer.Option(help="0 to 3: of the jobs that are due, the highest is handed out first.")

@@ -45,7 +45,7 @@ def put(
     ] = None,
     header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
     max_lateness: Annotated[
-        str | None, typer.Option(help="Jobs that are later are buried as stale.", show_default=False)
+        str | None, typer.Option(help="Jobs that are later are buried as too late.", show_default=False)
     ] = None,
     priority: Annotated[
         int, typer.Option(help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first.")

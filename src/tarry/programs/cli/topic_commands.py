@@ -35,7 +35,7 @@ Concurrency = Annotated[
 ]
 MaxLateness = Annotated[
     str | None,
-    typer.Option(help="Jobs that are later are buried as stale; none removes the limit.", show_default=False),
+    typer.Option(help="Jobs that are later are buried as too late; none removes the limit.", show_default=False),
 ]
 
 
@@ -139,7 +139,7 @@ def configure(
     max_attempts: Annotated[
         str | None, typer.Option(help="After this many attempts a job is dead; none: no limit.", show_default=False)
     ] = None,
-    keep: Annotated[
+    keep_dead: Annotated[
         str | None, typer.Option(help="How long dead jobs are kept, such as 30d; none: for ever.", show_default=False)
     ] = None,
     rate: Rate = None,
@@ -154,7 +154,7 @@ def configure(
     ] = None,
 ) -> None:
     """Sets the defaults and the limits of a topic, for all workers and at once; without options it shows them."""
-    given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep, rate=rate, max_lateness=max_lateness)
+    given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep_dead, rate=rate, max_lateness=max_lateness)
     given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
     data = output.defaults_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
@@ -187,22 +187,6 @@ def _limits_text(data: dict[str, Any]) -> str:
         f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
     ]
     return "  ".join(parts) or "no limits"
-
-
-@verb()
-def limit(
-    session: CommandSession,
-    topic: TopicName,
-    rate: Rate = None,
-    burst: Burst = None,
-    concurrency: Concurrency = None,
-    max_lateness: MaxLateness = None,
-) -> None:
-    """Sets the limits of a topic, for all workers and at once; without options it shows them."""
-    given = _settings(rate=rate, burst=burst, concurrency=concurrency, max_lateness=max_lateness)
-    data = output.defaults_data(session.topic(topic).configure(**given))
-    limits = {name: data[name] for name in LIMITS}
-    session.print_answer({"topic": topic, **limits}, f"{topic}  {_limits_text(data)}")
 
 
 @verb()
