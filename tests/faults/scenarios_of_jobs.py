@@ -134,7 +134,7 @@ def touch(scenario: Scenario) -> Iterator[None]:
 def touch_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.perform("touch_many", jobs, "5m")
+    scenario.perform("touch_many", jobs, ttr="5m")
     scenario.clock.advance("4m")
     assert counts(scenario) == (0, 0, 3, 0)
 
@@ -152,7 +152,7 @@ def set_headers(scenario: Scenario) -> Iterator[None]:
 def release(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.perform("release", job, "10s")
+    scenario.perform("release", job, delay="10s")
     assert (counts(scenario), scenario.at.stats().stale) == ((1, 0, 0, 0), 0)
     assert scenario.at.get(job.id).attempts == 1
 
@@ -178,7 +178,7 @@ def release_of_the_last_attempt(scenario: Scenario) -> Iterator[None]:
 def release_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.perform("release_many", jobs, 0)
+    scenario.perform("release_many", jobs, delay=0)
     scenario.clock.advance("1ms")  # one after the other, a microsecond apart
     assert counts(scenario) == (0, 3, 0, 0)
 
@@ -187,7 +187,7 @@ def release_many(scenario: Scenario) -> Iterator[None]:
 def bury(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.perform("bury", job, "cold")
+    scenario.perform("bury", job, reason="cold")
     assert (counts(scenario), scenario.at.get(job.id).reason) == ((0, 0, 0, 1), "cold")
 
 
@@ -195,7 +195,7 @@ def bury(scenario: Scenario) -> Iterator[None]:
 def bury_many(scenario: Scenario) -> Iterator[None]:
     jobs = held(scenario, 3)
     yield
-    scenario.perform("bury_many", jobs, "cold")
+    scenario.perform("bury_many", jobs, reason="cold")
     assert (counts(scenario), scenario.at.stats().died) == ((0, 0, 0, 3), 3)
 
 
@@ -203,5 +203,5 @@ def bury_many(scenario: Scenario) -> Iterator[None]:
 def a_failed_block(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
-    scenario.perform("release", job, None)
+    scenario.perform("release", job, delay=None)
     assert counts(scenario) == (1, 0, 0, 0)

@@ -77,9 +77,9 @@ def test_partitions_are_scanned_in_parallel_steps(call_verb: Any, proxy: Proxy, 
     before = proxy.sent
     assert call_verb("check").ok
     assert proxy.sent == before + 6, "jobs, runs, due, reserved, dead; and what is on its way"
-    call_verb("touch_holder", "nobody", 9)
+    call_verb("touch_holder", "nobody", ttr=9)
     before = proxy.sent
-    call_verb("touch_holder", "nobody", 9)
+    call_verb("touch_holder", "nobody", ttr=9)
     assert proxy.sent == before + PARTS // 2, "of steps that may go through 500 jobs each, two are a thousand"
 
 
@@ -98,7 +98,7 @@ def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, p
     while some := call_verb("pop_many", 100):
         jobs += some
     proxy.arm(cut)
-    call_verb("release_many", jobs[:50], "1h")
+    call_verb("release_many", jobs[:50], delay="1h")
     proxy.arm(cut)
     call_verb("finish_many", jobs[50:])
     proxy.arm(cut)
