@@ -331,7 +331,7 @@ class ClientProcess:
             number = self.history.intend(POLL, 0, (0, self.batch))
             asked = clock()
             try:
-                items = await queue.poll(wait=0.5, count=self.batch)
+                items = await queue.poll_many(self.batch, wait=0.5)
             except Exception as fault:  # noqa: BLE001  # told
                 self.history.ended(number, MAYBE)
                 await self.failed(fault)

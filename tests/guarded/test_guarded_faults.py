@@ -43,7 +43,7 @@ def test_a_push_with_a_cut_connection_is_stored_once(
     proxy.arm(cut, at=b"body of tea")
     user.call(queue.push, [("body of tea", 0)])
     assert proxy.struck == 1
-    assert [item.value for item in user.call(queue.poll, count=10)] == ["body of tea"]
+    assert [item.value for item in user.call(queue.poll_many, 10)] == ["body of tea"]
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -52,11 +52,11 @@ def test_a_poll_with_a_cut_connection_loses_nothing(
 ) -> None:
     user, queue = lock_users.user(), lock_users.client(proxy.url()).guarded_queue(name, guard=guard)
     user.call(queue.push, [(f"tea {i}", 0) for i in range(5)])
-    assert [item.value for item in user.call(queue.poll)] == ["tea 0"]
+    assert user.call(queue.poll).value == "tea 0"
     proxy.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
-    assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
+    assert [item.value for item in user.call(queue.poll_many, 3)] == ["tea 1", "tea 2", "tea 3"]
     assert proxy.struck == 1
-    assert [item.value for item in user.call(queue.poll, count=3)] == ["tea 4"]
+    assert [item.value for item in user.call(queue.poll_many, 3)] == ["tea 4"]
 
 
 def test_polls_with_repeated_cuts_lose_nothing(proxy: Proxy, lock_users: LockUsers, name: str, guard: Any) -> None:
@@ -65,7 +65,7 @@ def test_polls_with_repeated_cuts_lose_nothing(proxy: Proxy, lock_users: LockUse
     got: list[int] = []
     for _ in range(4):
         proxy.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
-        got += [item.value for item in user.call(queue.poll, count=10)]
+        got += [item.value for item in user.call(queue.poll_many, 10)]
     assert got == list(range(40))
     assert proxy.struck >= 4  # with plain commands the second try only looks
 
@@ -81,8 +81,8 @@ def test_a_guarded_queue_works_without_scripts(
         user, client = lock_users.user(), lock_users.client()
         queue = client.guarded_queue(name, guard=zookeeper_users.client().lock(name))
         user.call(queue.push, [("a", 0), ("b", 0.1)])
-        assert [item.value for item in user.call(queue.poll)] == ["a"]
-        assert [item.value for item in user.call(queue.poll, wait=20)] == ["b"]
+        assert user.call(queue.poll).value == "a"
+        assert user.call(queue.poll, wait=20).value == "b"
         assert user.call(queue.size) == 0
         with pytest.raises(ServerUnfit, match="it runs no scripts"):
             user.call(client.guarded_queue(name).push, [("c", 0)])
@@ -92,7 +92,10 @@ def test_a_guarded_queue_works_without_scripts(
 
 
 @pytest.mark.parametrize("client_kind", ["async"])
-def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, client_kind: str, guard: Any) -> None:
+@pytest.mark.parametrize("limit", [None, 2])
+def test_a_cancelled_poll_gives_its_items_back(
+    valkey_url: str, name: str, client_kind: str, guard: Any, limit: int | None
+) -> None:
     import asyncio
 
     import tarry
@@ -103,15 +106,17 @@ def test_a_cancelled_poll_gives_its_items_back(valkey_url: str, name: str, clien
             await queue.push([(i, 0) for i in range(50)])
             got: list[int] = []
             for turn in range(60):
-                task = asyncio.ensure_future(queue.poll(count=2))
+                polling = queue.poll() if limit is None else queue.poll_many(limit)
+                task: asyncio.Task[Any] = asyncio.ensure_future(polling)
                 for _ in range(turn % 12):
                     await asyncio.sleep(0)
                 task.cancel()
                 await asyncio.wait({task})
                 if not task.cancelled():
-                    got += [item.value for item in task.result()]
+                    found = task.result()
+                    got += [item.value for item in (found if isinstance(found, list) else filter(None, [found]))]
             for _ in range(100):
-                if not (left := await queue.poll(count=100, wait=0.05)) and len(got) == 50:
+                if not (left := await queue.poll_many(100, wait=0.05)) and len(got) == 50:
                     break
                 got += [item.value for item in left]
             assert sorted(got) == list(range(50))
@@ -200,9 +205,9 @@ def test_guarded_queues_work_on_a_cluster_and_on_redis(
             for keeper in (None, client.lock("guard of " + name)):
                 queue = client.guarded_queue(name, guard=keeper, layout=layout)
                 user.call(queue.push, [("a", 0), ("b", 0.05)])
-                got = user.call(queue.poll, wait=5)
+                got = user.call(queue.poll_many, 1, wait=5)
                 while len(got) < 2:
-                    got += user.call(queue.poll, wait=5)
+                    got += user.call(queue.poll_many, 1, wait=5)
                 assert [item.value for item in got] == ["a", "b"]
         finally:
             lock_users.close()

@@ -38,55 +38,64 @@ def test_due_items_are_polled_in_order_with_their_lateness(user: Any, queues: Ca
     dues = user.call(queue.push, [("c", 0.06), ("a", 0), ("b", 0.03), ("far", 3600)])
     assert [due.tzinfo for due in dues] == [timezone.utc] * 4
     time.sleep(0.1)
-    items = user.call(queue.poll, count=10)
+    items = user.call(queue.poll_many, 10)
     assert [item.value for item in items] == ["a", "b", "c"]
     assert [item.due for item in items] == sorted(dues)[:3]
     for item in items:
         assert timedelta(seconds=0.03) < item.lateness < timedelta(seconds=20)
         assert item.due + item.lateness <= datetime.now(timezone.utc) + timedelta(seconds=1)
-    assert user.call(queue.poll, count=10) == []
+    assert user.call(queue.poll_many, 10) == []
     assert user.call(queue.size) == 1
 
 
 def test_push_accepts_a_mapping(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     user.call(queue.push, {"a": 0, "b": "0s"})
-    assert sorted(item.value for item in user.call(queue.poll, count=10)) == ["a", "b"]
+    assert sorted(item.value for item in user.call(queue.poll_many, 10)) == ["a", "b"]
 
 
-def test_poll_returns_at_most_count_items(user: Any, queues: Callable[..., Any]) -> None:
+def test_poll_many_returns_at_most_limit_items(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     user.call(queue.push, [(i, 0) for i in range(5)])
-    first, second = user.call(queue.poll, count=2, wait=20), user.call(queue.poll, count=5)
+    first, second = user.call(queue.poll_many, 2, wait=20), user.call(queue.poll_many, 5)
     assert (len(first), len(second)) == (2, 3)
     assert sorted(item.value for item in first + second) == [0, 1, 2, 3, 4]
-    assert len(user.call(queue.poll)) == 0
+    assert user.call(queue.poll_many, 1000) == []
+
+
+def test_poll_returns_one_item_or_none(user: Any, queues: Callable[..., Any]) -> None:
+    queue = queues()
+    assert user.call(queue.poll) is None
+    user.call(queue.push, [("a", 0), ("b", 0)])
+    assert sorted([user.call(queue.poll, wait=20).value, user.call(queue.poll).value]) == ["a", "b"]
+    assert user.call(queue.poll) is None
+    with pytest.raises(TypeError):
+        user.call(queue.poll, 5)
 
 
 def test_values_are_json(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     values = [{"order": 7, "测试": [1, None, "é"]}, ["x"], 1.5, True]
     user.call(queue.push, [(value, 0) for value in values])
-    got = [item.value for item in user.call(queue.poll, count=10, wait=20)]
+    got = [item.value for item in user.call(queue.poll_many, 10, wait=20)]
     assert sorted(map(json.dumps, got)) == sorted(map(json.dumps, values))
 
 
 def test_no_item_is_polled_early(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     (due,) = user.call(queue.push, [("tea", 0.05)])
-    while not (items := user.call(queue.poll)):
+    while (item := user.call(queue.poll)) is None:
         pass
-    assert items[0].lateness >= timedelta(0)
-    assert items[0].due == due
+    assert item.lateness >= timedelta(0)
+    assert item.due == due
 
 
 @pytest.mark.slow
 def test_a_waiting_poll_gets_an_item_when_it_is_due(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     user.call(queue.push, [("tea", 0.15)])
-    items = user.call(queue.poll, wait=20)
-    assert [item.value for item in items] == ["tea"]
-    assert user.call(queue.poll, wait=0.05) == []
+    assert user.call(queue.poll, wait=20).value == "tea"
+    assert user.call(queue.poll, wait=0.05) is None
 
 
 def test_a_waiting_poll_gets_an_item_pushed_by_another(lock_users: LockUsers, queues: Callable[..., Any]) -> None:
@@ -94,7 +103,7 @@ def test_a_waiting_poll_gets_an_item_pushed_by_another(lock_users: LockUsers, qu
     done = waiting.begin(queues().poll, wait=20)
     time.sleep(0.05)
     lock_users.user().call(queues().push, [("tea", 0.05)])
-    assert [item.value for item in done.result(LONGEST_S)] == ["tea"]
+    assert done.result(LONGEST_S).value == "tea"
 
 
 @pytest.mark.slow
@@ -105,11 +114,11 @@ def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., A
     got: list[int] = []
 
     def drain(queue: Any) -> None:
-        while items := queue.poll(count=7, wait=0.3):
+        while items := queue.poll_many(7, wait=0.3):
             got.extend(item.value for item in items)
 
     async def drain_async(queue: Any) -> None:
-        while items := await queue.poll(count=7, wait=0.3):
+        while items := await queue.poll_many(7, wait=0.3):
             got.extend(item.value for item in items)
 
     chosen = drain if lock_users.client_kind == "sync" else drain_async
@@ -138,10 +147,10 @@ def test_bad_items_are_refused_before_anything_is_written(
     assert user.call(queue.size) == 0
 
 
-@pytest.mark.parametrize("count", [0, -1, 1001, True, "1"])
-def test_an_invalid_count_is_refused(user: Any, queues: Callable[..., Any], count: Any) -> None:
-    with pytest.raises(BadInput, match="count"):
-        user.call(queues().poll, count=count)
+@pytest.mark.parametrize("limit", [0, -1, 1001, True, "1"])
+def test_an_invalid_limit_is_refused(user: Any, queues: Callable[..., Any], limit: Any) -> None:
+    with pytest.raises(BadInput, match=r"^limit: .*; it is a whole number from 1 to 1000"):
+        user.call(queues().poll_many, limit)
 
 
 def test_a_late_queue_raises_fallen_behind_and_loses_nothing(user: Any, queues: Callable[..., Any]) -> None:
@@ -152,16 +161,16 @@ def test_a_late_queue_raises_fallen_behind_and_loses_nothing(user: Any, queues: 
     with pytest.raises(
         FallenBehind, match=r"its first item is .* late, and 50ms is allowed. Nothing was taken"
     ) as fault:
-        user.call(strict.poll, count=2)
+        user.call(strict.poll_many, 2)
     assert fault.value.lateness is not None
     assert fault.value.lateness > timedelta(seconds=0.05)
     assert user.call(strict.size) == 2
     lenient = queues(max_lateness=0.05, on_late=told.append)
-    assert len(user.call(lenient.poll, count=2)) == 2
+    assert len(user.call(lenient.poll_many, 2)) == 2
     assert len(told) == 1
     assert told[0] > timedelta(seconds=0.05)
     user.call(lenient.push, [("c", 0)])
-    assert [item.value for item in user.call(queues(max_lateness=60).poll, wait=1)] == ["c"]
+    assert user.call(queues(max_lateness=60).poll, wait=1).value == "c"
 
 
 def test_stats_and_clear_work(user: Any, queues: Callable[..., Any]) -> None:
@@ -188,7 +197,7 @@ def test_equal_payloads_are_separate_items_except_in_the_java_layout(
         guard = client.lock("guard of " + name) if guarded else None
         queue = client.guarded_queue(name, guard=guard, layout=layout)
         user.call(queue.push, [("same", 0)] * 3)
-        assert len(user.call(queue.poll, count=10, wait=20)) == expected
+        assert len(user.call(queue.poll_many, 10, wait=20)) == expected
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -205,11 +214,11 @@ def test_the_java_layout_reads_and_writes_the_bytes_of_its_java_program(
     assert abs(score - (time.time() + 3600) * 1000) < 30_000
     assert score == int(score)
     server.zadd(f"d_q_p:{name}", {'{"order":8}': int(time.time() * 1000) - 1500})
-    (item,) = user.call(queue.poll, count=10)
+    (item,) = user.call(queue.poll_many, 10)
     assert item.value == {"order": 8}
     assert timedelta(seconds=1) < item.lateness < timedelta(seconds=30)
     user.call(queue.push, [({"order": 7}, 0)])  # pushed again: the last push decides
-    assert user.call(queue.poll, wait=1)[0].value == {"order": 7}
+    assert user.call(queue.poll, wait=1).value == {"order": 7}
     with pytest.raises(BadInput, match="JSON, not bytes"):
         user.call(queue.push, [(b"raw", 0)])
 
@@ -217,7 +226,7 @@ def test_the_java_layout_reads_and_writes_the_bytes_of_its_java_program(
 def test_an_unreadable_item_is_polled_as_bytes(lock_users: LockUsers, server: Any, name: str) -> None:
     server.zadd(f"d_q_p:{name}", {b"{broken": 1})
     user, client = lock_users.user(), lock_users.client()
-    assert user.call(client.guarded_queue(name, layout="java").poll)[0].value == b"{broken"
+    assert user.call(client.guarded_queue(name, layout="java").poll).value == b"{broken"
 
 
 def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUsers, name: str) -> None:
@@ -245,11 +254,11 @@ def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUs
     user, client = lock_users.user(), lock_users.client()
     old, new = (client.guarded_queue(name, guard=Late(token, lock_users.client_kind)) for token in (5, 6))
     user.call(new.push, [("a", 0), ("b", 0)])
-    assert [item.value for item in user.call(new.poll, wait=20)] == ["a"]
+    assert user.call(new.poll, wait=20).value == "a"
     with pytest.raises(LockLost, match=r"has seen the token 6, and this one is 5"):
         user.call(old.poll)
     assert user.call(old.size) == 1
-    assert [item.value for item in user.call(new.poll)] == ["b"]
+    assert user.call(new.poll).value == "b"
 
 
 def test_waiting_for_the_guard_respects_the_timeout(lock_users: LockUsers, name: str) -> None:
@@ -260,10 +269,10 @@ def test_waiting_for_the_guard_respects_the_timeout(lock_users: LockUsers, name:
     first.call(queue.push, [("a", 0)])
     time.sleep(0.01)
     grant = first.call(lock.acquire)
-    assert second.call(queue.poll, wait=0.05) == []
-    assert second.call(queue.poll) == []
+    assert second.call(queue.poll, wait=0.05) is None
+    assert second.call(queue.poll) is None
     first.call(grant.release)
-    assert [item.value for item in second.call(queue.poll, wait=1)] == ["a"]
+    assert second.call(queue.poll, wait=1).value == "a"
 
 
 def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, server: Any, name: str) -> None:
@@ -271,7 +280,7 @@ def test_a_waiting_poll_does_not_poll_the_server(lock_users: LockUsers, server: 
     queue = lock_users.client().guarded_queue(name)
     user.call(queue.push, [("far", 60)])
     before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert user.call(queue.poll, wait=0.5) == []
+    assert user.call(queue.poll, wait=0.5) is None
     assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
 
 

@@ -58,7 +58,7 @@ def test_locks_can_be_released_when_memory_is_full(own_server: Callable[..., Ser
             client.lock("another").acquire(wait=0)
         with pytest.raises(Unavailable, match="memory is full"):
             queue.push([("c", 0)])
-        assert [item.value for item in queue.poll(count=5)] == ["a", "b"]
+        assert [item.value for item in queue.poll_many(5)] == ["a", "b"]
         grant.check()
         grant.release()
         server.ask("CONFIG", "SET", "maxmemory", "0")

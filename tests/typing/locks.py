@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 import tarry
 from tarry import zookeeper
@@ -57,7 +57,8 @@ def guarded(client: tarry.Client, locks: zookeeper.Client) -> None:
     queue = client.guarded_queue("orders", guard=locks.lock("orders"), max_lateness="5s", on_late=print)
     assert_type(queue.push({"tea": "10m"}), list[datetime])
     queue.push([("tea", 10), ("tea", timedelta(minutes=1))])
-    for item in queue.poll(wait=None, count=10):
+    assert_type(queue.poll(wait="1s"), tarry.GuardedItem[Any] | None)
+    for item in queue.poll_many(10, wait=None):
         assert_type(item.due, datetime)
         assert_type(item.lateness, timedelta)
     assert_type(queue.stats(), tarry.GuardedStats)

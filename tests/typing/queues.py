@@ -19,7 +19,8 @@ def blocking() -> None:
         assert_type(delayed, tarry.DelayedQueue[Any])
         assert_type(delayed.offer("tea", "10m"), datetime)
         assert_type(delayed.offer_many(["tea"], timedelta(1)), list[datetime])
-        assert_type(delayed.poll(3), list[Any])
+        assert_type(delayed.poll_many(3), list[Any])
+        delayed.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         assert_type(delayed.remove("tea"), bool)
         assert_type(delayed.stats(), tarry.QueueStats)
         assert_type(delayed.stats().oldest_overdue, timedelta)
@@ -27,7 +28,8 @@ def blocking() -> None:
 
         ready = client.blocking_queue("orders", redisson="3.16.8")
         assert_type(ready, tarry.BlockingQueue[Any])
-        assert_type(ready.poll(3, wait="1s"), list[Any])
+        assert_type(ready.poll_many(3, wait="1s"), list[Any])
+        ready.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         assert_type(ready.drain_to([]), int)
         assert_type(ready.subscribe(print), tarry.Subscription)
         assert_type(client.move_to_topic(delayed, "orders", progress=print), tarry.MovedOver)

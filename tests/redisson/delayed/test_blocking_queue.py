@@ -30,16 +30,16 @@ async def test_poll_waits_no_longer_than_its_timeout(delayed: Any, blocking: Any
     await delayed.offer("tea", "10s")
     assert await blocking.poll(wait="4s") is None
     assert clock.us - start == 4_000_000
-    assert await blocking.poll(5, wait="10s") == ["tea"]
+    assert await blocking.poll_many(5, wait="10s") == ["tea"]
     assert clock.us - start == 10_000_000
 
 
 async def test_poll_of_many_returns_a_list(blocking: Any) -> None:
-    assert await blocking.poll(3) == []
+    assert await blocking.poll_many(3) == []
     for value in "abcd":
         await blocking.put(value)
-    assert await blocking.poll(3) == ["a", "b", "c"]
-    assert await blocking.poll(3) == ["d"]
+    assert await blocking.poll_many(3) == ["a", "b", "c"]
+    assert await blocking.poll_many(3) == ["d"]
 
 
 async def test_poll_from_any_takes_from_the_first_nonempty_queue(

@@ -66,7 +66,7 @@ async def test_elements_come_by_due_time_not_by_offer_order(delayed: Any, blocki
     for delay in (30, 10, 20):
         await delayed.offer(str(delay), delay)
     clock.advance(60)
-    assert await blocking.poll(5) == ["10", "20", "30"]
+    assert await blocking.poll_many(5) == ["10", "20", "30"]
 
 
 async def test_poll_ignores_the_delay(delayed: Any) -> None:
@@ -75,15 +75,29 @@ async def test_poll_ignores_the_delay(delayed: Any) -> None:
     await delayed.offer("soon", 1)
     await delayed.offer("last", 2)
     assert await delayed.poll() == "late"
-    assert await delayed.poll(5) == ["soon", "last"]
-    assert await delayed.poll(5) == []
+    assert await delayed.poll_many(5) == ["soon", "last"]
+    assert await delayed.poll_many(5) == []
 
 
-@pytest.mark.parametrize("n", [0, -1, 1001, True, "2"])
-async def test_poll_takes_a_number_from_1_to_1000(delayed: Any, blocking: Any, n: Any) -> None:
+@pytest.mark.parametrize("limit", [0, -1, 1001, True, "2"])
+async def test_poll_many_takes_a_number_from_1_to_1000(delayed: Any, blocking: Any, limit: Any) -> None:
     for queue in (delayed, blocking):
-        with pytest.raises(BadInput, match="n:"):
-            await queue.poll(n)
+        with pytest.raises(BadInput, match=r"^limit: .*; it is a whole number from 1 to 1000"):
+            await queue.poll_many(limit)
+        assert await queue.poll_many(1) == await queue.poll_many(1000) == []
+        with pytest.raises(TypeError):
+            await queue.poll(5)
+
+
+async def test_poll_many_of_a_thousand_takes_a_thousand(delayed: Any, blocking: Any) -> None:
+    words = [str(k) for k in range(1001)]
+    await delayed.offer_many(words, "1h")
+    assert await delayed.poll_many(1000) == words[:1000]
+    assert await delayed.poll() == "1000"
+    for word in words:
+        await blocking.put(word)
+    assert await blocking.poll_many(1000) == words[:1000]
+    assert await blocking.poll() == "1000"
 
 
 async def test_a_polled_element_is_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
@@ -107,7 +121,7 @@ async def test_remove_removes_the_first_equal_element(delayed: Any, blocking: An
     assert await delayed.read_all() == ["a", "a", "b"]
     assert not await delayed.remove("z")
     clock.advance(1)
-    assert sorted(await blocking.poll(9)) == ["a", "a", "b"]
+    assert sorted(await blocking.poll_many(9)) == ["a", "a", "b"]
 
 
 async def test_remove_all_removes_every_equal_element(delayed: Any, blocking: Any, clock: Any) -> None:
@@ -117,7 +131,7 @@ async def test_remove_all_removes_every_equal_element(delayed: Any, blocking: An
     assert not await delayed.remove_all([])
     assert await delayed.read_all() == ["c"]
     clock.advance(1)
-    assert await blocking.poll(9) == ["c"]
+    assert await blocking.poll_many(9) == ["c"]
 
 
 async def test_elements_dropped_by_retain_all_are_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
@@ -126,7 +140,7 @@ async def test_elements_dropped_by_retain_all_are_not_delivered(delayed: Any, bl
     assert not await delayed.retain_all(["b"])
     assert await delayed.read_all() == ["b", "b"]
     clock.advance(1)
-    assert await blocking.poll(9) == ["b", "b"]
+    assert await blocking.poll_many(9) == ["b", "b"]
 
 
 async def test_retaining_nothing_drops_everything(delayed: Any) -> None:
@@ -168,7 +182,7 @@ async def test_the_last_offered_element_can_be_pushed_to_another_list(
     await other.put("there")
     await delayed.offer_many("ab", 1)
     assert await delayed.poll_last_and_offer_first_to(f"other-{name}") == "b"
-    assert await other.poll(5) == ["b", "there"]
+    assert await other.poll_many(5) == ["b", "there"]
     clock.advance(1)
     assert await delayed.read_all() == ["a"]
     assert await delayed.poll_last_and_offer_first_to(f"other-{name}") == "a"
@@ -181,7 +195,7 @@ async def test_clear_leaves_delivered_elements(delayed: Any, blocking: Any, cloc
     assert await delayed.clear()
     assert not await delayed.clear()
     clock.advance(1)
-    assert await blocking.poll(9) == ["moved"]
+    assert await blocking.poll_many(9) == ["moved"]
 
 
 async def test_one_handle_per_message_strands_nothing(queues: Any, name: str, blocking: Any, clock: Any) -> None:
@@ -190,7 +204,7 @@ async def test_one_handle_per_message_strands_nothing(queues: Any, name: str, bl
         await handle.offer(str(number), number)
         await handle.destroy()
     clock.advance(10)
-    assert await blocking.poll(9) == list("01234")
+    assert await blocking.poll_many(9) == list("01234")
 
 
 async def test_both_formats_are_read_from_one_queue(
@@ -204,7 +218,7 @@ async def test_both_formats_are_read_from_one_queue(
     assert await delayed.contains_all("012")
     assert await delayed.remove("1")
     clock.advance(1)
-    assert await blocking.poll(9) == ["0", "2"]
+    assert await blocking.poll_many(9) == ["0", "2"]
 
 
 async def test_an_unreadable_element_is_set_aside_and_does_not_block_others(
@@ -218,7 +232,7 @@ async def test_an_unreadable_element_is_set_aside_and_does_not_block_others(
     await delayed.offer("after", 2)
     assert await delayed.read_all() == ["before", "after"]
     clock.advance(5)
-    assert await blocking.poll(9) == ["before", "after"]
+    assert await blocking.poll_many(9) == ["before", "after"]
     aside = {found.raw: found.reason for found in await delayed.poison()}
     assert aside.keys() == {b"short", b"", b"x" * 40}
     assert aside[b"short"] == "5 bytes: an element has sixteen at least"

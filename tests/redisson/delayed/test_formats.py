@@ -196,7 +196,7 @@ async def test_elements_with_one_due_time_keep_their_order_in_either_format(
     words = [f"{i:03}" for i in range(300)]
     await silent.offer_many(words, 5)
     clock.advance(9)
-    assert await queues.blocking(name, codec="string").poll(1000) == words
+    assert await queues.blocking(name, codec="string").poll_many(1000) == words
 
 
 # ── saying it ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +287,7 @@ async def test_a_configured_format_survives_a_stray_element(
 ) -> None:
     await queue_in_format(format).offer("one", 1)
     java.offer(OTHER[format])
-    assert await silent.poll(5) == ["one", "theirs"]
+    assert await silent.poll_many(5) == ["one", "theirs"]
     await silent.offer("two", 1)
     assert java.last() == format
 

@@ -79,14 +79,20 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
                 scores += pushed
         return [as_datetime(score * self.context.unit) for score in scores]
 
-    async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[GuardedItem[T]]:
-        """Removes and returns up to ``count`` due items in order; none if none is due within ``wait``.
+    async def poll(self, *, wait: Duration | None = 0) -> GuardedItem[T] | None:
+        """Removes and returns the item that is due first; ``None`` when none is due within ``wait``. It waits and raises as ``poll_many``."""
+        items = await self.poll_many(1, wait=wait)
+        return items[0] if items else None
+
+    async def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[GuardedItem[T]]:
+        """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one; none when none is due
+        within ``wait``.
 
         ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = await self._poll_until(checked_count(count), time.monotonic() + wait_seconds(wait))
+        polled = await self._poll_until(checked_count(limit), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
         items = self._items_of(polled)

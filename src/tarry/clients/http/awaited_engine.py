@@ -205,8 +205,8 @@ class AsyncHTTPGuardedQueue(AsyncGuardedQueue[T]):
         due: list[datetime] = await self.engine.run(self._verbs.push(items))
         return due
 
-    async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[GuardedItem[T]]:
-        for request in self._verbs.poll_requests(count, wait_seconds(wait)):
+    async def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[GuardedItem[T]]:
+        for request in self._verbs.poll_requests(limit, wait_seconds(wait)):
             items: list[GuardedItem[T]] = await self.engine.perform(request)
             if items:
                 call_on_late(items, self._on_late, self._max_lateness_us)

@@ -75,7 +75,7 @@ def poll(
     shared: Shared = False,
 ) -> None:
     """Takes out what is due, and prints it. It is out of the queue then."""
-    for item in _queue(session, queue, layout, guard, shared).poll(wait=wait, count=count):
+    for item in _queue(session, queue, layout, guard, shared).poll_many(count, wait=wait):
         late = output.exact_ms(item.lateness)
         value = item.value.decode("utf-8", "replace") if isinstance(item.value, bytes) else item.value
         data = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}

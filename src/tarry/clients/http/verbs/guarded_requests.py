@@ -48,14 +48,14 @@ class HTTPGuardedVerbs:
             requests.append(request_to(guarded.PUSH, self.context.name, body=body, key=key))
         return run_in_order(requests)
 
-    def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[GuardedItem[Any]]]]:
+    def poll_requests(self, limit: int, seconds: float) -> Iterator[HTTPRequest[list[GuardedItem[Any]]]]:
         """One request for each minute of the wait."""
-        count, bound = checked_count(count), self.context.max_lateness_us
+        limit, bound = checked_count(limit), self.context.max_lateness_us
         known = (self.context.codec,)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
             body = guarded.PollGuarded(
-                limit=count,
+                limit=limit,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
 from tarry.clients.awaited.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
@@ -62,18 +62,16 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
         return await self.engine.run(self.verbs.offer_many(values, delay))
 
-    @overload
-    async def poll(self) -> T | None: ...
-    @overload
-    async def poll(self, n: int) -> list[T]: ...
-    async def poll(self, n: int | None = None) -> T | list[T] | None:
-        """Ignores the delay: removes and returns the element that was offered first, whenever it is due, as Redisson does.
-
-        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For due elements use the
-        blocking queue.
+    async def poll(self) -> T | None:
+        """Ignores the delay: removes and returns the element that was offered first, whenever it is due, as Redisson does;
+        ``None`` when there is none. For due elements use the blocking queue.
         """
-        values = await self.engine.run(self.verbs.poll(1 if n is None else n))
-        return values if n is not None else values[0] if values else None
+        values = await self.poll_many(1)
+        return values[0] if values else None
+
+    async def poll_many(self, limit: int) -> list[T]:
+        """The same for up to ``limit`` elements (at most 1000), in the order of offers."""
+        return await self.engine.run(self.verbs.poll(limit))
 
     async def poll_last_and_offer_first_to(self, queue: str) -> T | None:
         """Removes the element that was offered last, whenever it is due, and puts it first into the list ``queue``."""

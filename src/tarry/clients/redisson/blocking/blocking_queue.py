@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
@@ -60,20 +60,21 @@ class BlockingQueue(CollectionOperators[T]):
             if taken is not None:
                 return taken[1]
 
-    @overload
-    def poll(self, *, wait: Duration | None = 0) -> T | None: ...
-    @overload
-    def poll(self, n: int, *, wait: Duration | None = 0) -> list[T]: ...
-    def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
-        """The first element, or ``None`` when none comes within ``wait``; with ``n`` (at most 1000) a list of up to ``n``.
+    def poll(self, *, wait: Duration | None = 0) -> T | None:
+        """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
         ``wait=None`` waits for ever. Due elements are moved first.
         """
+        values = self.poll_many(1, wait=wait)
+        return values[0] if values else None
+
+    def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[T]:
+        """Removes and returns up to ``limit`` elements (at most 1000), as soon as there is one; none when none comes within ``wait``."""
         seconds = wait_seconds(wait)
-        values = self.engine.run(self.verbs.poll(1 if n is None else n))
+        values = self.engine.run(self.verbs.poll(limit))
         if not values and seconds and (taken := self._take_next(seconds)) is not None:
             values = [taken[1]]
-        return values if n is not None else values[0] if values else None
+        return values
 
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
@@ -87,7 +88,7 @@ class BlockingQueue(CollectionOperators[T]):
         return values[0] if values else None
 
     def drain_to(self, target: list[T], limit: int | None = None) -> int:
-        """Appends all elements, or ``n`` at most, to a list. Returns their number."""
+        """Appends all elements, or ``limit`` at most, to a list. Returns their number."""
         done = 0
         while limit is None or done < limit:
             values = self.engine.run(self.verbs.poll(1000 if limit is None else min(limit - done, 1000)))

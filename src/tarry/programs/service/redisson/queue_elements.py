@@ -131,7 +131,7 @@ async def _payloads(
     """Takes raw payloads. If the client has disconnected they go back to the head of their list, in order."""
     found: list[bytes] = []
     for queue in queues:
-        found = await queue.poll(n)
+        found = await queue.poll_many(n)
         if found:
             break
     else:

@@ -71,7 +71,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
 @table.handles(endpoints.POLL)
 async def poll(request: ServiceRequest) -> queue_answers.Elements:
     """Ignores the delay: removes and answers what was offered first, whenever it is due, as Redisson does."""
-    return queue_answers.elements(await queue_as_said(request, request.payload).poll(request.payload.limit))
+    return queue_answers.elements(await queue_as_said(request, request.payload).poll_many(request.payload.limit))
 
 
 @table.handles(endpoints.PASS_ON)

@@ -54,10 +54,10 @@ def poll(context: QueueContext[Any], n: int) -> ScriptCall[DecodedPayloads]:
     return ScriptCall(POLL, context.keys, (b"%d" % checked_count(n),), log_learnt(context.keys, decode), undo=undo)
 
 
-def checked_count(n: int) -> int:
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ELEMENTS:
-        raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST_ELEMENTS}.")
-    return n
+def checked_count(limit: int) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_ELEMENTS:
+        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST_ELEMENTS}.")
+    return limit
 
 
 # ── by payload ───────────────────────────────────────────────────────────────────────────────────────────────────────
