@@ -104,6 +104,7 @@ async def refused() -> None:
     _ = worker.blocking  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     tarry.Worker(blocked="1s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     tarry.Worker(bury_unknown="1d")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    worker.using("redis://localhost", beside=False)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.on("codes", on_stale=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.task(queue="mails")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     worker.on("mails", queue="mails")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

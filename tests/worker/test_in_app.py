@@ -86,6 +86,29 @@ def test_using_switches_a_worker_to_another_server_temporarily(valkey_url: str, 
     assert worker.async_client.namespace == "elsewhere"
 
 
+def test_using_says_whether_async_with_starts_the_worker(valkey_url: str, namespace: str) -> None:
+    started: list[str] = []
+
+    class Starting(tarry.Worker):
+        async def run(self, *, signals: bool = True) -> int:
+            started.append(self.async_client.namespace)
+            return await super().run(signals=signals)
+
+    async def nothing() -> None: ...
+
+    async def main() -> None:
+        worker = Starting("shop", url=valkey_url)
+        worker.task(nothing)
+        for start, name in ((False, f"{namespace}-off"), (True, namespace)):
+            with worker.using(valkey_url, namespace=name, start=start):
+                async with worker:
+                    pass
+                await worker.close()
+
+    asyncio.run(main())
+    assert started == [namespace]
+
+
 def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
     async def main() -> None:
         worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)

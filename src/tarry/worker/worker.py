@@ -127,15 +127,15 @@ class Worker(Registry):
 
     @contextmanager
     def using(
-        self, server: str | Client | AsyncClient, *, namespace: str | None = None, beside: bool = True
+        self, server: str | Client | AsyncClient, *, namespace: str | None = None, start: bool = True
     ) -> Generator[Worker]:
         """In this block it works, and its tasks are added, on another server: for tests.
 
-        ``namespace`` goes with a URL; a client has its own. With ``beside=False``, ``async with worker`` starts nothing:
+        ``namespace`` goes with a URL; a client has its own. With ``start=False``, ``async with worker`` starts nothing:
         call ``run_until_idle`` yourself.
         """
         before = self._clients, self._idle
-        self._clients, self._idle = clients.WorkerClients(server, namespace), not beside
+        self._clients, self._idle = clients.WorkerClients(server, namespace), not start
         try:
             yield self
         finally:

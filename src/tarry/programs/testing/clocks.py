@@ -39,7 +39,7 @@ class TestClock(Clock):
         They work when the clock is advanced; ``async with worker`` in an application does not start them.
         """
         for worker in workers:
-            self._attached.enter_context(worker.using(self.client, beside=False))
+            self._attached.enter_context(worker.using(self.client, start=False))
             self._workers.append(worker)
 
     def advance(self, duration: Duration) -> None:
