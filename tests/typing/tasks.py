@@ -31,7 +31,7 @@ async def close(job: tarry.AsyncJob[Order]) -> None:
 def pack(body: Order) -> None: ...
 
 
-@registry.task(retry=5)
+@registry.task(retry=5, run="thread")
 def weigh(number: int) -> None: ...
 
 
@@ -40,7 +40,7 @@ def send(body: Order) -> int:
     raise tarry.Snooze("1h")
 
 
-@registry.task
+@registry.task(run=None)
 async def remind(user: int, text: str = "") -> bool:
     return bool(text) and user > 0
 
@@ -105,6 +105,7 @@ async def refused() -> None:
     tarry.Worker(blocked="1s")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     tarry.Worker(bury_unknown="1d")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.using("redis://localhost", beside=False)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    worker.on("pictures", run="loop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     worker.on("codes", on_stale=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     worker.task(queue="mails")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     worker.on("mails", queue="mails")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tarry.worker.task_host import TaskHost
 
 Run = Literal["thread", "process"]
+"""Where a plain function runs. ``None`` beside it: an ``async def`` in the event loop, a plain function in a thread."""
 CORES = os.cpu_count() or 2
 """How many jobs of a topic run at a time in child processes."""
 
@@ -45,19 +46,25 @@ entries: dict[ProcessFunction, Entry] | None = None
 """``None`` in a process that is not a child."""
 
 
-def check_run(run: Run) -> Run:
-    if run not in ("thread", "process"):
-        raise BadInput(f"run: {run!r}; it is 'thread' or 'process'.")
-    return run
+def check_run(run: Run | None, name: str, is_async: bool) -> None:
+    """Checks where a function shall run: an ``async def`` runs in the event loop, and nowhere else. Raises ``BadInput``."""
+    if run is not None and run not in ("thread", "process"):
+        raise BadInput(
+            f"run: {run!r}; it is 'thread' or 'process'. "
+            "Without it an async def runs in the event loop, and a plain function in a thread."
+        )
+    if run is not None and is_async:
+        raise BadInput(
+            f"run: {run!r} is for plain functions; {name} is an async def and runs in the event loop. "
+            "Leave run= out, or write a plain function."
+        )
 
 
 def name_function(
-    function: Any, name: str, is_async: bool, topic: str, task: str, registry: TaskHost, call: Any, kind: Any = None
+    function: Any, name: str, topic: str, task: str, registry: TaskHost, call: Any, kind: Any = None
 ) -> ProcessFunction:
     """Names a function that is registered with ``run="process"``. Raises ``BadInput`` for one that a child cannot import."""
     qualname = str(getattr(function, "__qualname__", name))
-    if is_async:
-        raise BadInput(f"run: 'process' is for plain functions; {name} is an async def.")
     if "<locals>" in qualname or "<lambda>" in qualname:
         raise BadInput(f"run: a child process imports {name} by name; define it at the top level of a module.")
     module = str(getattr(function, "__module__", None) or type(function).__module__)

@@ -29,7 +29,7 @@ from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
 from tarry.worker import handlers
 from tarry.worker.handlers import QueueRoute
-from tarry.worker.process_functions import CORES, Run, name_function
+from tarry.worker.process_functions import CORES, Run, check_run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
 from tarry.worker.task_schedules import ScheduleDecorators, TaskSchedule
 from tarry.worker.tasks import RunOptions, Task
@@ -96,7 +96,7 @@ class Registry(ScheduleDecorators):
         type: type[Any] | Codec[Any] | None = None,
         ttr: Duration | None = None,
         timeout: Duration | None = None,
-        run: Run = "thread",
+        run: Run | None = None,
         retry: PolicyLike | None = None,
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
@@ -113,6 +113,7 @@ class Registry(ScheduleDecorators):
         ``timeout`` bounds one run: an async handler is cancelled; a plain
         function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
         with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
+        Without ``run`` an ``async def`` runs in the loop, and a plain function in a thread, which ``run="thread"`` says, too.
 
         ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
@@ -141,13 +142,13 @@ class Registry(ScheduleDecorators):
 
         def register(function: F) -> F:
             handler = handlers.inspect_handler(function, type)
+            check_run(run, handler.name, handler.is_async)
             target = options.target(handler.name, handler.is_async, make_call(handler))
             if run == "process":
                 kind = handler.type
                 process = name_function(
                     function=function,
                     name=handler.name,
-                    is_async=handler.is_async,
                     topic=topic,
                     task="",
                     registry=self,
@@ -175,7 +176,7 @@ class Registry(ScheduleDecorators):
         topic: str | None = None,
         concurrency: int | None = None,
         timeout: Duration | None = None,
-        run: Run = "thread",
+        run: Run | None = None,
         retry: PolicyLike | None = None,
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
@@ -191,7 +192,7 @@ class Registry(ScheduleDecorators):
         topic: str | None = None,
         concurrency: int | None = None,
         timeout: Duration | None = None,
-        run: Run = "thread",
+        run: Run | None = None,
         retry: PolicyLike | None = None,
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
@@ -212,7 +213,9 @@ class Registry(ScheduleDecorators):
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
-            usual = _usual_slots(handlers.is_async(function), run)
+            is_async = handlers.is_async(function)
+            check_run(run, handlers.name_of(function), is_async)
+            usual = _usual_slots(is_async, run)
             made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
             if any(task.name == made.name and task._known_topic == topic_name for task in self._root._tasks()):
                 raise BadInput(
@@ -394,7 +397,7 @@ def has_tasks(registry: Registry, topic: str) -> bool:
     return any(task._known_topic == topic for task in registry._tasks())
 
 
-def _usual_slots(is_async: bool, run: Run) -> int:
+def _usual_slots(is_async: bool, run: Run | None) -> int:
     return CONCURRENCY if is_async else CORES if run == "process" else THREADS
 
 

@@ -35,7 +35,7 @@ from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
 from tarry.verbs.jobs.records import keep_finished_arg
 from tarry.worker import handlers
-from tarry.worker.process_functions import ProcessFunction, Run, check_run, name_function
+from tarry.worker.process_functions import ProcessFunction, Run, name_function
 from tarry.worker.targets import Target, call_as_current, drop_when_late, set_current
 from tarry.worker.task_jobs import AsyncTaskJob, TaskJob, task_job
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, Policy, PolicyLike, check_policy
@@ -66,7 +66,7 @@ class RunOptions:
     cancel_when_lost: bool = False
     max_lateness: timedelta | None = None
     on_too_late: Callable[[Any], Any] | None = None
-    run: Run = "thread"
+    run: Run | None = None
     keep_finished: Duration | None = None
 
     @staticmethod
@@ -77,7 +77,7 @@ class RunOptions:
         cancel: bool,
         max_lateness: Duration | None = None,
         on_too_late: Callable[[Any], Any] | None = None,
-        run: Run = "thread",
+        run: Run | None = None,
         keep_finished: Duration | None = None,
     ) -> RunOptions:
         """Checks the options. Raises ``BadInput``."""
@@ -94,7 +94,7 @@ class RunOptions:
             cancel_when_lost=cancel,
             max_lateness=lateness,
             on_too_late=on_too_late,
-            run=check_run(run),
+            run=run,
             keep_finished=keep_finished,
         )
 
@@ -146,11 +146,9 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         )
         self._process: ProcessFunction | None = None
         if options.run == "process":
-            awaited = handlers.is_async(function)
             self._process = name_function(
                 function=function,
                 name=self.name,
-                is_async=awaited,
                 topic=topic or "",
                 task=self.name,
                 registry=registry,
