@@ -22,6 +22,7 @@ details and the CLI's JSON carry:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import ClassVar
 
@@ -74,13 +75,14 @@ class StaleReceipt(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
+        #: the job; the first that was refused, if a ``…_many`` call refused several. So are ``reason`` and ``attempt``
         self.id = id
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out yet)
         #: or ``"gone"`` (finished or deleted)
         self.reason = reason
         self.attempt = attempt
-        #: all the ids of the same ``…_many`` call that were refused; the others were settled
-        self.ids: tuple[str, ...] = (id,)
+        #: of each job that the call refused, id → reason; a ``…_many`` call has settled the others
+        self.reasons: Mapping[str, str] = {id: reason} if id else {}
 
 
 class BodyError(TarryError):

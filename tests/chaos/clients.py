@@ -141,7 +141,7 @@ class ClientProcess:
         n = len(rows)
         done = 0 if self.told.get("partitions") else min(getattr(fault, "done", 0), n)
         if isinstance(fault, tarry.errors.StaleReceipt):
-            stale = {int(id, 16) for id in getattr(fault, "ids", (fault.id,))}
+            stale = {int(id, 16) for id in fault.reasons}
             return OK, [(i, REFUSED) for i, row in enumerate(rows) if row[0] in stale]
         if isinstance(fault, tarry.errors.JobExists):
             taken = int(fault.id, 16)

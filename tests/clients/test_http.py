@@ -181,7 +181,7 @@ def test_the_redacted_service_url_has_no_password() -> None:
 def test_a_problem_becomes_the_matching_exception() -> None:
     found = error_of(409, {"code": "stale_receipt", "detail": "Job 7 was finished.", "id": "7", "reason": "gone"})
     assert isinstance(found, StaleReceipt)
-    assert (found.id, found.reason, found.ids) == ("7", "gone", ("7",))
+    assert (found.id, found.reason, found.reasons) == ("7", "gone", {"7": "gone"})
     assert isinstance(error_of(403, {"code": "not_allowed", "detail": "no"}), NotAllowed)
     assert isinstance(error_of(413, {}), BadInput)
     assert isinstance(error_of(500, {"code": "internal"}), Unavailable)

@@ -131,7 +131,7 @@ def test_refusals_of_a_proxy_become_the_matching_exceptions(kind: Any) -> None:
         (403, PAGE, NotAllowed),
         (413, PAGE, BadInput),
         (502, PAGE, Unavailable),
-        (409, b'{"code": "stale_receipt", "ids": 5}', BadInput),
+        (409, b'{"code": "stale_receipt", "reasons": 5}', BadInput),
         (500, b'{"code": "fallen_behind", "lateness_ms": "late"}', Unavailable),
     ):
         with stranger(status, body) as url:

@@ -166,7 +166,7 @@ def test_all_valid_receipts_are_settled_and_the_error_names_all_stale_ones(call_
         call_verb("finish_many", jobs)
     by_place = sorted(gone, key=lambda job: partition_of_id(job.id, PARTS))  # and as they were given, for it is stable
     assert refused.value.id == by_place[0].id
-    assert refused.value.ids == tuple(job.id for job in by_place)
+    assert list(refused.value.reasons.items()) == [(job.id, "gone") for job in by_place]
     assert at.stats().finished == 200
 
 

@@ -66,7 +66,8 @@ def test_jobs_of_one_pop_are_settled_by_their_own_receipts(any_client: AnyClient
     assert [found.state for found in any_client.call(topic.get_many, [job.id for job in kept])] == ["reserved"] * 3
     with pytest.raises(tarry.StaleReceipt) as refused:
         any_client.call(topic.finish_many, [*back, *kept, *dead])
-    assert set(refused.value.ids) == {job.id for job in (*back, *dead)}
+    assert refused.value.reasons == {**{job.id: "released" for job in back}, **{job.id: "dead" for job in dead}}
+    assert "4 jobs were refused" in str(refused.value)
     assert any_client.call(topic.kick_many, [job.id for job in dead]) == ["dead", "dead"]
     again = any_client.call(topic.pop_many, 12, wait=5)
     assert {(job.id, job.attempt) for job in again} <= {(job.id, 1) for job in dead}

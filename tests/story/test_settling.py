@@ -90,6 +90,32 @@ async def test_valid_receipts_of_a_batch_are_settled(adapter: Adapter, topic: An
     assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
 
 
+async def test_a_refusal_of_many_has_the_reason_of_each(adapter: Adapter, topic: Any) -> None:
+    await topic.add_many([NewJob(n, id=n) for n in "abcd"])
+    jobs = await topic.pop_many(4)
+    await topic.delete("a")
+    await topic.bury(jobs[1], reason="no use")
+    await topic.release(jobs[2], delay=5)
+    with pytest.raises(StaleReceipt) as raised:
+        await topic.finish_many(jobs)
+    assert raised.value.reasons == {"a": "gone", "b": "dead", "c": "released"}
+    assert (raised.value.id, raised.value.reason, raised.value.attempt) == ("a", "gone", None)
+    assert str(raised.value) == (
+        "3 jobs were refused; stop working on them: a was finished or deleted; b was set aside; "
+        "c was released, or ran out of its time to run."
+    )
+    assert await topic.get("d") is None, "the fourth was finished"
+
+
+async def test_a_refusal_of_many_names_ten_and_counts_the_others(adapter: Adapter, topic: Any) -> None:
+    await topic.add_many([NewJob(n, id=f"job{n:02}") for n in range(12)])
+    jobs = await topic.pop_many(12)
+    await topic.finish_many(jobs)
+    with pytest.raises(StaleReceipt, match=r"^12 jobs were refused; .*; job09 [^;]*; and 2 more\.$") as raised:
+        await topic.touch_many(jobs)
+    assert raised.value.reasons == {job.id: "gone" for job in jobs}
+
+
 async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
     adapter: Adapter, topic: Any, clock: Clock
 ) -> None:
@@ -99,7 +125,7 @@ async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
     new = await topic.pop()
     with pytest.raises(StaleReceipt) as raised:  # awaited finishes of one turn go in one script, too
         await topic.finish_many([old, new])
-    assert (raised.value.reason, raised.value.ids) == ("again", ("tea",))
+    assert (raised.value.reason, raised.value.reasons) == ("again", {"tea": "again"})
     assert await topic.get("tea") is None
     assert (await topic.stats()).finished == 1
 

@@ -161,7 +161,7 @@ class Renewal:
         try:
             self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, jobs, ttr=None, counted=False))
         except StaleReceipt as fault:
-            refused = set(fault.ids)
+            refused = set(fault.reasons)
             gone = [job for job in jobs if job.id in refused and job in consumer.running and not job._settled]
             cancelled = {job for job in gone if self._is_cancelled(consumer, job)}
             for job in gone:

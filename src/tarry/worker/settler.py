@@ -101,8 +101,8 @@ class Settler:
             await self._until_answered(len(jobs), lambda: finish_with_results(self.topic, jobs, results))
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
-            self.tally.lost += len(fault.ids)
-            self.tally.done += len(jobs) - len(fault.ids)
+            self.tally.lost += len(fault.reasons)
+            self.tally.done += len(jobs) - len(fault.reasons)
         except TarryError as fault:
             self._outage.report(fault)  # they come back after their TTR
         else:

@@ -175,7 +175,7 @@ class ProblemFields(TypedDict, total=False):
     done: int
     reason: str
     attempt: int | None
-    ids: tuple[str, ...]
+    reasons: dict[str, str]
     lateness_ms: float
 
 
@@ -231,7 +231,7 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     if isinstance(found, errors.FallenBehind) and "lateness_ms" in problem:
         found.lateness = timedelta(milliseconds=problem["lateness_ms"])
     if isinstance(found, errors.StaleReceipt):
-        found.ids = tuple(problem.get("ids") or (found.id,))
+        found.reasons = problem.get("reasons") or {found.id: found.reason}
     return found
 
 

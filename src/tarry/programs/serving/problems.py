@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -162,7 +162,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.NotAcquired: 409,
     errors.FallenBehind: 409,
 }
-CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "ids")
+CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "reasons")
 """Attributes of errors that become fields of the problem."""
 
 
@@ -179,7 +179,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     done: int = 0
     reason: str = ""
     attempt: int | None = None
-    ids: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = {}
     lateness_ms: float = 0
 
 

@@ -24,14 +24,6 @@ def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
     return None
 
 
-def raise_first(refusals: Sequence[StaleReceipt | None]) -> None:
-    """Raises the first refusal of several partitions; it names all refused jobs."""
-    faults = [fault for fault in refusals if fault is not None]
-    if faults:
-        faults[0].ids = tuple(id for fault in faults for id in fault.ids)
-        raise faults[0]
-
-
 def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[list[Added]]]]) -> Flow[list[Added]]:
     """Performs the adds of all partitions, and returns the answers in the order of the jobs. ``done`` of an error counts what
     all of them added."""

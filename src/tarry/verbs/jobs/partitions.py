@@ -69,7 +69,7 @@ class PartitionVerbs(Generic[T]):
         outcomes: list[Outcome] = []
         for part in split_items(items, _last_of):
             outcomes += yield verb.call(self.keys, part)
-        job_verbs.settle.raise_first_fault(outcomes)
+        job_verbs.settle.raise_refusals(outcomes)
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""
@@ -240,7 +240,7 @@ class Partitions(Generic[T]):
                 for index, own in groups
             )
 
-        job_verbs.merge.raise_first((yield from self.over_partitions(settle)))
+        job_verbs.settle.raise_refusals((yield from self.over_partitions(settle)))
 
     def _on_each(
         self, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]

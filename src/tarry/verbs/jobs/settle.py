@@ -2,7 +2,7 @@
 server and one of a service perform alike: ``verbs.settle(RELEASE, [job], delay=5)``.
 
 A receipt that no longer holds is refused with ``StaleReceipt``, and nothing changes. Of many jobs, all whose receipts hold are
-settled, then the first refusal is raised.
+settled, then the first refusal is raised, with the reasons of all.
 
 The result of a job, as ``finish`` sends it: how long to keep the job, if the task sets it; the kind of result; and the result.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import random
 from typing import Any, Concatenate, Generic, ParamSpec
 
@@ -46,13 +47,15 @@ SET_HEADERS = Script("topic/set_headers", item=("id", "receipt", "headers", "pri
 _NO_HANDLER = b"0"
 """No handler says how many attempts there are."""
 _REASONS = {
-    "again": "was handed out again (attempt {})",
+    "again": "was handed out again",
     "timed out": "ran out of its time to run",
     "released": "was released, or ran out of its time to run",
     "dead": "was set aside",
     "never": "waits, and was never handed out",
     "gone": "was finished or deleted",
 }
+_MOST_NAMED = 10
+"""How many refused jobs a message names."""
 LONGEST_RESULT = 65536
 NO_RESULT = b""
 """A job without a result, for which the topic decides."""
@@ -198,7 +201,7 @@ def fail(
     item = (*receipt_args(job), *settling, limit, text)
 
     def decode(reply: Reply) -> bool:
-        raise_first_fault([_outcome(item[0], reply[0], verb.done)])
+        raise_refusals([_outcome(item[0], reply[0], verb.done)])
         return due_time is None or reply[0] == b"dead"
 
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
@@ -242,21 +245,35 @@ def _outcome(id: bytes, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome
         return None
     text = answer.lstrip(b"!").decode()
     reason, _, attempt = text.partition(" ") if text.startswith("again") else (text, "", "")
-    why = _REASONS.get(reason, reason).format(attempt)
+    which = f" (attempt {attempt})" if attempt else ""
     return StaleReceipt(
-        f"Job {id.decode()} {why}; stop working on it.",
+        f"Job {id.decode()} {_REASONS.get(reason, reason)}{which}; stop working on it.",
         id=id.decode(),
         reason=reason,
         attempt=int(attempt) if attempt else None,
     )
 
 
-def raise_first_fault(outcomes: Sequence[Outcome]) -> None:
-    """Raises the first refusal; it names all refused jobs."""
-    stale = [outcome for outcome in outcomes if outcome is not None]
-    if stale:
-        stale[0].ids = tuple(outcome.id for outcome in stale)
-        raise stale[0]
+def raise_refusals(outcomes: Sequence[Outcome]) -> None:
+    """Raises the first refusal, with the reasons of all refused jobs."""
+    faults = [outcome for outcome in outcomes if outcome is not None]
+    if not faults:
+        return
+    reasons: dict[str, str] = {}
+    for fault in faults:
+        for id, reason in fault.reasons.items():
+            reasons.setdefault(id, reason)
+    faults[0].reasons = reasons
+    if len(reasons) > 1:
+        faults[0].args = (_refusals_text(reasons),)
+    raise faults[0]
+
+
+def _refusals_text(reasons: Mapping[str, str]) -> str:
+    named = [f"{id} {_REASONS.get(reason, reason)}" for id, reason in islice(reasons.items(), _MOST_NAMED)]
+    if len(reasons) > _MOST_NAMED:
+        named.append(f"and {len(reasons) - _MOST_NAMED} more")
+    return f"{len(reasons)} jobs were refused; stop working on them: {'; '.join(named)}."
 
 
 # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────────

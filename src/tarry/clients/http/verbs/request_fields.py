@@ -14,6 +14,7 @@ from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.jobs.options import DURATIONS
 from tarry.verbs.jobs.pop import MOST_JOBS
+from tarry.verbs.jobs.settle import raise_refusals
 from tarry.wire import bodies
 
 S = TypeVar("S")
@@ -69,13 +70,11 @@ def run_in_order(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
 
 
 def gather_requests(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
-    """Performs all requests; then raises the first refusal, which names all."""
-    stale: list[StaleReceipt] = []
+    """Performs all requests; then raises the first refusal, with the reasons of all."""
+    refusals: list[StaleReceipt] = []
     for flow in flows:
         try:
             yield from flow
         except StaleReceipt as fault:
-            stale.append(fault)
-    if stale:
-        stale[0].ids = tuple(id for fault in stale for id in fault.ids)
-        raise stale[0]
+            refusals.append(fault)
+    raise_refusals(refusals)

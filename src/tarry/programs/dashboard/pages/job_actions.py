@@ -233,7 +233,7 @@ async def _bury(topic: Any, jobs: Mapping[str, int | None], reason: str) -> int:
     try:
         await topic.bury_many(held, reason=reason)
     except StaleReceipt as fault:
-        return len(held) - len(fault.ids)
+        return len(held) - len(fault.reasons)
     return len(held)
 
 
