@@ -261,7 +261,7 @@ def test_a_repeated_request_is_not_done_twice(lossy: Lossy, running_service: Any
             assert job is not None
             topic.finish(job)
             stats = topic.stats()
-        assert (stats.added, stats.finished, stats.stale) == (3, 1, 0)
+        assert (stats.added, stats.finished, stats.refused) == (3, 1, 0)
         assert stats.repeated >= 2
         assert lossy.lost >= 3
     finally:

@@ -26,9 +26,7 @@ from tarry.wire.schemas import Schema
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"
 SECOND = timedelta(seconds=1)
-COUNTERS = (
-    "watching added popped finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
-)
+COUNTERS = "watching added popped finished released timed_out died too_late kicked deleted replaced refused repeated lost swept".split()
 NUMBERS = {name: number for number, name in enumerate(COUNTERS)}
 LATE = Lateness.of({20: 3, 44: 5, 60: 1})
 VALUES: list[tuple[Schema[Any], Any, Any]] = [

@@ -109,7 +109,7 @@ def finish(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
     scenario.perform("finish", job)
-    assert (counts(scenario), scenario.at.stats().stale) == ((0, 0, 0, 0), 0)
+    assert (counts(scenario), scenario.at.stats().refused) == ((0, 0, 0, 0), 0)
 
 
 @verb
@@ -153,7 +153,7 @@ def release(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield
     scenario.perform("release", job, delay="10s")
-    assert (counts(scenario), scenario.at.stats().stale) == ((1, 0, 0, 0), 0)
+    assert (counts(scenario), scenario.at.stats().refused) == ((1, 0, 0, 0), 0)
     assert scenario.at.get(job.id).attempts == 1
 
 

@@ -157,7 +157,7 @@ def test_a_cancelled_settlement_is_done_completely_or_not_at_all(
     def after(at: Any, cut: Cut, before: Any) -> None:
         gone = {"finish": 1, "finish_many": 3}.get(verb, 0)
         assert total(at) in ((3, 3 - gone) if cut.cancelled else (3 - gone,))
-        assert at.stats().stale == 0
+        assert at.stats().refused == 0
 
     assert asyncio.run(sweep(running.url, clock, direct, name, SETTLES[verb], hold_three, moment, after)) > 1
 

@@ -105,7 +105,7 @@ def test_a_connection_cut_in_mid_batch_loses_nothing(cut: str, call_verb: Any, p
     assert sum(job is not None for job in call_verb("get_many", [job.id for job in jobs])) == 50
     assert proxy.struck == 5
     now = at.stats()
-    assert (now.delayed, now.reserved, now.finished, now.stale) == (50, 0, 200, 0)
+    assert (now.delayed, now.reserved, now.finished, now.refused) == (50, 0, 200, 0)
     assert at.check().ok
 
 

@@ -186,6 +186,7 @@ class Game(RuleBasedStateMachine):
             for job, fault, reason in zip(jobs, told, expected, strict=True):
                 late = verb == "finish" and again and job.receipt <= self.stale.get(job.id, 0)
                 assert (fault and fault.reason) == reason or (late and fault.reason == "gone")
+                self.believed.refused += fault is not None
                 if verb == "finish" and fault is None:
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)
 
@@ -292,6 +293,7 @@ class Game(RuleBasedStateMachine):
         assert real == believed
         stats = self.topic.stats()
         assert stats.added == self.believed.added
+        assert (stats.refused, stats.too_late) == (self.believed.refused, self.believed.too_late)
         states = [state for state, *_ in believed.values()]
         for state in ("delayed", "ready", "reserved", "dead"):
             assert getattr(stats, state) == states.count(state)

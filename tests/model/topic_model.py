@@ -69,6 +69,8 @@ class Topic:
     cap: int = 10**9
     latest: int = 10**18
     added: int = 0
+    refused: int = 0
+    too_late: int = 0
     keep_finished: int | None = None
     history: dict[str, int] = field(default_factory=dict)
     """Of each finished job that is kept: when its keep ends."""
@@ -121,6 +123,7 @@ class Topic:
                 break
             if self.now - job.at > self.latest:
                 job.place, job.at = "dead", self.now
+                self.too_late += 1
             else:
                 ready.append((id, job))
         receipt = max(self.last + 1, self.now)

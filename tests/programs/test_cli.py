@@ -35,7 +35,7 @@ def test_a_job_goes_through_its_life_on_the_command_line(answers: Answers, cli: 
     assert answers("finish", "orders", "7", str(again["receipt"])) == [{"id": "7", "done": "finished"}]
     assert answers("get", "orders", "7", code=1) == [None]
     [stats] = answers("stats", "orders")
-    assert (stats["added"], stats["finished"], stats["stale"]) == (1, 1, 1)
+    assert (stats["added"], stats["finished"], stats["refused"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("by", ["cli", "job"])

@@ -250,7 +250,9 @@ def test_a_job_that_is_too_late_is_dead_or_goes_to_its_hook(
     asyncio.run(worker.run_until_idle())
     assert sorted(seen) == (["late old", "sent new"] if hooked else ["sent new"])
     old = topic.get("old")
-    assert old is None if hooked else (old.state, old.reason) == ("dead", "stale")
+    assert old is None if hooked else (old.state, old.reason) == ("dead", "too late")
+    stats = topic.stats()
+    assert (stats.died, stats.too_late, stats.refused) == ((0, 0, 0) if hooked else (1, 1, 0))
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -79,7 +79,7 @@ def test_a_late_finish_is_refused_first_time_and_repeated(topic: Any, clock: Clo
     with pytest.raises(tarry.StaleReceipt):
         topic.finish(job)
     assert [dict(vars(one)) if hasattr(one, "__dict__") else str(one) for one in topic.list()] == before
-    assert topic.stats().stale == 2
+    assert topic.stats().refused == 2
 
 
 @pytest.mark.parametrize("attempts", [1, 2])

@@ -156,7 +156,7 @@ def test_limits_hold_for_jobs_with_priorities(topic: Any, clock: Clock) -> None:
     topic.configure(concurrency=None, max_lateness="1m")
     topic.add("new", id="new", priority=1)
     assert ids_of(topic) == ["new"]
-    assert topic.get("p0").reason == "stale"
+    assert topic.get("p0").reason == "too late"
 
 
 @pytest.mark.parametrize("noted", [b"9", b"x", b"-1", b"3333", b"123"])

@@ -62,7 +62,7 @@ def test_jobs_of_one_pop_are_settled_by_their_own_receipts(any_client: AnyClient
         any_client.call(job.touch)
         any_client.call(job.finish)
     stats = any_client.call(topic.stats)
-    assert (stats.reserved, stats.delayed, stats.dead, stats.finished, stats.stale) == (3, 2, 2, 5, 0)
+    assert (stats.reserved, stats.delayed, stats.dead, stats.finished, stats.refused) == (3, 2, 2, 5, 0)
     assert [found.state for found in any_client.call(topic.get_many, [job.id for job in kept])] == ["reserved"] * 3
     with pytest.raises(tarry.StaleReceipt) as refused:
         any_client.call(topic.finish_many, [*back, *kept, *dead])

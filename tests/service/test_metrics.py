@@ -51,7 +51,7 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
     seen, name = scraped(running_service), api.namespace
     states = {state: value(seen["tarry_jobs"], name, state=state) for state in ("delayed", "ready", "reserved", "dead")}
     assert states == {"delayed": 2, "ready": 1, "reserved": 0, "dead": 0}
-    totals = ["added", "popped", "finished", "stale"]
+    totals = ["added", "popped", "finished", "refused"]
     assert [value(seen[f"tarry_{total}"], name) for total in totals] == [4, 1, 1, 1]
     assert value(seen["tarry_retrying_jobs"], name) == 0
     assert 5 <= value(seen["tarry_oldest_overdue_seconds"], name) < 5.001

@@ -75,7 +75,7 @@ async def test_a_job_settled_in_the_block_stays_settled(adapter: Adapter, topic:
         pass
     info = await topic.get("7")
     assert info is None if verb == "finish" else info.state == {"release": "delayed", "bury": "dead"}[verb]
-    assert (await topic.stats()).stale == 0
+    assert (await topic.stats()).refused == 0
 
 
 async def test_a_block_that_exceeds_the_ttr_raises_stale_receipt(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -177,7 +177,7 @@ async def test_a_job_popped_from_several_topics_settles_in_its_own(adapter: Adap
     async with adapter.inside(await adapter.pop("a", "b")):
         pass
     assert await b.get("7") is None
-    assert (await a.stats()).stale == 0
+    assert (await a.stats()).refused == 0
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -51,7 +51,7 @@ async def test_settling_twice_settles_once(adapter: Adapter, topic: Any, clock: 
         assert (again.due, again.died, again.attempts) == (seen.due, seen.died, seen.attempts)
     stats = await topic.stats()
     done = {"finish": stats.finished, "release": stats.released, "bury": stats.died, "touch": 1}
-    assert (done[verb], stats.stale) == (1, 0)
+    assert (done[verb], stats.refused) == (1, 0)
 
 
 @VERBS

@@ -24,7 +24,7 @@ async def refused(adapter: Adapter, topic: Any, verb: str, job: Any) -> StaleRec
         await getattr(topic, f"{verb}_many")([job])
     after = await topic.list(limit=1000)
     assert [(j.id, j.state, j.attempts, j.raw) for j in after] == [(j.id, j.state, j.attempts, j.raw) for j in before]
-    assert (await topic.stats()).stale == stats.stale + 2
+    assert (await topic.stats()).refused == stats.refused + 2
     assert told.value.id == job.id
     assert f"Job {job.id} " in str(told.value)
     assert "stop working on it" in str(told.value)
@@ -87,7 +87,7 @@ async def test_valid_receipts_of_a_batch_are_settled(adapter: Adapter, topic: An
     with pytest.raises(StaleReceipt, match="Job b "):
         await topic.finish_many(jobs)
     assert await topic.get_many(list("abc")) == [None] * 3
-    assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
+    assert ((await topic.stats()).finished, (await topic.stats()).refused) == (2, 1)
 
 
 async def test_a_refusal_of_many_has_the_reason_of_each(adapter: Adapter, topic: Any) -> None:

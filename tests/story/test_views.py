@@ -131,7 +131,8 @@ async def test_counters_count_every_event(adapter: Adapter, topic: Any, clock: C
     stats = await topic.stats()
     told = {name: getattr(stats, name) for name in "added popped finished released timed_out died kicked".split()}
     assert told == {"added": 6, "popped": 7, "finished": 1, "released": 1, "timed_out": 1, "died": 3, "kicked": 1}
-    assert (stats.deleted, stats.stale, stats.repeated, stats.lost, stats.swept) == (1, 0, 0, 0, 0)
+    assert (stats.deleted, stats.refused, stats.repeated, stats.lost, stats.swept) == (1, 0, 0, 0, 0)
+    assert stats.too_late == 0
     assert stats.lateness.count == 7
     assert timedelta(seconds=20) <= stats.lateness.max <= timedelta(seconds=25)
 

@@ -34,7 +34,7 @@ def work(topic: Any) -> Any:
 
 def counts(topic: Any) -> dict[str, Any]:
     """What stats tells of a topic."""
-    names = "delayed ready reserved dead added finished released timed_out died kicked deleted replaced stale popped"
+    names = "delayed ready reserved dead added finished released timed_out died too_late kicked deleted replaced refused popped"
     stats = topic.stats()
     return {name: getattr(stats, name) for name in names.split()}
 

@@ -31,7 +31,7 @@ def test_jobs_of_one_version_are_popped_unchanged_by_the_other(pair: Pair) -> No
     taker("topic.release(raw, delay='1m', reason='no time\\nlater')")
     advance(pair, "12m")
     assert taker("[(job.id, job.attempt) for job in topic.pop_many(5)]") == [["raw", 2]]
-    assert both(pair, "shown(topic.get('late'))")["reason"] == "stale"
+    assert both(pair, "shown(topic.get('late'))")["reason"] == "too late"
     assert both(pair, "counts(topic)")["finished"] == 1
     assert both(pair, "topic.check().ok") is True
 

@@ -250,7 +250,7 @@ def test_a_handler_that_holds_the_gil_beyond_the_ttr_keeps_its_job(client: tarry
     orders.add("hold the interpreter", id="7", ttr=None)
     until(lambda: some.journal_lines("closed"), "closed")
     until(lambda: orders.stats().finished == 1, "finished")
-    assert (len(some.journal_lines("taken")), orders.stats().timed_out, orders.stats().stale) == (1, 0, 0)
+    assert (len(some.journal_lines("taken")), orders.stats().timed_out, orders.stats().refused) == (1, 0, 0)
 
 
 def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: Start) -> None:

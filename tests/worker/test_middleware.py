@@ -78,7 +78,7 @@ def test_middleware_sees_start_result_error_and_dead(valkey_url: str, namespace:
             ]  # fmt: skip
             seen.clear()
         stats = client.topic("n").stats()
-        assert (stats.finished, stats.delayed, stats.dead, stats.stale) == (1, 1, 1, 0)
+        assert (stats.finished, stats.delayed, stats.dead, stats.refused) == (1, 1, 1, 0)
 
 
 def test_a_middleware_failure_fails_the_job(valkey_url: str, namespace: str) -> None:

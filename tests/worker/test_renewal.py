@@ -56,7 +56,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
             assert not job.lost
 
     stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, warn_blocked_after="100ms")
-    assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
+    assert (seen, stats.finished, stats.timed_out, stats.refused) == ([1], 1, 0, 0)
     told = blocking_lines(caplog)
     assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
     assert "until_the_first_reservation_is_over(client, " in told[0], "the stack says where"
@@ -163,7 +163,7 @@ def test_a_renewal_that_meets_the_end_of_its_own_job_counts_as_no_stale_receipt(
             await renewing.wait()
 
     stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
-    assert (answers, stats.finished, stats.stale) == ([True], 1, 0)
+    assert (answers, stats.finished, stats.refused) == ([True], 1, 0)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -204,7 +204,7 @@ def test_cancel_when_lost_cancels_the_handler(valkey_url: str, namespace: str, c
                 cancelled.append(job.id)
 
     stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
-    assert (cancelled, stats.released, stats.stale) == (["7"], 0, 1)
+    assert (cancelled, stats.released, stats.refused) == (["7"], 0, 1)
 
 
 @pytest.mark.parametrize("plain", [False, True])

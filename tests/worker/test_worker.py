@@ -179,7 +179,7 @@ def test_a_stale_receipt_is_logged_and_the_worker_continues(
 
         await worker.run()
         stats = await topic.stats()
-        assert (stats.finished, stats.stale, stats.reserved) == (1, 1, 0)
+        assert (stats.finished, stats.refused, stats.reserved) == (1, 1, 0)
 
     run_beside(valkey_url, namespace, story)
     assert any("Job first was finished or deleted" in line.message for line in caplog.records)
@@ -199,7 +199,7 @@ def test_a_handler_may_settle_its_job_itself(valkey_url: str, namespace: str) ->
         job = await topic.get("x")
         assert job is not None
         assert (job.state, job.reason) == ("dead", "not for me")
-        assert (await topic.stats()).stale == 0
+        assert (await topic.stats()).refused == 0
 
     run_beside(valkey_url, namespace, story)
 

@@ -175,7 +175,7 @@ class Renewal:
         return True
 
     def _count_refusals(self, consumer: TopicConsumer, gone: Sequence[BaseJob[Any]]) -> None:
-        """Presents the receipts of lost jobs once more, so that the topic counts them as stale. The first time the worker itself might
+        """Presents the receipts of lost jobs once more, so that the topic counts them as refused. The first time the worker itself might
         have ended the job in the same moment, which is no refusal to count."""
         if gone:
             with suppress(TarryError):

@@ -74,7 +74,7 @@ def drop_when_late(
     ``on_too_late``, or buries the job."""
 
     def bury(_: BaseJob[Any]) -> Any:
-        raise Bury("stale")
+        raise Bury("too late")  # lua/topic/bury.lua counts this reason
 
     def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
         own_us = job._head.max_lateness_us

@@ -97,7 +97,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, also if it is dead (``state`` of the answer says so),
         ``"replace"`` puts this one in its place. A number is seconds.
-        ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
+        ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the
         consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
@@ -414,7 +414,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         """Sets options of the topic, for all clients and at once, and returns all of them.
 
         For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
-        ``max_lateness`` (a job that would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None``
+        ``max_lateness`` (a job that would be handed out later is dead, ``too late``); ``keep``: how long dead jobs stay, ``None``
         for ever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.

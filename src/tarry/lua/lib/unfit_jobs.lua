@@ -22,8 +22,9 @@ end
 local function bury_late(id, at, run, max_lateness)
   if not max_lateness or now - at <= max_lateness then return false end
   local attempt, max_attempts, receipt_was, first, holder = unpack_run(run or '')
-  bury_run(id, attempt, max_attempts, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
+  bury_run(id, attempt, max_attempts, receipt_was, first, holder, 'too late\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
   count('died', 1)
+  count('too_late', 1)
   buried = buried + 1
   return true
 end

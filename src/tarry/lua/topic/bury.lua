@@ -6,7 +6,8 @@ local clock, is_replay = unpack(ARGV)
 -- include clock job attempts bury attempt_limit receipt
 
 local FIRST, STRIDE = 3, 4
-local answers, buried, stale = {}, 0, 0
+local TOO_LATE = 'too late'  -- the reason of a worker whose handler has a maximum; lib/unfit_jobs.lua has the same
+local answers, buried, late, refused = {}, 0, 0, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, max_attempts, reason = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
@@ -24,13 +25,15 @@ for i = FIRST, #ARGV, STRIDE do
     note_attempt(id, attempt, last, holder, reason)
     bury_run(id, attempt, limit, last, first, holder, reason)
     buried = buried + 1
+    if string.match(reason, '^[^\n]*') == TOO_LATE then late = late + 1 end
   elseif fault ~= 'replay' then
-    stale = stale + 1
+    refused = refused + 1
   end
   answers[#answers + 1] = (not fault or fault == 'replay') and 1 or fault
 end
 count('died', buried)
-count('stale', stale)
+count('too_late', late)
+count('refused', refused)
 if buried > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
 -- include limits handout_limits watch capacity
   if note_capacity(buried) then update_watch('', false, handout_limits()) end

@@ -65,7 +65,7 @@ if #settled > 0 then
 end
 if #kept > 0 then index(kept) end
 count('finished', #settled)
-count('stale', refused)
+count('refused', refused)
 if set[1] then
 -- include limits handout_limits watch capacity
   if note_capacity(#settled) then update_watch('', false, handout_limits()) end

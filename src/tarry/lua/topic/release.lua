@@ -39,7 +39,7 @@ end
 for i = FIRST, #ARGV, STRIDE do
   if due_of(ARGV[i + 2], 0, 1) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
-local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
+local answers, released, died, refused, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
@@ -49,7 +49,7 @@ for i = FIRST, #ARGV, STRIDE do
   if refusal == 'replay' then
     answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
   elseif refusal then
-    answer, stale = '!' .. refusal, stale + 1
+    answer, refused = '!' .. refusal, refused + 1
   else
     local attempt, limit, last, first, holder = unpack_run(run)
     limit = limit_of(limit, tonumber(max_attempts))
@@ -77,7 +77,7 @@ end
 keep_retrying()
 count('released', released)
 count('died', died)
-count('stale', stale)
+count('refused', refused)
 note_capacity(released + died)
 if unseen > 0 then refund(unseen, given) end
 update_watch('', false, handout_limits())

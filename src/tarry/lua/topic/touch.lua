@@ -7,19 +7,19 @@ local clock, is_replay = unpack(ARGV)
 -- include clock job receipt
 
 local FIRST, STRIDE = 3, 4
-local answers, stale = {}, 0
+local answers, refused = {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, ttr, counted = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' then fault = run and 'released' or 'gone' end
   if fault then
-    if counted == '1' then stale = stale + 1 end
+    if counted == '1' then refused = refused + 1 end
   else
     redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
     redis.call('ZADD', reserved, text(now + tonumber(ttr) + #answers), id)
   end
   answers[#answers + 1] = fault or 1
 end
-count('stale', stale)
+count('refused', refused)
 return answers

@@ -97,7 +97,7 @@ def _finish(jobs: Sequence[HasReceipt], *, results: Sequence[bytes] | None = Non
 
 
 def _touch(jobs: Sequence[HasReceipt], *, ttr: Duration | None, counted: bool = True) -> list[Item]:
-    """``counted=False``: the topic does not count a refusal as a stale receipt."""
+    """``counted=False``: the topic does not count a refusal."""
     after = _COUNTED if counted else _NOT_COUNTED
     return [(*receipt_args(job), ttr_us(job, ttr), after) for job in jobs]
 

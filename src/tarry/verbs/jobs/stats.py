@@ -88,10 +88,13 @@ class Stats:
     released: int
     timed_out: int
     died: int
+    too_late: int
+    """Those of ``died`` that were later than their ``max_lateness``."""
     kicked: int
     deleted: int
     replaced: int
-    stale: int
+    refused: int
+    """Receipts that were refused."""
     repeated: int
     lost: int
     swept: int

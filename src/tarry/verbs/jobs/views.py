@@ -204,7 +204,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
     return ScriptCall(STATS, STATS.keys_for(context.keys), (), decode)
 
 
-_COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
+_COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept".split()
 _REMOVAL_COUNTERS = ("finished", "deleted", "replaced", "lost", "swept")
 
 

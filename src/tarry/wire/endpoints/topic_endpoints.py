@@ -16,7 +16,7 @@ _PATH = {"topic": "orders"}
 _STATS = Stats(
     topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
     oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
-    died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
+    died=0, too_late=0, kicked=0, deleted=2, replaced=0, refused=0, repeated=0, lost=0, swept=0,
     lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
 )  # fmt: skip
 _SETTINGS = TopicSettings(
