@@ -43,7 +43,8 @@ another.
 You may read these keys. Change them only through tarry, because its scripts rely on one another.
 """
 TOPICS = """\
-`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. A duration is a number of seconds, a
+`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. Where a method stands beside its blocking twin
+in one class, as of tasks, the awaited one ends with `_async`: `task.add`, `await task.add_async`. A duration is a number of seconds, a
 `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
 """
 PRECEDENCE = """\
