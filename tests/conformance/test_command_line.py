@@ -22,7 +22,7 @@ def test_every_verb_of_the_command_line_works(place: str, url: str, namespace: s
 def jobs_by_hand(cli: Cli) -> None:
     cli("add", "orders", '{"order": 7}', "--id", "7", "--delay", "1h")
     cli("add", "orders", "--file", "-", stdin='{"body": 1, "id": "a"}\n{"body": 2, "id": "b"}\n')
-    [first, second] = cli("pop", "orders", "-n", "2", "--wait", "10s")
+    [first, second] = cli("pop", "orders", "--limit", "2", "--wait", "10s")
     cli("touch", "orders", "a", str(first["receipt"]))
     cli("configure", "orders", "--keep-finished", "1d")
     cli("finish", "orders", "a", str(first["receipt"]), "--result", '{"sum": 3}')

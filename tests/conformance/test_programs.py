@@ -73,7 +73,7 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path, t
     """Its API, its dashboard, its metrics; by a token."""
     cli = Cli(url, namespace)
     [token] = cli("token", "create", "--scope", "admin", "--scope", "produce", "--scope", "consume")
-    words = ("serve", "--url", url, "--port", "0", "--namespace", namespace, "--queue", f"{namespace} queue")
+    words = ("serve", "--url", url, "--port", "0", "--namespace", namespace, "--delayed-queue", f"{namespace} queue")
     with process(tarry_command, tmp_path, *words) as (running, log):
         base = until(lambda: _address(log.read_text()))
         with (

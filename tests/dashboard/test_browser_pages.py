@@ -112,7 +112,7 @@ def test_the_namespace_can_be_switched(
     with tarry.Client(valkey_url, namespace=other) as bills:
         client.topic("orders").add(0, delay="1h")
         bills.topic("due").add(0, delay="1h")
-        service.start("--also", other)
+        service.start("--other-namespace", other)
         page.goto(service.at + "/schedules")
         page.locator(".spaces summary").click()
         page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=other).click()

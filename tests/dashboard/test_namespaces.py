@@ -46,7 +46,7 @@ def test_each_namespace_has_its_own_urls(
 ) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
     other.topic("bills").add(0, id="8", delay="1h")
-    service.start("--also", other.namespace)
+    service.start("--other-namespace", other.namespace)
     at = place(other)
     first, second = http.get("/").text, http.get(at + "/").text
     assert ("orders" in first, "bills" in first) == (True, False)
@@ -78,7 +78,7 @@ def test_a_token_opens_only_its_own_namespace(
         made[name], id, record = tokens.create_token(os.urandom, [scope])
         one.engine.run(tokens.store_token(one.namespace, id, record))
         one.topic("orders").add(0, id="7", delay="1h")
-    service.start("--also", other.namespace)
+    service.start("--other-namespace", other.namespace)
     at = place(other)
     assert http.get("/").headers["location"] == "/sign-in"
     assert http.get(at + "/").headers["location"] == at + "/sign-in"

@@ -64,7 +64,7 @@ def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(
 
 
 def test_a_wrong_path_is_a_page_for_browsers_and_a_problem_for_programs(service: Service, namespace: str) -> None:
-    service.start("--also", f"{namespace}-bills")
+    service.start("--other-namespace", f"{namespace}-bills")
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     with httpx.Client(base_url=service.at, timeout=LONGEST_S) as http:
         for path, home in (

@@ -97,7 +97,7 @@ def test_many_jobs_are_read_from_a_file_or_stdin(answers: Answers, tmp_path: Pat
     file = tmp_path / "words"
     file.write_text("plain\ntext\n")
     assert len(answers("add", "words", "--file", str(file), "--raw")) == 2
-    assert [job["body"] for job in answers("pop", "words", "-n", "9")] == ["plain", "text"]
+    assert [job["body"] for job in answers("pop", "words", "--limit", "9")] == ["plain", "text"]
 
 
 def test_max_lateness_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Client, answers: Answers) -> None:
@@ -115,7 +115,7 @@ def test_a_priority_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Cl
     answers("add", "orders", "--file", "-", "--priority", "1", stdin=lines)
     [urgent, one] = answers("get", "orders", "urgent", "one")
     assert (urgent["priority"], "priority" in one) == (3, False)
-    popped = answers("pop", "orders", "-n", "9")
+    popped = answers("pop", "orders", "--limit", "9")
     assert [job["id"] for job in popped] == ["urgent", "own", "shared", "one", "none"]
     assert [job.get("priority") for job in popped] == [3, 2, 1, None, None]
     [schedule] = answers("schedule", "put", "orders", "daily", "--every", "1d", "--priority", "2")

@@ -34,7 +34,7 @@ def test_doctor_fails_only_on_a_server_that_may_lose_jobs(own_server: Callable[.
     url = own_server("--save", "", appendonly="yes", port=True).url
     with tarry.Client(url, namespace="kept") as client:
         client.topic("orders").add("x" * 100_000)
-    done = cli("doctor", "--most-mb", "0", "--most-jobs", "1", url=url)
+    done = cli("doctor", "--max-mb", "0", "--max-jobs", "1", url=url)
     assert (done.returncode, "no persistence" in done.stdout) == (0, False)
     with redis.Redis.from_url(url) as raw:
         raw.config_set("appendonly", "no")
@@ -89,11 +89,11 @@ def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, c
     assert "parted  was not in the list" in done.stderr
     assert "parted  all well" in done.stdout
     assert cli("add", "parted", "1", "--partitions", "4").returncode == 2
-    done = cli("doctor", "--most-mb", "0", "--most-jobs", "2")
+    done = cli("doctor", "--max-mb", "0", "--max-jobs", "2")
     assert "plain  it has 3 jobs in 0 MB: moving it between nodes" in done.stdout
     client.topic("parted").add_many([tarry.NewJob(1, id=f"{n}") for n in range(8, 30)])
     sizes = Counter(partition_of_id(f"{n}", 3) for n in range(7, 30))
-    done = cli("doctor", "--most-jobs", f"{max(sizes.values()) - 1}")
+    done = cli("doctor", "--max-jobs", f"{max(sizes.values()) - 1}")
     assert done.returncode == LOSES
     [large] = [number for number, size in sizes.items() if size == max(sizes.values())]
     assert f"parted  partition {large} has {sizes[large]} jobs in 0 MB: moving it between nodes" in done.stdout

@@ -101,7 +101,7 @@ def test_guarded_queue_commands_work(cli: Cli, namespace: str, layout: str) -> N
     assert [(row["queue"], row["size"]) for row in several] == [(queue, 3), (f"{queue} too", 0)]
     assert now["lateness_ms"] > 0
     (first,) = answers(cli, "guarded-queue", "poll", *where, "--guard", f"guard of {queue}", "--shared")
-    rest = answers(cli, "guarded-queue", "poll", *where, "--count", "5", "--wait", "10ms")
+    rest = answers(cli, "guarded-queue", "poll", *where, "--limit", "5", "--wait", "10ms")
     assert sorted(map(str, [first["value"], *(item["value"] for item in rest)])) == ["b", "{'order': 7}"]
     assert first["lateness_ms"] > 0
     assert cli("guarded-queue", "poll", *where).stdout == ""

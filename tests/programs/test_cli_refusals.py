@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -16,7 +17,9 @@ import redis
 import typer.main
 
 import tarry
+from tarry.programs.cli import guarded_commands, job_commands, topic_commands
 from tarry.programs.cli.app import app
+from tarry.programs.cli.messages import with_option_names
 from tarry.values.other_words import COMMANDS
 
 REFUSED = Path(__file__).parent / "cli_calls.py"
@@ -176,7 +179,7 @@ REFUSALS = [
     ("guarded-queue stats ''", "QUEUE: it is empty"),
     ("guarded-queue clear ''", "QUEUE: it is empty"),
     ("serve --drain soon", "--drain: 'soon' is not a duration"),
-    ("serve --also a/b", "--also: 'a/b' contains a '/'"),
+    ("serve --other-namespace a/b", "--other-namespace: 'a/b' contains a '/'"),
     ("token create --scope all", "--scope: all; a token has some of"),
     ("token create --scope view --calls 0", "--calls: 0 a second; give a number above 0"),
     (f"token create --scope view --note {'x' * 300}", "--note: 300 characters"),
@@ -202,10 +205,19 @@ REFUSALS = [
     ("map-cache remove m k", "No such command 'remove'; tarry's is: tarry map-cache delete MAP KEY"),
     ("lock show tea", "No such command 'show'; tarry's is: tarry lock get LOCK"),
     ("delayed-queue move q --keep", "No such option: --keep"),
+    ("pop orders -n 2", "No such option: -n"),
+    ("pause orders --for 1h", "No such option: --for"),
+    ("guarded-queue poll q --count 2", "No such option: --count"),
+    ("serve --also shop", "No such option: --also"),
+    ("serve --queue q", "No such option: --queue"),
+    ("serve --max-request 9999", "No such option: --max-request"),
+    ("doctor --also shop", "No such option: --also"),
+    ("doctor --most-jobs 1", "No such option: --most-jobs"),
+    ("doctor --most-mb 1", "No such option: --most-mb"),
     ("stats --patience soon", "--patience: 'soon' is not a duration"),
     ("--patience soon stats", "--patience: 'soon' is not a duration"),
 ]
-NOTHING_TO_REFUSE = {"workers", "doctor", "demo", "demo-worker"}
+NOTHING_TO_REFUSE = {"workers", "demo", "demo-worker"}
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +258,23 @@ def test_a_refusal_names_the_option(call_tarry: Callable[[str], tuple[int, str]]
     assert said in stderr
     plain = re.sub(r"'[^']*'|\[\w+\]$", "''", stderr.strip())  # what was typed, and the error's code
     assert not OF_PYTHON.search(plain), plain
+
+
+@pytest.mark.parametrize(
+    ("command", "parameter", "option"),
+    [
+        (job_commands.pop, "limit", "--limit"),
+        (guarded_commands.poll, "limit", "--limit"),
+        (topic_commands.pause, "duration", "--duration"),
+        (topic_commands.configure, "keep_dead", "--keep-dead"),
+        (job_commands.release, "counted", "--uncounted"),
+    ],
+)
+def test_the_librarys_parameter_is_named_by_its_option(command: Any, parameter: str, option: str) -> None:
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    assert with_option_names(parameters, f"{parameter}: 0; give another {parameter}=") == (
+        f"{option}: 0; give another {option}"
+    )
 
 
 def test_a_command_of_others_names_one_that_exists() -> None:

@@ -156,7 +156,7 @@ def test_the_command_line_shows_damaged_jobs_and_doctor_names_them(
         said = run(command, *(["orders"] if command == "check" else []), code=1)
         assert "b: headers that cannot be read" in said
         assert "d: no readable head" in said
-    popped = [json.loads(line)["id"] for line in run("pop", "orders", "-n", "10", "--json").splitlines()]
+    popped = [json.loads(line)["id"] for line in run("pop", "orders", "--limit", "10", "--json").splitlines()]
     assert sorted(popped) == list("abce")
     assert run("delete", "orders", "b").startswith("b  deleted")
 

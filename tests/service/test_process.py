@@ -134,7 +134,9 @@ def test_sigterm_answers_waiting_requests_and_refuses_new_ones(start: Start) -> 
 
 
 def test_a_service_can_serve_several_namespaces(start: Start) -> None:
-    running = start("--namespace", "process-one", "--also", "process-two", "--also", "process-one")
+    running = start(
+        "--namespace", "process-one", "--other-namespace", "process-two", "--other-namespace", "process-one"
+    )
     with tarry.HTTPClient(running.url) as first, tarry.HTTPClient(running.url, namespace="process-two") as second:
         first.topic("orders").add(1, id="7")
         second.topic("orders").add(2, id="7")
@@ -224,7 +226,9 @@ def test_a_forbidden_queue_removes_no_other_metric(
     start: Start, request: pytest.FixtureRequest, valkey_url: str
 ) -> None:
     with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=NAMESPACES)) as url:
-        running = start("--namespace", "shop-others", "--queue", "shop-mine", "--dialect", "delayed-message", url=url)
+        running = start(
+            "--namespace", "shop-others", "--delayed-queue", "shop-mine", "--dialect", "delayed-message", url=url
+        )
         with httpx.Client(base_url=running.url) as http:
             until(lambda: "DelayMessage could not be moved" in running.output)
             for _ in range(3):
@@ -343,7 +347,7 @@ def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path) ->
 def test_a_service_moves_the_configured_queues(start: Start, valkey_url: str) -> None:
     """Nobody consumes them with tarry: a Java application reads the list."""
     name = f"moved-{os.getpid()}"
-    running = start("--queue", name, "--dialect", "delayed-message")
+    running = start("--delayed-queue", name, "--dialect", "delayed-message")
     with tarry.Client(valkey_url) as client:
         assert running.url
         client.delayed_queue(name, codec="string").offer("tea", "200ms")

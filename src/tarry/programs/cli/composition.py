@@ -93,7 +93,9 @@ def dialects_of(given: Iterable[str]) -> dict[str, str]:
             raise BadInput(f"dialect: {name} is given twice; start another service for the other place.")
         if name == SQS:
             if told:
-                raise BadInput("dialect: sqs has no place, its queue URLs name the namespace; serve it with --also.")
+                raise BadInput(
+                    "dialect: sqs has no place, its queue URLs name the namespace; serve it with --other-namespace."
+                )
         elif not told:
             place = DIALECTS[name].place
         elif DIALECTS[name].kind == "namespace":

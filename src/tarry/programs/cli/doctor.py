@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LATE_S = 60.0
 """A topic whose first job has been ready for longer, without a consumer, gets a note."""
-MOST_JOBS, MOST_MB = 1_000_000, 500
+MAX_JOBS, MAX_MB = 1_000_000, 500
 """Of one topic or partition: moving a larger hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
 Large = Annotated[int, typer.Option(min=1, help="Warn of a topic, or a partition, that has more jobs.")]
 LargeMB = Annotated[int, typer.Option(min=0, help="The same for megabytes of jobs.")]
@@ -38,10 +38,12 @@ Objects = Annotated[
 ]
 
 
-Also = Annotated[
+OtherNamespaces = Annotated[
     list[str] | None,
     typer.Option(
-        help="With --acl: another namespace for these users, such as a dialect's; may be repeated.", show_default=False
+        "--other-namespace",
+        help="With --acl: another namespace for these users, such as a dialect's; may be repeated.",
+        show_default=False,
     ),
 ]
 
@@ -50,11 +52,11 @@ Also = Annotated[
 def doctor(
     session: CommandSession,
     dry_run: DryRun = False,
-    most_jobs: Large = MOST_JOBS,
-    most_mb: LargeMB = MOST_MB,
+    max_jobs: Large = MAX_JOBS,
+    max_mb: LargeMB = MAX_MB,
     acl: Roles = False,
     objects: Objects = "",
-    also: Also = None,
+    other_namespace: OtherNamespaces = None,
 ) -> None:
     """Checks the server and every topic; adds topics that are missing in the list of known topics.
 
@@ -69,7 +71,7 @@ def doctor(
     from tarry.verbs import namespaces
 
     if acl:
-        _print_acl_users(session, objects, also or ())
+        _print_acl_users(session, objects, other_namespace or ())
         return
     client = session.client
     known = set(client.topics())  # connecting checks whether the server can be used
@@ -113,7 +115,7 @@ def doctor(
         session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
         try:
-            data, text, ok = _check_topic(client, name, there.get(name, -1), most_jobs, most_mb << 20)
+            data, text, ok = _check_topic(client, name, there.get(name, -1), max_jobs, max_mb << 20)
         except Unavailable:
             raise
         except TarryError as fault:  # of this topic: go on with the others
@@ -131,7 +133,7 @@ def _node_data(node: Node) -> dict[str, Any]:
 
 
 def _check_topic(
-    client: Client, name: str, last: int, most_jobs: int, most_bytes: int
+    client: Client, name: str, last: int, max_jobs: int, max_bytes: int
 ) -> tuple[dict[str, Any], str, bool]:
     handle = client.topic(name)
     found, now = check_with_progress(handle), handle.stats()
@@ -154,7 +156,7 @@ def _check_topic(
             notes.append(f"{ready} for {waiting:.0f} s, and nobody waits for {'it' if now.ready == 1 else 'them'}")
     if now.dead:
         notes.append(f"{count_text(now.dead, 'dead job')}; tarry list {name} --state dead")
-    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_check_settings(client, name, parts)]
+    notes += [*_too_large(client, parts, max_jobs, max_bytes), *_check_settings(client, name, parts)]
     data = {"topic": name, "ok": ok, "looked_at": found.looked_at, "notes": notes}
     return data, "; ".join(notes) or "all well", ok
 
@@ -173,7 +175,7 @@ def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[An
 
 
 def _too_large(
-    client: Client, parts: Sequence[PartitionVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
+    client: Client, parts: Sequence[PartitionVerbs[Any]], max_jobs: int = MAX_JOBS, max_bytes: int = MAX_MB << 20
 ) -> list[str]:
     """Notes about topics or partitions so large that moving them to another node would block a server."""
     from tarry.core.flows import gather
@@ -185,7 +187,7 @@ def _too_large(
     found = client.engine.run(gather(map(flow_of, (*counts, *memory))))
     notes = list[str]()
     for number, (jobs, size) in enumerate(zip(found[: len(places)], found[len(places) :], strict=True)):
-        if jobs > most_jobs or size > most_bytes:
+        if jobs > max_jobs or size > max_bytes:
             what = f"partition {number}" if len(parts) > 1 else "it"
             notes.append(
                 f"{what} has {count_text(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would block a server for more "

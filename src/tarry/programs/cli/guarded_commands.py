@@ -68,14 +68,14 @@ def push(
 def poll(
     session: CommandSession,
     queue: QueueName,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 1,
     wait: Annotated[str, typer.Option(help="How long to wait for the first.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
     shared: Shared = False,
 ) -> None:
     """Takes out what is due, and prints it. It is out of the queue then."""
-    for item in _queue(session, queue, layout, guard, shared).poll_many(count, wait=wait):
+    for item in _queue(session, queue, layout, guard, shared).poll_many(limit, wait=wait):
         late = output.exact_ms(item.lateness)
         value = item.value.decode("utf-8", "replace") if isinstance(item.value, bytes) else item.value
         data = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}

@@ -105,7 +105,7 @@ def pop(
     topics: TopicNames,
     wait: Annotated[str, typer.Option(help="How long to wait for a job, or: forever.")] = "0",
     ttr: Ttr = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Up to this many.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many.")] = 1,
 ) -> None:
     """Pops the next due job of the first topic that has one, and shows its receipt."""
     from tarry.clients.blocking.topic import pop_first
@@ -114,7 +114,7 @@ def pop(
         session.usual_patience = WAITING
     client = session.client
     chosen = [client.topic(name) for name in topics]
-    jobs = pop_first(client.engine, chosen, n, arguments.parse_wait(wait), ttr)
+    jobs = pop_first(client.engine, chosen, limit, arguments.parse_wait(wait), ttr)
     for job in jobs:
         data = output.popped_data(job)
         session.print_answer(data, _job_as_text(job, data))

@@ -50,7 +50,7 @@ def renamed_parameters(**names: str) -> Generator[None]:
 
 
 def _names(parameters: Iterable[Parameter]) -> dict[str, str]:
-    """The library's parameter names and the command's: ``if_exists``, ``--if-exists``; ``lock``, ``LOCK``."""
+    """The library's parameter names and the command's: ``if_exists``, ``--if-exists``; ``lock``, ``LOCK``; ``counted``, ``--uncounted``."""
     found: dict[str, str] = {}
     for parameter in parameters:
         for info in get_args(parameter.annotation)[1:]:
@@ -58,7 +58,7 @@ def _names(parameters: Iterable[Parameter]) -> dict[str, str]:
                 shown = _option(parameter, info) if isinstance(info, OptionInfo) else _argument(parameter, info)
                 plain = (info.metavar or parameter.name).strip("[].").lower()
                 one = parameter.name.removesuffix("s")
-                for name in (parameter.name, one, one + "s", plain):
+                for name in (parameter.name, one, one + "s", plain, parameter.name.removeprefix("un")):
                     found.setdefault(name, shown)
     return found
 

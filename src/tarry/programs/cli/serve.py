@@ -29,9 +29,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen on. Any other than loopback needs tokens.")
     ] = "127.0.0.1",
-    also: Annotated[
+    other_namespace: Annotated[
         list[str] | None,
-        typer.Option("--also", help="One more namespace to serve; may be repeated.", show_default=False),
+        typer.Option("--other-namespace", help="One more namespace to serve; may be repeated.", show_default=False),
     ] = None,
     without_tokens: Annotated[
         bool,
@@ -43,7 +43,7 @@ def serve(
         Path | None, typer.Option(help="TLS: a file with the certificate, PEM.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
-    max_request: Annotated[int, typer.Option(min=1024, help="The maximum size of a request's body, in bytes.")] = 8
+    max_request_body: Annotated[int, typer.Option(min=1024, help="The maximum size of a request's body, in bytes.")] = 8
     << 20,
     processes: Annotated[
         int, typer.Option(min=1, max=256, help="How many processes share the port; one that dies is replaced.")
@@ -65,10 +65,12 @@ def serve(
             "--shared-lock", help="A lock shared with Java for the metrics; may be repeated.", show_default=False
         ),
     ] = None,
-    queue: Annotated[
+    delayed_queue: Annotated[
         list[str] | None,
         typer.Option(
-            "--queue", help="A queue shared with Java that this service moves; may be repeated.", show_default=False
+            "--delayed-queue",
+            help="A queue shared with Java that this service moves; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     redisson: Redisson = None,
@@ -116,8 +118,8 @@ def serve(
     from tarry.values.durations import SECOND, duration_us
     from tarry.worker.worker_process import run_in_loop
 
-    for one in also or ():
-        with renamed_parameters(namespace="also"):
+    for one in other_namespace or ():
+        with renamed_parameters(namespace="other_namespace"):
             names.check_namespace(one)
     http_server.require_extra()
     from tarry.clients.awaited.client import AsyncClient
@@ -139,13 +141,15 @@ def serve(
         host=host,
         port=port,
         namespaces=tuple(
-            dict.fromkeys((session.namespace, *(also or ()), *([beanstalk_namespace] if beanstalk_namespace else ())))
+            dict.fromkeys(
+                (session.namespace, *(other_namespace or ()), *([beanstalk_namespace] if beanstalk_namespace else ()))
+            )
         ),
-        max_request_body=max_request,
+        max_request_body=max_request_body,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         shared_locks=tuple(dict.fromkeys(shared_lock or ())),
-        queues=tuple(dict.fromkeys(queue or ())),
+        queues=tuple(dict.fromkeys(delayed_queue or ())),
         redisson=redisson,
         drain_s=duration_us(drain, "drain") / SECOND,
     )

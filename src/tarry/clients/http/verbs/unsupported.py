@@ -20,7 +20,7 @@ from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.schemas import base64_text
 
 NOT_SUPPORTED: dict[str, str] = {
-    "keep_moving": "A service moves the queues that it was started with: tarry serve --queue NAME. Whoever waits in take or "
+    "keep_moving": "A service moves the queues that it was started with: tarry serve --delayed-queue NAME. Whoever waits in take or "
     "poll over HTTP has them moved while it waits.",
     "lock.acquire": "Over HTTP a lock is looked at and taken away, not had: whoever has one must renew it, and nobody would "
     "see this process die. Use tarry.Client at the server, or a topic, whose jobs come back by themselves.",
