@@ -127,7 +127,15 @@ def decisions_page() -> str:
 def topics_page() -> str:
     """What client, topic and job can, as their own words say it."""
     parts = ["# Client, topic, job\n", TOPICS]
-    for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.BaseJob, tarry.JobInfo, tarry.NewJob, tarry.Schedules):
+    for kind in (
+        tarry.Client,
+        tarry.Topic,
+        tarry.Job,
+        tarry.types.BaseJob,
+        tarry.JobInfo,
+        tarry.NewJob,
+        tarry.Schedules,
+    ):
         parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
         for name, member in _members(kind).items():
             shown = not name.startswith("_") and (inspect.getdoc(member) or "")

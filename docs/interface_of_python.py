@@ -59,7 +59,7 @@ def public_modules() -> list[types.ModuleType]:
 def names_of(module: types.ModuleType) -> list[str]:
     """The public names of a module, sorted."""
     if hasattr(module, "__all__"):
-        return sorted(module.__all__)
+        return sorted([*module.__all__, *(["__version__"] if hasattr(module, "__version__") else [])])
     if hasattr(module, "__dir__") and "__dir__" in vars(module):
         return sorted(name for name in dir(module) if name == "__version__" or not name.startswith("_"))
     own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}

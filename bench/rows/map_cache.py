@@ -110,7 +110,7 @@ def _expired(bench: Bench) -> list[Result]:
 def _one_expiry(bench: Bench, redis: Redis, count: int) -> tuple[float, float]:
     heard, over = [0], threading.Event()
 
-    def hear(_: tarry.MapEvent[bytes, bytes]) -> None:
+    def hear(_: tarry.redisson.MapEvent[bytes, bytes]) -> None:
         heard[0] += 1
         if heard[0] == count:
             over.set()

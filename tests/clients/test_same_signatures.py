@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from types import ModuleType
 
 import pytest
 
@@ -21,16 +22,16 @@ PAIRS = [
     (tarry.Topic, tarry.AsyncTopic),
     (tarry.Schedules, tarry.AsyncSchedules),
     (tarry.Job, tarry.AsyncJob),
-    (tarry.DelayedQueue, tarry.AsyncDelayedQueue),
-    (tarry.BlockingQueue, tarry.AsyncBlockingQueue),
-    (tarry.Subscription, tarry.AsyncSubscription),
+    (tarry.redisson.DelayedQueue, tarry.redisson.AsyncDelayedQueue),
+    (tarry.redisson.BlockingQueue, tarry.redisson.AsyncBlockingQueue),
+    (tarry.redisson.Subscription, tarry.redisson.AsyncSubscription),
     (tarry.Lock, tarry.AsyncLock),
     (tarry.Grant, tarry.AsyncGrant),
-    (tarry.LockLostEvent, tarry.AsyncLockLostEvent),
-    (tarry.MapCache, tarry.AsyncMapCache),
-    (tarry.MapListener, tarry.AsyncMapListener),
+    (tarry.types.LockLostEvent, tarry.types.AsyncLockLostEvent),
+    (tarry.redisson.MapCache, tarry.redisson.AsyncMapCache),
+    (tarry.redisson.MapListener, tarry.redisson.AsyncMapListener),
     (DictMethods, AsyncDictMethods),
-    (tarry.GuardedQueue, tarry.AsyncGuardedQueue),
+    (tarry.types.GuardedQueue, tarry.types.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
     (tarry.HTTPClient, tarry.AsyncHTTPClient),
     (BaseClient, AsyncBaseClient),
@@ -78,9 +79,9 @@ def test_both_clients_take_the_same_options(blocking: type, awaiting: type) -> N
 def public_callables() -> list[tuple[str, Callable[..., object]]]:
     """All that `help(tarry)` shows with a signature: functions, classes and their methods."""
     found: list[tuple[str, Callable[..., object]]] = []
-    for name in dir(tarry):
-        member = getattr(tarry, name)
-        if name.startswith("_") or not callable(member):
+    homes: tuple[ModuleType, ...] = (tarry, tarry.types, tarry.redisson)
+    for name, member in ((name, getattr(home, name)) for home in homes for name in home.__all__):
+        if not callable(member):
             continue
         found.append((name, member))
         if isinstance(member, type):

@@ -38,7 +38,7 @@ class AnswerProxy:
         found = getattr(self.plain, name)
         if isinstance(self.plain, CLIENTS) and name in HANDLES:
             return self._handle(found)
-        if isinstance(found, tarry.LockLostEvent | tarry.AsyncLockLostEvent):
+        if isinstance(found, tarry.types.LockLostEvent | tarry.types.AsyncLockLostEvent):
             return AnswerProxy(found, self._said)
         if not callable(found):
             return found
@@ -80,7 +80,7 @@ class AnswerProxy:
 
 CLIENTS = (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)
 OF_THEIR_OWN = (
-    tarry.Grant, tarry.AsyncGrant, tarry.Subscription, tarry.AsyncSubscription, tarry.MapListener, tarry.AsyncMapListener,
+    tarry.Grant, tarry.AsyncGrant, tarry.redisson.Subscription, tarry.redisson.AsyncSubscription, tarry.redisson.MapListener, tarry.redisson.AsyncMapListener,
 )  # fmt: skip
 
 

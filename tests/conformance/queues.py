@@ -87,7 +87,7 @@ async def movers(world: Environment) -> None:
 async def map_caches(world: Environment) -> None:
     client = world.client
     cache = client.map_cache(world.name, codec="json")
-    seen: list[tarry.MapEvent[Any, Any]] = []
+    seen: list[tarry.redisson.MapEvent[Any, Any]] = []
     async with (await cache.listen(seen.append)).inside() as listener:
         assert await cache.put("tea", "green", ttl="1h", max_idle="1h") is None
         assert await cache.replace("tea", "black") == "green"

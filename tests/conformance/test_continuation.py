@@ -100,7 +100,7 @@ async def everything_else_goes_on(
     await world.another().keep_moving(moved)
     kept = world.another().map_cache(cached, codec="json")
     await kept.put("stays", 1)
-    events: list[tarry.MapEvent[Any, Any]] = []
+    events: list[tarry.redisson.MapEvent[Any, Any]] = []
     listener = await world.another().map_cache(heard, codec="json", policy=None).listen(events.append)
     grant = await world.another().lock(held, shared=True).acquire(wait=0)
     mine = await world.another().lock(wanted, shared=True).acquire(wait=0)

@@ -40,12 +40,15 @@ TABLE: dict[str, tuple[Callable[[Environment], Any], tuple[type, ...]]] = {
     "limits": (jobs.limits, ()),
     "schedules": (jobs.schedules, (tarry.Schedules,)),
     "clients": (jobs.clients, (tarry.Client,)),
-    "delayed queues": (queues.delayed_queues, (tarry.DelayedQueue, tarry.BlockingQueue, tarry.Subscription)),
+    "delayed queues": (
+        queues.delayed_queues,
+        (tarry.redisson.DelayedQueue, tarry.redisson.BlockingQueue, tarry.redisson.Subscription),
+    ),
     "movers": (queues.movers, ()),
-    "map caches": (queues.map_caches, (tarry.MapCache, tarry.MapListener)),
+    "map caches": (queues.map_caches, (tarry.redisson.MapCache, tarry.redisson.MapListener)),
     "native maps": (queues.native_maps, ()),
-    "locks": (queues.locks, (tarry.Lock, tarry.Grant, tarry.LockLostEvent)),
-    "guarded queues": (queues.guarded_queues, (tarry.GuardedQueue,)),
+    "locks": (queues.locks, (tarry.Lock, tarry.Grant, tarry.types.LockLostEvent)),
+    "guarded queues": (queues.guarded_queues, (tarry.types.GuardedQueue,)),
 }
 _numbers = itertools.count()
 
@@ -66,12 +69,12 @@ def test_every_verb_of_every_feature_works(place: str, feature: str, client_kind
 def test_the_table_has_every_handle() -> None:
     """Whatever a client makes, and what that gives back to be used."""
     handles = {kind for _, kinds in TABLE.values() for kind in kinds}
-    public = [getattr(tarry, name) for name in dir(tarry)]
+    public = [getattr(home, name) for home in (tarry, tarry.types, tarry.redisson) for name in home.__all__]
     homes = ("tarry.clients.blocking.", "tarry.clients.redisson.blocking.")
     made = {
         kind
         for kind in public
         if isinstance(kind, type) and kind.__module__.startswith(homes) and any(verbs_of(kind).values())
     }
-    protocols = {tarry.Guard}
+    protocols = {tarry.types.Guard}
     assert made - protocols == handles

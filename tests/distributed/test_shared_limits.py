@@ -47,7 +47,7 @@ def test_a_limit_is_divided_among_partitions_without_remainder(
             assert topic.configure() == usual, "nothing was written"
             return
         asked = topic.configure(rate=(count, timedelta(milliseconds=span_ms)), burst=burst, concurrency=cap)
-        assert asked.rate == tarry.Rate(count, timedelta(milliseconds=span_ms))
+        assert asked.rate == tarry.types.Rate(count, timedelta(milliseconds=span_ms))
         assert asked.burst == burst or burst is None
         assert asked.concurrency == cap
         assert client.topic(f"t{parts}").configure() == asked, "and so it is told again"

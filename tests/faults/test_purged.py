@@ -58,7 +58,7 @@ def test_a_purge_removes_the_seats_of_killed_consumers(running: ServerProcess, s
 
 @pytest.mark.parametrize("state", ["delayed", None])
 def test_a_consumer_waiting_during_a_purge_gets_later_jobs(
-    running: ServerProcess, server: Any, state: tarry.State | None
+    running: ServerProcess, server: Any, state: tarry.types.State | None
 ) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(3) as pool:
         topic = client.topic("orders")

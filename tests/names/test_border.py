@@ -3,7 +3,7 @@
     .venv/bin/python tests/names/test_border.py      writes the list of today; a longer one is refused
 
 An app is a program that stands on the library: the service, the dashboard, the command line… The worker is a part of the library. An app
-may import what `tarry` and `tarry.errors` export, the wire of HTTP, and other programs as far as the contracts in pyproject.toml permit.
+may import what `tarry`, `tarry.types`, `tarry.redisson` and `tarry.errors` export, the wire of HTTP, and other programs as far as the contracts in pyproject.toml permit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ APPS = (
     "django",
     "otel.py",
 )
-BY_RIGHT = ("tarry.errors", "tarry.wire", "tarry.programs", "tarry.celery", "tarry.django", "tarry.testing")
+BY_RIGHT = (
+    "tarry.errors",
+    "tarry.types",
+    "tarry.redisson",
+    "tarry.wire",
+    "tarry.programs",
+    "tarry.celery",
+    "tarry.django",
+    "tarry.testing",
+)
 """Errors are public; the wire is the protocol of both ends of HTTP."""
 
 
@@ -35,8 +44,9 @@ def nodes_of(app: str) -> Iterator[ast.AST]:
 
 
 def public_names() -> set[str]:
-    tree = ast.parse((SRC / "__init__.py").read_text("utf-8"))
-    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    trees = [ast.parse((SRC / f"{module}.py").read_text("utf-8")) for module in ("__init__", "types", "redisson")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {alias.name for node in nodes for alias in node.names}
 
 
 def inner_names() -> dict[str, list[str]]:

@@ -104,7 +104,7 @@ class BlockingAdapter(OnBlockingClient):
     async def topics(self) -> list[str]:
         return self.client.topics()
 
-    async def workers(self) -> list[tarry.WorkerInfo]:
+    async def workers(self) -> list[tarry.types.WorkerInfo]:
         return self.client.workers()
 
     async def run(self, operation: Any) -> Any:
@@ -158,7 +158,7 @@ class AwaitedAdapter(OnAwaitedClient):
     async def topics(self) -> list[str]:
         return await self.client.topics()
 
-    async def workers(self) -> list[tarry.WorkerInfo]:
+    async def workers(self) -> list[tarry.types.WorkerInfo]:
         return await self.client.workers()
 
     async def run(self, operation: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 
 from story.adapters import Adapter
 from story.test_add import now
-from tarry import FailedAttempt
 from tarry.clients.testing import Clock
 from tarry.core.requests import Command
+from tarry.types import FailedAttempt
 from tarry.values.keys import part_key
 
 S = timedelta(seconds=1)

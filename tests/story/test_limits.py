@@ -13,8 +13,9 @@ import redis
 from story.adapters import Adapter
 from story.drain import MINUTE, drain
 from story.test_add import US, now
-from tarry import BadInput, LimitStatus, NewJob, Rate
+from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock, TestClient
+from tarry.types import LimitStatus, Rate
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs import settle
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
+import tarry
 from tarry import errors
 
 
@@ -20,6 +21,13 @@ def caught() -> None:
         assert_type(error, errors.TarryError)
     except ConnectionError:
         pass
+
+
+def of_other_modules() -> None:
+    """Each public name has one module."""
+    _ = tarry.MapCache  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    _ = tarry.Duration  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    _ = tarry.FallenBehind  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 bad: ValueError = errors.BadInput("no")

@@ -57,11 +57,11 @@ def guarded(client: tarry.Client, locks: zookeeper.Client) -> None:
     queue = client.guarded_queue("orders", guard=locks.lock("orders"), max_lateness="5s", on_late=print)
     assert_type(queue.push({"tea": "10m"}), list[datetime])
     queue.push([("tea", 10), ("tea", timedelta(minutes=1))])
-    assert_type(queue.poll(wait="1s"), tarry.GuardedItem[Any] | None)
+    assert_type(queue.poll(wait="1s"), tarry.types.GuardedItem[Any] | None)
     for item in queue.poll_many(10, wait=None):
         assert_type(item.due, datetime)
         assert_type(item.lateness, timedelta)
-    assert_type(queue.stats(), tarry.GuardedStats)
+    assert_type(queue.stats(), tarry.types.GuardedStats)
 
 
 async def guarded_awaited(client: tarry.AsyncClient) -> None:

@@ -9,10 +9,10 @@ import tarry
 
 
 def of_a_client(client: tarry.Client) -> None:
-    assert_type(client.map_cache("m", codec="string"), tarry.MapCache[Any, Any])
+    assert_type(client.map_cache("m", codec="string"), tarry.redisson.MapCache[Any, Any])
 
 
-def blocking(cache: tarry.MapCache[str, int]) -> None:
+def blocking(cache: tarry.redisson.MapCache[str, int]) -> None:
     assert_type(cache.put("a", 1, ttl="5m", max_idle=timedelta(seconds=3)), int | None)
     assert_type(cache.fast_put("a", 1, keep_ttl=True), bool)
     assert_type(cache.put_if_absent("a", 1), int | None)
@@ -27,17 +27,19 @@ def blocking(cache: tarry.MapCache[str, int]) -> None:
     assert_type(cache.remaining_ttl("a"), timedelta | None)
     assert_type(list(cache.items()), list[tuple[str, int]])
     assert_type(list(cache), list[str])
-    assert_type(cache.stats(), tarry.MapStats)
+    assert_type(cache.stats(), tarry.redisson.MapStats)
     assert_type(cache.compute_if_absent("a", len, ttl=5), int | None)
-    with cache.listen(lambda event: assert_type(event, tarry.MapEvent[str, int]), "created", "expired") as listener:
-        assert_type(listener, tarry.MapListener)
+    with cache.listen(
+        lambda event: assert_type(event, tarry.redisson.MapEvent[str, int]), "created", "expired"
+    ) as listener:
+        assert_type(listener, tarry.redisson.MapListener)
     cache["a"] = 1
     cache["a"] = "1"  # type: ignore[assignment]  # pyright: ignore[reportArgumentType]
     cache.put(1, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     cache.set_max_size(5, mode="FIFO")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-async def awaiting(cache: tarry.AsyncMapCache[str, int]) -> None:
+async def awaiting(cache: tarry.redisson.AsyncMapCache[str, int]) -> None:
     async def load(key: str) -> int:
         return len(key)
 
@@ -47,4 +49,4 @@ async def awaiting(cache: tarry.AsyncMapCache[str, int]) -> None:
     assert_type([key async for key in cache], list[str])
     assert_type([pair async for pair in cache.items()], list[tuple[str, int]])
     async with await cache.listen(print, "removed") as listener:
-        assert_type(listener, tarry.AsyncMapListener)
+        assert_type(listener, tarry.redisson.AsyncMapListener)

@@ -16,22 +16,22 @@ def upper(name: str) -> str:
 def blocking() -> None:
     with tarry.Client(name_mapper=upper, redisson="3.16.8") as client:
         delayed = client.delayed_queue("orders", codec="string", format="dLc0")
-        assert_type(delayed, tarry.DelayedQueue[Any])
+        assert_type(delayed, tarry.redisson.DelayedQueue[Any])
         assert_type(delayed.offer("tea", "10m"), datetime)
         assert_type(delayed.offer_many(["tea"], timedelta(1)), list[datetime])
         assert_type(delayed.poll_many(3), list[Any])
         delayed.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         assert_type(delayed.remove("tea"), bool)
-        assert_type(delayed.stats(), tarry.QueueStats)
+        assert_type(delayed.stats(), tarry.redisson.QueueStats)
         assert_type(delayed.stats().oldest_overdue, timedelta)
-        assert_type(delayed.poison(), list[tarry.PoisonElement])
+        assert_type(delayed.poison(), list[tarry.redisson.PoisonElement])
 
         ready = client.blocking_queue("orders", redisson="3.16.8")
-        assert_type(ready, tarry.BlockingQueue[Any])
+        assert_type(ready, tarry.redisson.BlockingQueue[Any])
         assert_type(ready.poll_many(3, wait="1s"), list[Any])
         ready.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         assert_type(ready.drain_to([]), int)
-        assert_type(ready.subscribe(print), tarry.Subscription)
+        assert_type(ready.subscribe(print), tarry.redisson.Subscription)
         assert_type(client.move_to_topic(delayed, "orders", progress=print), tarry.MovedOver)
         client.keep_moving("orders", "letters")
 
@@ -43,10 +43,10 @@ async def awaiting() -> None:
     async with tarry.AsyncClient(name_mapper="shop:") as client:
         delayed = client.delayed_queue("orders")
         assert_type(await delayed.offer("tea", 5), datetime)
-        assert_type(await delayed.stats(), tarry.QueueStats)
+        assert_type(await delayed.stats(), tarry.redisson.QueueStats)
         ready = client.blocking_queue("orders")
         assert_type(await ready.drain_to([], 5), int)
-        assert_type(ready.subscribe(handle), tarry.AsyncSubscription)
+        assert_type(ready.subscribe(handle), tarry.redisson.AsyncSubscription)
         await client.keep_moving("orders")
 
 

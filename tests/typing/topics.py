@@ -26,13 +26,13 @@ def blocking() -> None:
 
         added = orders.add(Order(7), delay="10m", headers={"trace": "1"})
         assert_type(added, tarry.Added)
-        assert_type(added.state, tarry.State)
+        assert_type(added.state, tarry.types.State)
         assert_type(orders.add_many([Order(7), tarry.NewJob(Order(8), delay=timedelta(1))]), list[tarry.Added])
 
         rules = orders.configure(rate=(100, timedelta(minutes=1)), burst=5, concurrency=None, max_lateness="1h")
         assert_type(rules, tarry.TopicSettings)
-        assert_type(orders.configure(rate="5/s").rate, tarry.Rate | None)
-        assert_type(orders.stats().limited, tarry.LimitStatus | None)
+        assert_type(orders.configure(rate="5/s").rate, tarry.types.Rate | None)
+        assert_type(orders.stats().limited, tarry.types.LimitStatus | None)
         assert_type(orders.add(Order(9), max_lateness=60, priority=1), tarry.Added)
 
         made = client.schedules.put(orders, "tidy", Order(1), every="5m")
@@ -62,9 +62,9 @@ def blocking() -> None:
             job.bury(reason="no such order")
         assert_type(orders.pop_many(10), list[tarry.Job[Order]])
 
-        assert_type(orders.delete("7"), tarry.State | None)
-        assert_type(orders.reschedule("7", delay=0), tarry.State | None)
-        assert_type(orders.kick("7"), tarry.State | None)
+        assert_type(orders.delete("7"), tarry.types.State | None)
+        assert_type(orders.reschedule("7", delay=0), tarry.types.State | None)
+        assert_type(orders.kick("7"), tarry.types.State | None)
 
         info = orders.get("7")
         assert_type(info, tarry.JobInfo[Order] | None)
@@ -74,7 +74,7 @@ def blocking() -> None:
         assert_type(groups, tarry.DeadGroups)
         assert_type(groups + orders.dead_groups(cursor=groups.cursor), tarry.DeadGroups)
         for group in groups:
-            assert_type(group, tarry.DeadGroup)
+            assert_type(group, tarry.types.DeadGroup)
             assert_type(orders.list("dead", group=group.id), tarry.JobPage[Order])
         assert_type(orders.stats(), tarry.Stats)
         assert_type(orders.throughput(span="1h"), tuple[tarry.MinuteCounts, ...])

@@ -65,7 +65,7 @@ def test_each_handler_gets_what_its_annotation_names(valkey_url: str, namespace:
     async def job_of_orders(job: tarry.AsyncJob[Order]) -> None:
         seen.append((type(job), job.body))
 
-    async def either(job: tarry.BaseJob[Order]) -> None:
+    async def either(job: tarry.types.BaseJob[Order]) -> None:
         seen.append((type(job), job.body))
 
     async def body(order: Order, *, more: int = 0) -> None:

@@ -88,7 +88,7 @@ def test_a_worker_reports_its_running_jobs(
 ) -> None:
     """The next report is far away: here it is asked for at each look."""
     monkeypatch.setattr("tarry.worker.heartbeat.REPORT_EVERY_S", 0.0)
-    seen: list[tarry.WorkerInfo] = []
+    seen: list[tarry.types.WorkerInfo] = []
 
     def busy() -> bool:
         seen[:] = client.workers()

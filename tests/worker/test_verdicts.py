@@ -75,7 +75,7 @@ def play(valkey_url: str, namespace: str) -> Any:
 @pytest.mark.parametrize(
     ("retry", "wait"), [("2s", 2), (5, 5), (0.5, 0.5), (timedelta(seconds=3), 3), ("3h", 3 * 3600)]
 )
-def test_a_duration_as_retry_is_how_long_each_retry_waits(play: Play, retry: tarry.Duration, wait: float) -> None:
+def test_a_duration_as_retry_is_how_long_each_retry_waits(play: Play, retry: tarry.types.Duration, wait: float) -> None:
     play.topic.add("tea", max_attempts=3)
     play.run(lambda job: ValueError("broken"), retry=retry)
     for _ in range(2):

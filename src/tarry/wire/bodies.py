@@ -3,7 +3,7 @@
 in JSON                          in the topic
 {"body": {"order": 7}}           {"order": 7}          JSON
 {"body_base64": "AAEC"}          the bytes             bytes, of the media type in the job's header content-type
-{"body_base64": …, "coded": 1}   the bytes             what a codec of the producer's own made (tarry.Codec)
+{"body_base64": …, "coded": 1}   the bytes             what a codec of the producer's own made (tarry.types.Codec)
 """
 
 from __future__ import annotations

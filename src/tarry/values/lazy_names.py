@@ -1,0 +1,29 @@
+"""The names of the public modules, each imported when it is first used, so that ``tarry --help`` imports no client."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from tarry.values import other_words
+
+PUBLIC = ("tarry", "tarry.types", "tarry.redisson", "tarry.errors")
+
+
+def find(module: str, module_of: Mapping[str, str], name: str) -> object:
+    """The value of a name that a public module has lazily; the module keeps it. Raises ``AttributeError``, with the module that has it."""
+    if name in module_of:
+        value: object = getattr(import_module(f"tarry.{module_of[name]}"), name)
+        setattr(sys.modules[module], name, value)
+        return value
+    if not name.startswith("_"):
+        for other in PUBLIC:
+            if _has(vars(import_module(other)), other, name):
+                raise AttributeError(f"{module}.{name}: it is {other}.{name}", name=name)
+    raise other_words.no_attribute(f"module {module!r}", name, other_words.TOPIC if name == "Queue" else None)
+
+
+def _has(known: Mapping[str, object], module: str, name: str) -> bool:
+    return name in cast("list[str]", known.get("__all__", ())) or getattr(known.get(name), "__module__", "") == module
