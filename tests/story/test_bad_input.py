@@ -107,14 +107,14 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "span 0": (lambda t: t.histogram(span=0), "span"),
     "throughput of a week": (lambda t: t.throughput(span="7d"), "span"),
     "pause 0": (lambda t: t.pause(0), "duration"),
-    "keep 0": (lambda t: t.configure(keep_dead=0), "keep"),
+    "keep_dead 0": (lambda t: t.configure(keep_dead=0), "keep_dead: "),
     "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),
     **{
         f"topic {name} -1": (lambda t, name=name: t.configure(**{name: -1}), name)
         for name in (
             "ttr",
             "max_attempts",
-            "keep",
+            "keep_dead",
             "rate",
             "burst",
             "concurrency",

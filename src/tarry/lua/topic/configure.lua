@@ -15,7 +15,7 @@ local clock, place, parts, version = unpack(ARGV)
 -- include clock limits handout_limits watch
 
 local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
-local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished'}
+local FIELDS = {'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished'}
 local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
 place, parts, version = tonumber(place), tonumber(parts), tonumber(version)
 local own = tonumber(redis.call('HGET', meta, 'ruling') or 0)

@@ -21,7 +21,7 @@ local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute')
 local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities') or {}
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities') or {}
 local uses_priorities, limits = rules[10] or '', nil
 if rules[6] then
 -- include limits
@@ -37,8 +37,8 @@ if #over > 0 then
   used = uses_priorities
   returned = put_back(over)
 end
-local keep = tonumber(rules[4] or DEFAULT_KEEP)
-local old = keep > 0 and redis.call('ZRANGE', dead, '-inf', now - keep, 'BYSCORE', 'LIMIT', 0, SWEEP) or {}
+local keep_dead = tonumber(rules[4] or DEFAULT_KEEP)
+local old = keep_dead > 0 and redis.call('ZRANGE', dead, '-inf', now - keep_dead, 'BYSCORE', 'LIMIT', 0, SWEEP) or {}
 if #old > 0 then
 -- include sweep_dead
 end

@@ -89,8 +89,10 @@ class SettingsChange(Struct, frozen=True):
             items += [b"max_attempts", b"%d" % max_attempts_of(self.max_attempts)]
         if self.keep_dead is not UNSET:
             items += [
-                b"keep",
-                b"%d" % duration_us(self.keep_dead, "keep", minimum=SECOND) if self.keep_dead is not None else b"0",
+                b"keep_dead",
+                b"%d" % duration_us(self.keep_dead, "keep_dead", minimum=SECOND)
+                if self.keep_dead is not None
+                else b"0",
             ]
         if self.rate is not UNSET:
             items += [b"rate", b"%d %d" % _rate(self.rate, parts) if self.rate is not None else b""]
@@ -203,13 +205,13 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 
 
 def _defaults(reply: Reply, parts: int) -> TopicSettings:
-    ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
+    ttr, limit, keep_dead = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
     return TopicSettings(
         ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
         max_attempts=decide(MAX_ATTEMPTS, {"topic": given_max_attempts(limit or 0)}).value,
-        keep_dead=as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
+        keep_dead=as_timedelta(KEEP_US if keep_dead is None else keep_dead) if keep_dead != 0 else None,
         rate=rate,
         burst=None if rate is None else burst if burst is not None else default_burst(rate, parts),
         concurrency=concurrency,
