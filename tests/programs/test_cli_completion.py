@@ -62,7 +62,8 @@ def test_topic_names_are_completed(client: tarry.Client, offered: Offered, valke
 
 def test_the_values_of_an_option_are_completed(offered: Offered) -> None:
     assert offered("tarry list orders --state d") == ["delayed", "dead"]
-    assert offered("tarry kick orders --state ") == ["dead"]
+    assert offered("tarry purge orders --state re") == ["ready", "reserved", "retrying"]
+    assert offered("tarry kick orders --a") == ["--all"]
     assert offered("tarry add orders 1 --if-exists k") == ["keep"]
     assert "release-holder" in offered("tarry rel")
 

@@ -72,8 +72,8 @@ def test_dead_jobs_are_searched_by_task_error_and_text(orders: tarry.Topic[Any],
 def test_deleting_without_a_terminal_needs_yes(
     orders: tarry.Topic[Any], cli: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    assert cli("dead", "orders", "--delete").returncode == 2
-    assert cli("dead", "orders", "--delete", "--kick").returncode == 2
+    for words in ("--delete", "--delete --yes", "--kick", "--delete --kick", "--task ship --delete"):
+        assert cli("dead", "orders", *words.split()).returncode == 2, words
     assert orders.stats().dead == 12
     assert "4 jobs" in cli("dead", "orders").stdout
 

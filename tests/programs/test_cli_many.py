@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import Command, Flow, ask
 from tarry.programs.cli import progress
 from tarry.programs.cli.selection import list_jobs
@@ -30,23 +31,29 @@ def made(client: tarry.Client, **options: Any) -> tarry.Topic[Any]:
     return orders
 
 
-def test_delete_by_state_respects_its_limit(client: tarry.Client, answers: Answers) -> None:
+def test_purge_of_reserved_jobs_ends_their_runs(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
-    shown = answers("delete", "orders", "--state", "ready", "--limit", "3", "--dry-run")
-    assert shown == [{"id": str(n), "state": "ready"} for n in range(3)]
-    assert orders.stats().ready == 10, "only shown"
-    assert answers("delete", "orders", "--state", "ready", "--limit", "3", "--yes") == [
-        {"id": str(n), "was": "ready"} for n in range(3)
-    ]
-    assert len(answers("delete", "orders", "--state", "ready", "--yes")) == 7
-    assert answers("delete", "orders", "--state", "ready", "--yes") == []
+    jobs = orders.pop_many(2)
+    assert answers("purge", "orders", "--state", "reserved", "--running", "--yes") == [{"topic": "orders", "purged": 2}]
+    for job in jobs:
+        assert client.engine.run(server_verbs(orders).cancelled(job)) == [True], "its worker stops the run"
+    assert answers("purge", "orders", "--running", "--limit", "3", "--yes") == [{"topic": "orders", "purged": 3}]
+    assert answers("purge", "orders", "--running", "--yes") == [{"topic": "orders", "purged": 5}]
 
 
-def test_kick_by_state_kicks_dead_jobs(client: tarry.Client, answers: Answers) -> None:
+def test_purge_of_the_dead_takes_a_limit(client: tarry.Client, answers: Answers) -> None:
+    orders = made(client)
+    orders.bury_many(orders.pop_many(4), reason="no")
+    assert answers("purge", "orders", "--state", "dead", "--limit", "3", "--yes") == [{"topic": "orders", "purged": 3}]
+    assert (orders.stats().dead, orders.stats().ready) == (1, 6)
+    assert answers("purge", "orders", "--state", "dead", "--yes") == [{"topic": "orders", "purged": 1}]
+
+
+def test_kick_all_kicks_dead_jobs(client: tarry.Client, answers: Answers) -> None:
     orders = made(client)
     orders.bury_many(orders.pop_many(10), reason="no")
-    assert len(answers("kick", "orders", "--state", "dead", "--dry-run")) == 10
-    assert len(answers("kick", "orders", "--state", "dead", "--limit", "4")) == 4
+    assert len(answers("kick", "orders", "--all", "--dry-run")) == 10
+    assert len(answers("kick", "orders", "--all", "--limit", "4")) == 4
     assert (orders.stats().dead, orders.stats().ready) == (6, 4)
 
 
@@ -83,7 +90,7 @@ def test_release_holder_releases_the_jobs_of_a_dead_process(client: tarry.Client
 
 
 def test_either_ids_or_a_state_are_required(cli: Cli) -> None:
-    for words in ("delete orders", "kick orders", "delete orders 7 --state dead", "reschedule orders --delay 1"):
+    for words in ("reschedule orders --delay 1", "reschedule orders 7 --state delayed --delay 1"):
         done = cli(*words.split())
         assert done.returncode == 2
         assert "give ids, or --state for all jobs in a state" in done.stderr

@@ -26,7 +26,7 @@ def test_results_are_kept_listed_and_purged(client: tarry.Client, answers: Answe
     assert listed == f"7  finished  {job['finished']}  attempts 1\n"
     assert answers("list", "orders") == []
     client.topic("orders").add("coffee", id="7")
-    refused = cli("delete", "orders", "--state", "finished", "--yes")
+    refused = cli("reschedule", "orders", "--state", "finished", "--delay", "0")
     assert refused.returncode == 2
     assert "finished jobs are history" in refused.stderr
     job = client.topic("orders").get("7")

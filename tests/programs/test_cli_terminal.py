@@ -37,8 +37,7 @@ def orders(client: tarry.Client) -> tarry.Topic[object]:
         ("purge orders", "Delete 4 jobs of orders?", 0),
         ("purge orders --state delayed", "Delete 3 delayed jobs of orders?", 1),
         ("purge orders --limit 2", "Delete 2 jobs of orders?", 2),
-        ("delete orders --state delayed", "Delete 3 delayed jobs of orders?", 1),
-        ("delete orders --state ready", "Delete 1 ready job of orders?", 3),
+        ("purge orders --state ready", "Delete 1 ready job of orders?", 3),
     ],
 )
 def test_deleting_many_jobs_asks_for_confirmation(
@@ -57,7 +56,7 @@ def test_deleting_many_jobs_asks_for_confirmation(
     assert count(orders) == left
 
 
-@pytest.mark.parametrize("words", ["purge orders", "delete orders --state delayed", "purge orders --limit 1 --json"])
+@pytest.mark.parametrize("words", ["purge orders", "purge orders --state delayed", "purge orders --limit 1 --json"])
 def test_without_a_terminal_deleting_needs_yes(orders: tarry.Topic[object], cli: Cli, words: str) -> None:
     done = cli(*words.split())
     assert (done.returncode, done.stdout) == (2, "")

@@ -17,8 +17,8 @@ SHOWS_OR_EMPTIES = (
     ("top", "typo", "--once"),
     ("purge", "typo", "--yes"),
     ("purge", "typo", "--dry-run"),
-    ("delete", "typo", "--state", "dead", "--yes"),
-    ("kick", "typo", "--state", "dead"),
+    ("kick", "typo", "--all"),
+    ("reschedule", "typo", "--state", "delayed", "--delay", "0"),
 )
 
 

@@ -13,21 +13,19 @@ import typer
 from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Id, Ids, TopicName, verb
-from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.job_commands import At, Delay
 from tarry.programs.cli.selection import (
     DryRun,
     Limit,
     OfTask,
+    Running,
     SomeIds,
     StateName,
     Uncounted,
     WithError,
     WithText,
-    Yes,
     act_on_each,
     choose_ids,
-    confirm_deletion,
     list_jobs,
     topic_for,
 )
@@ -38,27 +36,16 @@ if TYPE_CHECKING:
 
 
 @verb()
-def delete(
-    session: CommandSession,
-    topic: TopicName,
-    ids: SomeIds = None,
-    state: StateName = None,
-    limit: Limit = None,
-    running: Annotated[bool, typer.Option("--running", help="Also stop the runs of those that run.")] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
-    """Deletes jobs, whatever their state; prints the state. With --state it asks first on a terminal."""
-    handle = topic_for(session, topic, ids, state)
-    if state is not None and not ids and not dry_run:
-        confirm_deletion(handle, state, limit, yes=yes)
+def delete(session: CommandSession, topic: TopicName, ids: Ids, running: Running = False) -> None:
+    """Deletes jobs by their ids, whatever their state; prints the state."""
+    handle = session.topic(topic)
     act_on_each(
         session,
         handle,
-        choose_ids(handle, ids, state, limit),
+        ids,
         lambda step: handle.delete_many(step, running=running),
         "deleted, was {was}",
-        dry_run=dry_run,
+        dry_run=False,
     )
 
 
@@ -66,15 +53,15 @@ def delete(
 def kick(
     session: CommandSession,
     topic: TopicName,
-    ids: SomeIds = None,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", help="dead: all of them.", show_default=False, autocompletion=complete_words("dead")),
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --all.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="All dead jobs of the topic.")] = False,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
     """Makes dead jobs ready again."""
+    if bool(ids) == all:
+        raise BadInput("ids: give ids, or --all for all dead jobs.")
+    state = "dead" if all else None
     handle = topic_for(session, topic, ids, state)
     act_on_each(session, handle, choose_ids(handle, ids, state, limit), handle.kick_many, "was {was}", dry_run=dry_run)
 

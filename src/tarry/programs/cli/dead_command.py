@@ -40,16 +40,21 @@ def dead(
     error: WithError = None,
     text: WithText = None,
     jobs: Annotated[bool, typer.Option("--jobs", help="Show the jobs; with --json all of each.")] = False,
-    kick: Annotated[bool, typer.Option("--kick", help="Make them ready again.")] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete them.")] = False,
+    kick: Annotated[bool, typer.Option("--kick", help="Make them ready again; needs a filter.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; needs a filter.")] = False,
     limit: Limit = None,
     yes: Yes = False,
 ) -> None:
-    """Groups dead jobs by what went wrong; shows, kicks or deletes the jobs of a group."""
+    """Groups dead jobs by what went wrong; shows, kicks or deletes the jobs of a filter."""
     from tarry.verbs.jobs.dead_groups import JobSearch
 
     if jobs + kick + delete > 1:
         raise BadInput("dead: give one of --jobs, --kick and --delete.")
+    if (kick or delete) and group is task is error is text is None:
+        everything = f"tarry kick {topic} --all" if kick else f"tarry purge {topic} --state dead"
+        raise BadInput(
+            f"{'kick' if kick else 'delete'}: give --group, --task, --error or --text; all dead jobs: {everything}"
+        )
     search = JobSearch(task, error, text, group).check("dead")
     handle = session.known_topic(topic)
     if not (jobs or kick or delete):

@@ -44,6 +44,7 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this 
 Uncounted = Annotated[bool, typer.Option("--uncounted", help="The attempt does not count.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where no terminal can be asked.")]
+Running = Annotated[bool, typer.Option("--running", help="Also stop the runs of those that run.")]
 STEP = 500
 
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.clients.handle_verbs import server_verbs
+from tarry.errors import BadInput
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.progress import progress, with_progress
-from tarry.programs.cli.selection import STEP, Limit, StateName, Yes, confirm_deletion, count_jobs, list_jobs
+from tarry.programs.cli.selection import STEP, Limit, Running, StateName, Yes, confirm_deletion, count_jobs, list_jobs
 from tarry.programs.cli.session import CommandSession
 from tarry.values.durations import MILLISECOND, as_text, moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.job_values import StateFilter
+    from tarry.verbs.jobs.job_values import State, StateFilter
     from tarry.verbs.jobs.stats import CheckReport, Stats
 
 
@@ -82,17 +83,20 @@ def purge(
     topic: TopicName,
     state: StateName = None,
     limit: Limit = None,
+    running: Running = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     yes: Yes = False,
 ) -> None:
     """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
     from tarry.core.requests import flow_of
 
+    if running and state not in (None, "reserved"):
+        raise BadInput("running, state: only reserved jobs run; give --state reserved, or no state.")
     handle = session.known_topic(topic)
     if not dry_run:
         confirm_deletion(handle, state, limit, yes=yes)
-    if limit is not None and not dry_run:
-        count = _delete_some(handle, [job.id for job in list_jobs(handle, state, limit)])
+    if (limit is not None or running) and not dry_run:
+        count = _delete_some(handle, [job.id for job in list_jobs(handle, state, limit)], state, running=running)
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
     elif dry_run:
         count = count_jobs(handle, state, limit)
@@ -106,12 +110,14 @@ def purge(
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
 
-def _delete_some(topic: Topic[Any], ids: Sequence[str]) -> int:
+def _delete_some(topic: Topic[Any], ids: Sequence[str], state: str | None, *, running: bool) -> int:
+    """Deletes jobs in portions. Of the dead those that were kicked meanwhile stay."""
+    only: State | None = "dead" if state == "dead" else None
     count = 0
     with progress(f"{topic.name}: deleting", len(ids)) as advance:
         for at in range(0, len(ids), STEP):
-            step = topic.delete_many(ids[at : at + STEP])
-            count += len([was for was in step if was is not None])
+            step = topic.delete_many(ids[at : at + STEP], running=running, state=only)
+            count += len([was for was in step if was is not None and only in (None, was)])
             advance(len(step))
     return count
 
