@@ -21,6 +21,8 @@ async def delayed_queues(world: Environment) -> None:
     assert (await delayed.peek(), await delayed.size(), await delayed.contains("far 3")) == ("far 0", 6, True)
     assert await delayed.contains_all(far)
     assert await delayed.poll() == "far 0"
+    assert await delayed.poll_many(1) == ["far 1"]
+    await delayed.offer("far 1", "1h")
     assert await delayed.remove("far 1")
     assert await delayed.remove_all(["far 2", "none"])
     assert await delayed.retain_all(["far 4", "far 5"])
