@@ -77,7 +77,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
         {"now": TEXT, "start": TEXT, "width_ms": 900_000, "before": 0, "counts": [3, 0, 7], "after": 2},
     ),
     (
-        topic_answers.DEFAULTS,
+        topic_answers.SETTINGS,
         TopicSettings(60 * SECOND, None, None, Rate(100, 60 * SECOND), 5, None, 1.0005 * SECOND),
         {
             "ttr_ms": 60_000,

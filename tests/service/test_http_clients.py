@@ -75,7 +75,7 @@ def test_jobs_migrate_to_another_topic_of_the_service(any_client: AnyClient, nam
     assert any_client.call(here.stats).delayed == 450
     done = any_client.call(any_client.far.migrate, name, there, progress=told.append)
     assert (done.moved, done.refused, done.reserved, told) == (450, 0, 1, [450])
-    assert (done.schedules, done.schedules_refused, done.options) == (1, 0, ("max_attempts",))
+    assert (done.schedules, done.schedules_refused, done.settings) == (1, 0, ("max_attempts",))
     assert any_client.call(any_client.far.schedules.get, there, "tidy").every == timedelta(hours=1)
     assert any_client.call(there.configure).max_attempts == 7
     assert any_client.call(there.stats).delayed == 450

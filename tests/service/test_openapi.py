@@ -38,6 +38,17 @@ def test_the_document_is_openapi_3_1_and_has_every_route() -> None:
     assert len(set(names)) == len(names) == len(ROWS)
 
 
+def test_schemas_have_the_names_of_the_library() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    here = {"TopicSettings", "CheckReport", "MinuteCountsShown", "LimitStatusShown", "MigratedShown", "MigrateQueue"}
+    assert here <= schemas.keys()
+    former = {"TopicDefaults", "TopicCheck", "MinuteShown", "LimitedShown", "MovedShown", "MoveToTopic"}
+    assert not former & schemas.keys()
+    both = [DOCUMENT["paths"][f"/v1/{path}/migrate"] for path in ("topics/{topic}", "delayed-queues/{queue}")]
+    answers = [path["post"]["responses"]["200"]["content"]["application/json"]["schema"] for path in both]
+    assert answers == [{"$ref": "#/components/schemas/MigratedShown"}] * 2
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if row.body_model is not None], ids=lambda row: row.name)
 def test_every_request_example_fits_its_model(row: Any) -> None:
     assert row.example.request is not None, row.path

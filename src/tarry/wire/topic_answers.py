@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
 from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats, TopicSettings
@@ -24,13 +24,13 @@ LATENESS = schema_of(
     "LatenessShown",
     "How late jobs were handed out since the topic began; percentiles are right to within a fifth.",
 )
-LIMITED = schema_of(LimitStatus, "LimitedShown", "``until`` null: until ``resume``.")
+LIMIT_STATUS = schema_of(LimitStatus, "LimitStatusShown", "``until`` null: until ``resume``.")
 STATS = schema_of(Stats, "TopicStats", "A topic at one moment. A reservation whose TTR is over counts as ready.")
 HISTOGRAM = schema_of(
     Histogram, "TopicHistogram", "How many jobs are due when. Bucket i spans ``start + i × width_ms``."
 )
-MINUTE = schema_of(
-    MinuteCounts, "MinuteShown", "The numbers of one minute. ``failed`` counts attempts, the others jobs."
+MINUTE_COUNTS = schema_of(
+    MinuteCounts, "MinuteCountsShown", "The numbers of one minute. ``failed`` counts attempts, the others jobs."
 )
 THROUGHPUT: Schema[tuple[MinuteCounts, ...]] = field_schema(
     "TopicThroughput",
@@ -38,10 +38,10 @@ THROUGHPUT: Schema[tuple[MinuteCounts, ...]] = field_schema(
     tuple[MinuteCounts, ...],
     "The oldest first; minutes in which nothing happened are left out.",
 )
-DEFAULTS = schema_of(
+SETTINGS = schema_of(
     TopicSettings,
-    "TopicDefaults",
-    "The defaults of the topic's jobs. ``null``: no limit of attempts, dead jobs kept for ever.",
+    "TopicSettings",
+    "The defaults of the topic's jobs, and its limits. ``null``: no limit of attempts, dead jobs kept for ever.",
 )
 DEAD_GROUP = schema_of(
     DeadGroup,
@@ -56,7 +56,7 @@ DEAD_GROUPS = schema_of(
 )
 CHECK = schema_of(
     CheckReport,
-    "TopicCheck",
+    "CheckReport",
     "``faults`` is empty when every job is in exactly one place. ``leaving``, ``schedules_leaving``: how many a running or\n"
     "interrupted move is moving to another topic.",
 )
@@ -64,18 +64,20 @@ PAUSED: Schema[datetime | None] = field_schema("Paused", "until", datetime | Non
 PARTITIONS: Schema[int] = field_schema("PartitionsShown", "partitions", int, "1: a plain topic.")
 
 
-class MigratedShown(Struct):
+class MigratedShown(Struct, kw_only=True):
     """``refused``: their ids are taken there; ``reserved``: held by a consumer; ``done`` false: there is more, ask again.
 
-    ``schedules``, ``schedules_refused``: the same of schedules; ``options``: those that were copied.
+    ``schedules``, ``schedules_refused``: the same of schedules; ``settings``: those that were copied. ``poison``: how many elements of a
+    queue could not become a body, and were set aside in its poison.
     """
 
     moved: int
-    refused: int
-    reserved: int
-    schedules: int
-    schedules_refused: int
-    settings: list[str]
+    refused: int = 0
+    reserved: int = 0
+    schedules: int = 0
+    schedules_refused: int = 0
+    settings: list[str] = field(default_factory=list)
+    poison: int = 0
     done: bool
 
 

@@ -103,9 +103,9 @@ def stats_data(stats: Stats) -> dict[str, Any]:
 
 def defaults_data(defaults: TopicSettings) -> dict[str, Any]:
     """A topic's defaults."""
-    from tarry.wire.topic_answers import DEFAULTS
+    from tarry.wire.topic_answers import SETTINGS
 
-    return as_data(DEFAULTS, defaults)
+    return as_data(SETTINGS, defaults)
 
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:

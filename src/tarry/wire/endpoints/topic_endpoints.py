@@ -135,7 +135,7 @@ SETTINGS = Endpoint(
     "GET",
     "/v1/topics/{topic}/settings",
     scopes=ANY_SCOPE,
-    returns=topic_answers.DEFAULTS,
+    returns=topic_answers.SETTINGS,
     example=Example(answer=_SETTINGS, path=_PATH),
 )
 CONFIGURE = Endpoint(
@@ -143,7 +143,7 @@ CONFIGURE = Endpoint(
     "/v1/topics/{topic}/settings",
     scopes=ADMIN,
     body_model=topic_models.Configure,
-    returns=topic_answers.DEFAULTS,
+    returns=topic_answers.SETTINGS,
     example=Example(topic_models.Configure(ttr="1m"), _SETTINGS, _PATH),
 )
 PARTITIONS = Endpoint(

@@ -54,15 +54,7 @@ class TakenElements(Answer):
     queue: str | None = None
 
 
-class MovedShown(Struct):
-    """``aside``: how many could not become a body; ``done`` false: there is more, ask again."""
-
-    moved: int
-    aside: int
-    done: bool
-
-
-QUEUE_SIZE, MOVED = model_schema(QueueSize), model_schema(MovedShown)
+QUEUE_SIZE = model_schema(QueueSize)
 ELEMENTS, TAKEN = model_schema(Elements), model_schema(TakenElements)
 
 

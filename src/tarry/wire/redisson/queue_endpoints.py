@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
+from tarry.wire import topic_answers
 from tarry.wire.endpoint import (
     ADMIN,
     ANY_SCOPE,
@@ -107,14 +108,14 @@ CLEAR = Endpoint(
     returns=queue_answers.CHANGED,
     example=Example(answer=True, path=_PATH),
 )
-TO_TOPIC = Endpoint(
+MIGRATE = Endpoint(
     "POST",
-    "/v1/delayed-queues/{queue}/move-to-topic",
+    "/v1/delayed-queues/{queue}/migrate",
     scopes=ADMIN,
-    body_model=queue_models.MoveToTopic,
-    returns=queue_answers.MOVED,
+    body_model=queue_models.MigrateQueue,
+    returns=topic_answers.MIGRATED,
     example=Example(
-        queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
+        queue_models.MigrateQueue(to="orders", codec="river"), topic_answers.MigratedShown(moved=12, done=True), _PATH
     ),
 )
 STATS = Endpoint(

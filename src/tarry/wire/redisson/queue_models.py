@@ -119,11 +119,11 @@ class Aside(Strict):
     elements: Annotated[list[Unread], Meta(min_length=1, max_length=1000)]
 
 
-class MoveToTopic(QueueQuery, kw_only=True):
-    """``limit``: about how many one request moves; ``dry_run``: only how many would move; ``redirect``: elements that are being moved to
-    another topic, which is gone for good, go to this one."""
+class MigrateQueue(QueueQuery, kw_only=True):
+    """``to``: a topic of the namespace; ``limit``: about how many one request moves; ``dry_run``: only how many would move; ``redirect``:
+    elements that are being moved to another topic, which is gone for good, go to this one."""
 
-    topic: Name
+    to: Name
     dry_run: bool = False
     redirect: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -18,8 +18,8 @@ from tarry.verbs.jobs.topic_migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
 from tarry.wire import topic_answers, topic_models
 from tarry.wire.endpoints import topic_endpoints as topics
-from tarry.wire.redisson import queue_answers, queue_models
 from tarry.wire.redisson import queue_endpoints as queues
+from tarry.wire.redisson import queue_models
 
 STEP, STEP_S = 2000, 50.0
 """The number moved by one request, and the seconds that it may take."""
@@ -49,14 +49,12 @@ def _move(
 ) -> HTTPFlow[MovedOver]:
     if topic.first is not None:
         yield from ask(topic.first)
-    body = queue_models.MoveToTopic(
-        topic=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP
-    )
-    request = queue.request(queues.TO_TOPIC, body=body, wait=STEP_S)
+    body = queue_models.MigrateQueue(to=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP)
+    request = queue.request(queues.MIGRATE, body=body, wait=STEP_S)
     moved = aside = 0
     while True:
-        found: queue_answers.MovedShown = yield from ask(request)
-        moved, aside = moved + found.moved, aside + found.aside
+        found: topic_answers.MigratedShown = yield from ask(request)
+        moved, aside = moved + found.moved, aside + found.poison
         if progress is not None and found.moved and not dry_run:
             progress(moved)
         if found.done:

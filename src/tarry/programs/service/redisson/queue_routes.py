@@ -18,6 +18,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
+from tarry.wire import topic_answers
 from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queue_endpoints as endpoints
 
@@ -126,17 +127,17 @@ async def clear(request: ServiceRequest) -> bool:
     return await queue_of(request, "bytes").clear()
 
 
-@table.handles(endpoints.TO_TOPIC)
-async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
+@table.handles(endpoints.MIGRATE)
+async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     """Moves about `limit` elements that are not due yet into a topic, with their due times. Repeat until it is `done`.
 
     Safe to interrupt and to repeat, while others offer and take.
     """
     payload, queue = request.payload, queue_as_said(request, request.payload)
     found, done = await shared_queues.move_to_topic(
-        request.client, queue, payload.topic, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
+        request.client, queue, payload.to, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
-    return queue_answers.MovedShown(found.moved, found.aside, done)
+    return topic_answers.MigratedShown(moved=found.moved, poison=found.aside, done=done)
 
 
 # ── the whole queue ───────────────────────────────────────────────────────────────────────────────────────────────────────
