@@ -24,7 +24,7 @@ MADE = (
     }
     | {
         CLIENTS / "redisson" / "blocking" / f"{name}.py": CLIENTS / "redisson" / "awaited" / f"{name}.py"
-        for name in "blocking_queue delayed_queue duty_loop map_listener mapcache dict_methods loader".split()
+        for name in "blocking_queue delayed_queue duty_loop map_listener mapcache map_dict loader".split()
     }
     | {
         CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",

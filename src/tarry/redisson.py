@@ -14,10 +14,12 @@ from tarry.values import lazy_names
 if TYPE_CHECKING:
     from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue, AsyncSubscription
     from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
+    from tarry.clients.redisson.awaited.map_dict import AsyncMapDict
     from tarry.clients.redisson.awaited.map_listener import AsyncMapListener
     from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
     from tarry.clients.redisson.blocking.blocking_queue import BlockingQueue, Subscription
     from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
+    from tarry.clients.redisson.blocking.map_dict import MapDict
     from tarry.clients.redisson.blocking.map_listener import MapListener
     from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.verbs.redisson.delayed.stats import QueueStats
@@ -31,11 +33,13 @@ __all__ = [
     "AsyncBlockingQueue",
     "AsyncDelayedQueue",
     "AsyncMapCache",
+    "AsyncMapDict",
     "AsyncMapListener",
     "AsyncSubscription",
     "BlockingQueue",
     "DelayedQueue",
     "MapCache",
+    "MapDict",
     "MapEvent",
     "MapListener",
     "MapStats",
@@ -47,10 +51,12 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "clients.redisson.awaited.blocking_queue": "AsyncBlockingQueue AsyncSubscription",
     "clients.redisson.awaited.delayed_queue": "AsyncDelayedQueue",
+    "clients.redisson.awaited.map_dict": "AsyncMapDict",
     "clients.redisson.awaited.map_listener": "AsyncMapListener",
     "clients.redisson.awaited.mapcache": "AsyncMapCache",
     "clients.redisson.blocking.blocking_queue": "BlockingQueue Subscription",
     "clients.redisson.blocking.delayed_queue": "DelayedQueue",
+    "clients.redisson.blocking.map_dict": "MapDict",
     "clients.redisson.blocking.map_listener": "MapListener",
     "clients.redisson.blocking.mapcache": "MapCache",
     "verbs.redisson.delayed.stats": "QueueStats",

@@ -112,12 +112,12 @@ def test_unsupported_calls_over_http_are_refused_with_the_listed_message(what: s
 @pytest.mark.parametrize(
     "act",
     [
-        lambda cache: cache["tea"],
+        lambda cache: cache.as_dict()["tea"],
         lambda cache: cache.get("tea"),
         lambda cache: cache.compute_if_absent("tea", lambda _: 1),
         lambda cache: cache.listen(print),
         lambda cache: cache.evict(),
-        lambda cache: "tea" in cache,
+        lambda cache: cache.contains_key("tea"),
     ],
 )
 def test_a_map_is_read_only_over_http(act: Any) -> None:

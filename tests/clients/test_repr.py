@@ -25,6 +25,7 @@ def handles(client: Any) -> list[Any]:
         client.blocking_queue("q"),
         client.guarded_queue("g"),
         client.map_cache("m", policy=None),
+        client.map_cache("m", policy=None).as_dict(),
         client.lock("stock"),
         client.lock("stock", shared=True),
     ]
@@ -43,6 +44,7 @@ def test_a_repr_names_the_handle_and_its_server(made: Callable[..., Any], before
         f"<{before}BlockingQueue 'q' at {SHOWN}>",
         f"<{before}GuardedQueue 'g' of shop at {SHOWN}>",
         f"<{before}MapCache 'm' at {SHOWN}>",
+        f"<{before}MapDict of <{before}MapCache 'm' at {SHOWN}>>",
         f"<{before}Lock 'stock' of shop at {SHOWN}>",
         f"<{before}Lock 'stock' at {SHOWN}>",
     ]

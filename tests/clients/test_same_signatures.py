@@ -14,8 +14,6 @@ import tarry
 from tarry import zookeeper
 from tarry.clients.awaited.base_client import AsyncBaseClient
 from tarry.clients.blocking.base_client import BaseClient
-from tarry.clients.redisson.awaited.dict_methods import AsyncDictMethods
-from tarry.clients.redisson.blocking.dict_methods import DictMethods
 
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),
@@ -30,7 +28,7 @@ PAIRS = [
     (tarry.types.LockLostEvent, tarry.types.AsyncLockLostEvent),
     (tarry.redisson.MapCache, tarry.redisson.AsyncMapCache),
     (tarry.redisson.MapListener, tarry.redisson.AsyncMapListener),
-    (DictMethods, AsyncDictMethods),
+    (tarry.redisson.MapDict, tarry.redisson.AsyncMapDict),
     (tarry.types.GuardedQueue, tarry.types.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
     (tarry.HTTPClient, tarry.AsyncHTTPClient),
@@ -48,7 +46,7 @@ def public_methods(kind: type) -> dict[str, object]:
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
     return re.sub(
-        r"\bAsync(?=Client|HTTPClient|Topic|Schedules|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator|DictFace)",
+        r"\bAsync(?=Client|HTTPClient|Topic|Schedules|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator)",
         "",
         text,
     )

@@ -36,7 +36,7 @@ class AnswerProxy:
     def __getattr__(self, name: str) -> Any:
         self._said[type(self.plain).__name__.removeprefix("Async")].add(name)
         found = getattr(self.plain, name)
-        if isinstance(self.plain, CLIENTS) and name in HANDLES:
+        if (isinstance(self.plain, CLIENTS) and name in HANDLES) or name == "as_dict":
             return self._handle(found)
         if isinstance(found, tarry.types.LockLostEvent | tarry.types.AsyncLockLostEvent):
             return AnswerProxy(found, self._said)

@@ -106,10 +106,10 @@ async def map_caches(world: Environment) -> None:
     await cache.put_all({f"k{number}": number for number in range(300)}, ttl="1h")
     assert await cache.size() == 302
     assert await cache.add_and_get("n", 5) == 5
-    assert (await cache.get("a"), await cache.get("none", 0)) == (1, 0)
+    assert (await cache.get("a"), await cache.get("none")) == (1, None)
     assert await cache.get_all(["a", "b", "none"]) == {"a": 1, "b": 2}
     assert await cache.get_with_ttl_only("b") == 2
-    assert await cache.contains("b")
+    assert await cache.contains_key("b")
     assert await cache.contains_value(299)
     assert timedelta(minutes=59) < await cache.remaining_ttl("b") <= timedelta(hours=1)
     assert (await cache.stats()).size == 303
@@ -118,12 +118,20 @@ async def map_caches(world: Environment) -> None:
     assert await cache.expire_entry("b", ttl="2h")
     assert await cache.expire_entries(["b", "n", "none"], ttl="3h") == 2
     assert await cache.compute_if_absent("load", world.function(lambda key: f"{key}ed")) == "loaded"
-    assert sorted(await cache.walk("keys")) == ["b", "load", "n"]
-    assert len(await cache.walk("values")) == 3
-    assert dict(await cache.walk("items")) == {"b": 2, "n": 5, "load": "loaded"}
-    assert await cache.setdefault("once", 1) == await cache.setdefault("once", 2) == 1
-    assert (await cache.pop("once"), await cache.pop("once", 0)) == (1, 0)
-    await cache.update({"n": 6})
+    assert sorted(await cache.as_dict().walk("keys")) == ["b", "load", "n"]
+    assert len(await cache.as_dict().walk("values")) == 3
+    assert dict(await cache.as_dict().walk("items")) == {"b": 2, "n": 5, "load": "loaded"}
+    entries = cache.as_dict()
+    assert await entries.setdefault("once", 1) == await entries.setdefault("once", 2) == 1
+    assert (await entries.pop("once"), await entries.pop("once", 0)) == (1, 0)
+    await entries.update({"n": 6})
+    other = client.map_cache(f"{world.name}-other", codec="json", policy=None).as_dict()
+    await other.update([("x", 1), ("y", 2)])
+    assert await other.popitem() in (("x", 1), ("y", 2))
+    assert len(await other.walk("keys")) == 1
+    await other.clear()
+    assert await other.walk() == []
+    assert await entries.get("none", 0) == 0
     assert await cache.get("n") == 6
     assert await cache.expire("1h")
     assert await cache.clear_expire()
@@ -157,10 +165,10 @@ async def native_maps(world: Environment) -> None:
     await cache.put_all({"a": 1, "b": 2}, ttl="1h")
 
     async def gone() -> bool:
-        return not await cache.contains("brief")
+        return not await cache.contains_key("brief")
 
     await world.until(gone)
-    assert sorted(await cache.walk("keys")) == ["a", "b", "n", "tea"]
+    assert sorted(await cache.as_dict().walk("keys")) == ["a", "b", "n", "tea"]
     assert await cache.remaining_ttl("tea") <= timedelta(hours=1)
     assert await cache.size() >= 4  # the server counts fields that have expired a moment ago
     assert await cache.get_all(["a", "b"]) == {"a": 1, "b": 2}

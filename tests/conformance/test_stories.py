@@ -45,7 +45,7 @@ TABLE: dict[str, tuple[Callable[[Environment], Any], tuple[type, ...]]] = {
         (tarry.redisson.DelayedQueue, tarry.redisson.BlockingQueue, tarry.redisson.Subscription),
     ),
     "movers": (queues.movers, ()),
-    "map caches": (queues.map_caches, (tarry.redisson.MapCache, tarry.redisson.MapListener)),
+    "map caches": (queues.map_caches, (tarry.redisson.MapCache, tarry.redisson.MapDict, tarry.redisson.MapListener)),
     "native maps": (queues.native_maps, ()),
     "locks": (queues.locks, (tarry.Lock, tarry.Grant, tarry.types.LockLostEvent)),
     "guarded queues": (queues.guarded_queues, (tarry.types.GuardedQueue,)),

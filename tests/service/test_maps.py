@@ -74,7 +74,7 @@ def test_a_native_map_is_of_the_namespace_of_the_request(
     default = Api(running_service.url, "default")
     assert default.get(f"{path}/entries", **query)["entries"] == []
     with tarry.HTTPClient(running_service.url, namespace=namespace) as far:
-        assert dict(far.map_cache("prices", codec="json", backend="native").items()) == {"tea": 3}
+        assert dict(far.map_cache("prices", codec="json", backend="native").as_dict().items()) == {"tea": 3}
     default.http.close()
 
 

@@ -21,10 +21,23 @@ class SyncMaps(OnBlockingClient):
     def map(self, name: str, **options: Any) -> Any:
         return Awaited(self.client.map_cache(name, **{"codec": "string", "policy": None} | options))
 
+    def as_dict(self, cache: Any) -> Any:
+        return Awaited(cache.plain.as_dict())
+
+    async def listed(self, cache: Any, what: str) -> list[Any]:
+        """What ``keys``, ``values`` or ``items`` of the map as a dictionary has."""
+        return list(getattr(cache.plain.as_dict(), what)())
+
 
 class AsyncMaps(OnAwaitedClient):
     def map(self, name: str, **options: Any) -> Any:
         return self.client.map_cache(name, **{"codec": "string", "policy": None} | options)
+
+    def as_dict(self, cache: Any) -> Any:
+        return cache.as_dict()
+
+    async def listed(self, cache: Any, what: str) -> list[Any]:
+        return [one async for one in getattr(cache.as_dict(), what)()]
 
 
 Maps = SyncMaps | AsyncMaps

@@ -127,7 +127,7 @@ def test_nothing_is_evicted_automatically_in_imaginary_time(valkey_url: str, nam
         client.clock.advance(5)
         assert not threads.names
         assert server.hlen(name) == 1
-        assert "a" not in cache
+        assert not cache.contains_key("a")
         assert cache.evict() == 1
 
 

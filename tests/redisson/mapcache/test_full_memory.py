@@ -38,13 +38,13 @@ def test_writes_are_refused_and_change_nothing(full: tuple[Any, Clock]) -> None:
         with pytest.raises(Unavailable, match="memory is full"):
             ask()
     assert cache.remaining_ttl("k1") == timedelta(seconds=5)
-    assert dict(cache.items()) == {f"k{i}": "7" for i in range(20)}
+    assert dict(cache.as_dict().items()) == {f"k{i}": "7" for i in range(20)}
 
 
 def test_reads_and_removals_work(full: tuple[Any, Clock]) -> None:
     cache, _ = full
     assert cache.get("k1") == "7"
-    assert "k2" in cache
+    assert cache.contains_key("k2")
     assert cache.get_all(["k3", "none"]) == {"k3": "7"}
     assert cache.put_if_absent("k4", "8") == "7"
     assert cache.replace("k4", "9", "8") is False

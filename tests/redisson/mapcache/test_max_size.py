@@ -63,4 +63,4 @@ async def test_a_full_map_shrinks_to_its_new_size(cache: Any, clock: Clock) -> N
     await cache.get("k500")
     await cache.set_max_size(1)
     assert await cache.size() == 1
-    assert await cache.contains("k500")
+    assert await cache.contains_key("k500")

@@ -25,16 +25,16 @@ def blocking_story(url: str, name: str) -> None:
             cache.put("tea", "green", ttl="1h")
             cache.replace("tea", "black")
             assert other.get("tea") == "black"
-            assert dict(other.items()) == {"tea": "black"}
+            assert dict(other.as_dict()) == {"tea": "black"}
             cache.add_and_get("n", 5)
             cache.remove("n", 5)
             assert cache.expire_entry("tea", ttl="80ms")
             kinds = [seen.get(timeout=LONGEST_S).kind for _ in range(5)]
         assert kinds == ["created", "updated", "created", "removed", "expired"]
-        until(lambda: len(cache) == 0, "evicted")
+        until(lambda: cache.size() == 0, "evicted")
         cache.set_max_size(3)
         cache.put_all({str(i): "x" for i in range(10)}, max_idle=60)
-        assert len(cache) == 3
+        assert cache.size() == 3
         assert cache.compute_if_absent("load", lambda key: key + "ed") == "loaded"
         cache.clear()
 

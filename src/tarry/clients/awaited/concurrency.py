@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable, Iterable
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.connections.background import failures, supervise_task
 
@@ -255,5 +255,23 @@ class CollectionOperators(SizedOperators, Generic[V]):
     """No ``value in queue``: ``await queue.contains(value)``."""
 
 
-class MappingOperators(CollectionOperators[Key], Generic[Key, V]):
-    """No ``cache[key]``: ``await cache.get(key)``, ``put``, ``remove``."""
+class MappingOperators(Generic[Key, V]):
+    """No ``entries[key]``, ``in`` and ``len``: ``await cache.get(key)``, ``contains_key``, ``size``. Nothing is read before the iteration."""
+
+    if TYPE_CHECKING:  # what the whole has
+
+        def __aiter__(self) -> AsyncIterator[Key]: ...
+        def _values(self) -> AsyncIterator[V]: ...
+        def _items(self) -> AsyncIterator[tuple[Key, V]]: ...
+
+    def keys(self) -> AsyncIterator[Key]:
+        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        return self.__aiter__()
+
+    def values(self) -> AsyncIterator[V]:
+        """The values, as ``keys``."""
+        return self._values()
+
+    def items(self) -> AsyncIterator[tuple[Key, V]]:
+        """The entries, as ``keys``."""
+        return self._items()

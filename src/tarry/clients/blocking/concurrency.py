@@ -12,7 +12,17 @@ import sys
 import threading
 import time
 from asyncio import _get_running_loop
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import (
+    Callable,
+    Generator,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    MutableMapping,
+    ValuesView,
+)
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -227,24 +237,64 @@ class CollectionOperators(SizedOperators, Generic[V]):
         return self.contains(value)
 
 
-class MappingOperators(CollectionOperators[Key], Generic[Key, V]):
-    """``cache[key]``."""
+class MappingOperators(MutableMapping[Key, V]):
+    """``entries[key]``, and the rest of a ``MutableMapping``."""
 
-    if TYPE_CHECKING:
+    _cache: Any
 
-        def get(self, key: Key) -> Any: ...
-        def fast_put(self, key: Key, value: V) -> bool: ...
-        def fast_remove(self, *keys: Key) -> int: ...
+    if TYPE_CHECKING:  # what the whole has
+
+        def _values(self) -> Iterator[V]: ...
+        def _items(self) -> Iterator[tuple[Key, V]]: ...
 
     def __getitem__(self, key: Key) -> V:
-        found: V | None = self.get(key)
+        found: V | None = self._cache.get(key)
         if found is None:
             raise KeyError(key)
         return found
 
     def __setitem__(self, key: Key, value: V) -> None:
-        self.fast_put(key, value)
+        self._cache.fast_put(key, value)
 
     def __delitem__(self, key: Key) -> None:
-        if not self.fast_remove(key):
+        if not self._cache.fast_remove(key):
             raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self._cache.contains_key(key))
+
+    def __len__(self) -> int:
+        return int(self._cache.size())
+
+    def keys(self) -> KeysView[Key]:
+        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        return super().keys()
+
+    def values(self) -> ValuesView[V]:
+        """The values, as ``keys``. ``value in entries.values()`` compares bytes, in the server."""
+        return _MapValues(self, self._cache)
+
+    def items(self) -> ItemsView[Key, V]:
+        """The entries, as ``keys``."""
+        return _MapItems(self)
+
+
+class _MapValues(ValuesView[V]):
+    def __init__(self, entries: MappingOperators[Any, V], cache: Any) -> None:
+        super().__init__(entries)
+        self._entries, self._cache = entries, cache
+
+    def __iter__(self) -> Iterator[V]:
+        return self._entries._values()  # noqa: SLF001  # a view is a part of its mapping
+
+    def __contains__(self, value: object) -> bool:
+        return bool(self._cache.contains_value(value))
+
+
+class _MapItems(ItemsView[Key, V]):
+    def __init__(self, entries: MappingOperators[Key, V]) -> None:
+        super().__init__(entries)
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[tuple[Key, V]]:
+        return self._entries._items()  # noqa: SLF001

@@ -155,7 +155,7 @@ def _list(
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists live entries, in no order. It does not restart their idle time."""
-    items = _map(session, map, codec, key_codec, backend, redisson).items()
+    items = iter(_map(session, map, codec, key_codec, backend, redisson).as_dict().items())
     for key, value in islice(items, limit):
         session.print_answer({"key": _data(key), **output.element_data(value)}, f"{_text(key)}  {_text(value)}")
     if next(items, None) is not None:

@@ -6,13 +6,13 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from tarry.clients.redisson.awaited.dict_methods import AsyncDictMethods
 from tarry.clients.redisson.awaited.duty_loop import DutyLoop
 from tarry.clients.redisson.awaited.loader import load
+from tarry.clients.redisson.awaited.map_dict import AsyncMapDict
 from tarry.clients.redisson.awaited.map_listener import AsyncMapListener
 from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
@@ -29,18 +29,12 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class AsyncMapCache(AsyncDictMethods[K, V]):
+class AsyncMapCache(Generic[K, V]):
     """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
 
-    Made by ``client.map_cache(name)``. As a dictionary, as far as that can be awaited: ``await cache.pop(key)``,
-    ``setdefault``, ``update``, ``async for key in cache``; but it never holds ``None``. From its first verb on it keeps
-    expired entries out, until it is closed or lost.
+    Made by ``client.map_cache(name)``, with Java's verbs; ``as_dict()`` is the same map as a dictionary. It never holds ``None``. From its
+    first verb on it keeps expired entries out, until it is closed or lost.
     """
-
-    # blocking: Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
-    #
-    # Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
-    # ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
 
     def __init__(self, engine: HandleEngine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine
@@ -66,6 +60,10 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
+
+    def as_dict(self) -> AsyncMapDict[K, V]:
+        """The same map as a dictionary: ``pop``, ``setdefault``, ``update``, ``keys``, ``values``, ``items``, and iteration."""
+        return AsyncMapDict(self, self._page)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,14 +142,9 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @overload
-    async def get(self, key: K) -> V | None: ...
-    @overload
-    async def get(self, key: K, default: T) -> V | T: ...
-    async def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
-        found = await self._run(self.verbs.get(key))
-        return default if found is None else found
+    async def get(self, key: K) -> V | None:
+        """The value of a key, or ``None``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
+        return await self._run(self.verbs.get(key))
 
     async def get_all(self, keys: Iterable[K]) -> dict[K, V]:
         """The entries of these keys that are there."""
@@ -161,9 +154,9 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         """The value of a key whose time to live is not over, whatever its idle time, which does not begin again."""
         return await self._run(self.verbs.get_with_ttl_only(key))
 
-    async def contains(self, key: K) -> bool:
+    async def contains_key(self, key: K) -> bool:
         """Whether there is an entry. Its idle time begins again."""
-        return await self._run(self.verbs.contains(key))
+        return await self._run(self.verbs.contains_key(key))
 
     async def contains_value(self, value: V) -> bool:
         """Whether an entry has this value, compared as bytes. Reads the whole map, a page at a time."""

@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from tarry.clients.redisson.blocking.dict_methods import DictMethods
 from tarry.clients.redisson.blocking.duty_loop import DutyLoop
 from tarry.clients.redisson.blocking.loader import load
+from tarry.clients.redisson.blocking.map_dict import MapDict
 from tarry.clients.redisson.blocking.map_listener import MapListener
 from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
@@ -30,11 +30,11 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class MapCache(DictMethods[K, V]):
+class MapCache(Generic[K, V]):
     """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
 
-    Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
-    ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
+    Made by ``client.map_cache(name)``, with Java's verbs; ``as_dict()`` is the same map as a dictionary. It never holds ``None``. From its
+    first verb on it keeps expired entries out, until it is closed or lost.
     """
 
     def __init__(self, engine: HandleEngine, verbs: MapVerbs[K, V], policy: Policy) -> None:
@@ -61,6 +61,10 @@ class MapCache(DictMethods[K, V]):
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
+
+    def as_dict(self) -> MapDict[K, V]:
+        """The same map as a dictionary: ``pop``, ``setdefault``, ``update``, ``keys``, ``values``, ``items``, and iteration."""
+        return MapDict(self, self._page)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,14 +143,9 @@ class MapCache(DictMethods[K, V]):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @overload
-    def get(self, key: K) -> V | None: ...
-    @overload
-    def get(self, key: K, default: T) -> V | T: ...
-    def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
-        found = self._run(self.verbs.get(key))
-        return default if found is None else found
+    def get(self, key: K) -> V | None:
+        """The value of a key, or ``None``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
+        return self._run(self.verbs.get(key))
 
     def get_all(self, keys: Iterable[K]) -> dict[K, V]:
         """The entries of these keys that are there."""
@@ -156,9 +155,9 @@ class MapCache(DictMethods[K, V]):
         """The value of a key whose time to live is not over, whatever its idle time, which does not begin again."""
         return self._run(self.verbs.get_with_ttl_only(key))
 
-    def contains(self, key: K) -> bool:
+    def contains_key(self, key: K) -> bool:
         """Whether there is an entry. Its idle time begins again."""
-        return self._run(self.verbs.contains(key))
+        return self._run(self.verbs.contains_key(key))
 
     def contains_value(self, value: V) -> bool:
         """Whether an entry has this value, compared as bytes. Reads the whole map, a page at a time."""

@@ -128,7 +128,7 @@ class MapVerbs(Generic[K, V]):
         request: ScriptCall[V | None] = self._get(key, TTL_ONLY)
         return request
 
-    def contains(self, key: K) -> ScriptCall[bool]:
+    def contains_key(self, key: K) -> ScriptCall[bool]:
         request: ScriptCall[bool] = self._get(key, HAS)
         return map_answer(request, lambda there: self.context.found(there, keys=[key]))
 
