@@ -92,7 +92,7 @@ def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[No
         set_status_on_exception=False,
     )
     token = context.attach(trace.set_span_in_context(span, sent_context))
-    outcome = "given back"  # the worker was stopped
+    outcome = "released"  # the worker was stopped
     try:
         yield
         outcome = "finished"
@@ -104,7 +104,7 @@ def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[No
         outcome = "snoozed"
         raise
     except Exception as fault:
-        outcome = "again"
+        outcome = "retried"
         _failed(span, fault)
         raise
     finally:

@@ -80,7 +80,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
             "messaging.message.id": added.id,
             "tarry.task": "close",
             "tarry.job.attempt": attempt,
-            "tarry.job.outcome": ("again", "finished")[attempt - 1],
+            "tarry.job.outcome": ("retried", "finished")[attempt - 1],
             **({"error.type": "ConnectionError"} if attempt == 1 else {}),
         }
     assert first.status.status_code is trace.StatusCode.ERROR
@@ -95,7 +95,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
     ("raised", "outcome", "error"),
     [
         (tarry.Snooze("1h"), "snoozed", None),
-        (tarry.Retry("busy"), "again", "tarry.worker.verdicts.Retry"),
+        (tarry.Retry("busy"), "retried", "tarry.worker.verdicts.Retry"),
         (tarry.Bury("no such user"), "dead", "tarry.worker.verdicts.Bury"),
         (ValueError("the last attempt"), "dead", "ValueError"),
     ],
@@ -136,7 +136,7 @@ def test_a_job_given_back_at_shutdown_records_no_error(
     tarry_client.topic("n").add("x")
     assert asyncio.run(worker.run(signals=False)) == 1
     [span] = traced.spans("process n")
-    assert attributes_of(span)["tarry.job.outcome"] == "given back"
+    assert attributes_of(span)["tarry.job.outcome"] == "released"
     assert span.status.status_code is trace.StatusCode.UNSET
 
 

@@ -169,7 +169,9 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(
     code, said = some.ended()
     assert code == 4
     assert "was killed by SIGKILL; 1 jobs given back" in said
-    first, *_ = [json.loads(line) for line in said.splitlines()]  # JSON from the first byte to the last
+    lines = [json.loads(line) for line in said.splitlines()]  # JSON from the first byte to the last
+    first, [killed] = lines[0], [line for line in lines if "was killed by SIGKILL" in line["message"]]
+    assert (killed["released"], killed["pid"]) == (1, victim)
     assert (first["message"], first["processes"], first["topics"][0]) == ("the worker starts", 2, "orders")
     assert orders.check().ok
 

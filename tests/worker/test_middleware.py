@@ -117,11 +117,31 @@ def test_at_info_one_log_line_summarizes_many_jobs(
         client.topic("n").add_many(range(100))
         asyncio.run(worker.run_until_idle())
     [line] = [line for line in caplog.records if line.getMessage().startswith("∑")]
-    assert line.getMessage().startswith("∑ n: 100 taken, 99 done, 0 again, 1 dead, 0 running, at most ")
+    assert line.getMessage().startswith("∑ n: 100 taken, 99 done, 0 retried, 1 dead, 0 running, at most ")
     said = json.loads(log_setup.JsonFormatter().format(line))
     assert (said["topic"], said["taken"], said["done"], said["dead"], said["level"]) == ("n", 100, 99, 1, "info")
+    assert (said["retried"], said["lost"], said["overrun"], said["running"]) == (0, 0, 0, 0)
+    assert said["lateness_max_ms"] >= 0
+    assert not {"again", "late_max_ms"} & said.keys()
     [dead] = [line for line in caplog.records if line.levelname == "ERROR"]
     assert dead.getMessage().endswith("attempt 1 is dead: three")
+
+
+def test_at_debug_a_job_is_logged_with_its_lateness_and_its_duration(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "tarry.worker")
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
+    worker.on("n")(lambda _: None)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add("x", id="7")
+        asyncio.run(worker.run_until_idle())
+    lines = [json.loads(log_setup.JsonFormatter().format(line)) for line in caplog.records]
+    [taken] = [line for line in lines if line["message"].startswith("→")]
+    [done] = [line for line in lines if line["message"].startswith("✓ n/7")]
+    always = {"at", "level", "logger", "message", "topic", "id", "attempt"}
+    assert taken.keys() == always | {"lateness_ms"}
+    assert done.keys() == always | {"duration_ms"}
 
 
 def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namespace: str) -> None:

@@ -35,13 +35,20 @@ def log_taken(jobs: Jobs) -> None:
     for job in jobs:
         late = job.lateness.total_seconds() * _MS
         logger.debug(
-            "→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late, extra=fields_of(job, late_ms=late)
+            "→ %s/%s attempt %d, %.1f ms late",
+            job.topic,
+            job.id,
+            job.attempt,
+            late,
+            extra=fields_of(job, lateness_ms=late),
         )
 
 
 def log_done(job: BaseJob[Any], seconds: float) -> None:
     ms = seconds * _MS
-    logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, ms=ms))
+    logger.debug(
+        "✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, duration_ms=ms)
+    )
 
 
 def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
@@ -132,12 +139,12 @@ class Tally:
         if not (self.taken or self.done or self.retried or self.dead or self.overrun):
             return
         fields = {
-            "topic": self.topic, "taken": self.taken, "done": self.done, "again": self.retried, "dead": self.dead,
+            "topic": self.topic, "taken": self.taken, "done": self.done, "retried": self.retried, "dead": self.dead,
             "lost": self.lost, "overrun": self.overrun, "running": running,
-            "late_max_ms": self.late_us / 1000,
+            "lateness_max_ms": self.late_us / 1000,
         }  # fmt: skip
         logger.info(
-            "∑ %s: %d taken, %d done, %d again, %d dead%s, %d running, at most %.1f ms late",
+            "∑ %s: %d taken, %d done, %d retried, %d dead%s, %d running, at most %.1f ms late",
             self.topic, self.taken, self.done, self.retried, self.dead,
             f", {self.overrun} overran" if self.overrun else "", running, self.late_us / 1000,
             extra={"tarry": fields},

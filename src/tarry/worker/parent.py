@@ -194,16 +194,16 @@ class Parent:
             del self._children[number]
             on_its_own = not self._stopping.is_set()
             crashed = code < 0 and on_its_own
-            given_back = await self._give_back(child, counts=crashed)  # meanwhile the parent may be told to stop
+            released = await self._give_back(child, counts=crashed)  # meanwhile the parent may be told to stop
             if code == BAD_ARGUMENTS or (
                 code == NO_SERVER and not self._server_answered
             ):  # another one would end like this one
                 self._codes.append(code)
                 self.stop()
             elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
-                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else STOPPED)
+                self._codes.append(code if code >= 0 else GIVEN_BACK if released and not crashed else STOPPED)
                 if on_its_own and code != STOPPED:
-                    _log_exit(child, code, given_back)
+                    _log_exit(child, code, released)
             elif child.told_to_stop and code in (STOPPED, GIVEN_BACK):
                 self._codes.append(code)
                 logger.info("■ worker %d (pid %d) was asked to stop; no other one starts", number, child.process.pid)
@@ -215,7 +215,7 @@ class Parent:
                 if time.monotonic() - child.started_at > STABLE_AFTER_S:
                     restart_delay.reset()
                 pause = restart_delay.next_delay()
-                _log_exit(child, code, given_back, f", another one starts in {pause:.1f} s")
+                _log_exit(child, code, released, f", another one starts in {pause:.1f} s")
                 await _wait_either(self._stopping, pause)
 
     async def _give_back(self, child: Child, *, counts: bool) -> int:
@@ -231,9 +231,9 @@ class Parent:
 
     def _release_jobs_of(self, holder: str, counts: bool) -> int:
         """The jobs first; the worker's record is only for people."""
-        given_back = sum(self._client.topic(topic).release_holder(holder, counted=counts) for topic in self._topics)
+        released = sum(self._client.topic(topic).release_holder(holder, counted=counts) for topic in self._topics)
         self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
-        return given_back
+        return released
 
     async def _renew_for_silent_children(self) -> None:
         """Renews the reservations of children that send no heartbeats."""
@@ -279,11 +279,11 @@ class Parent:
             child.signal(signal.SIGKILL)
 
 
-def _log_exit(child: Child, code: int, given_back: int, then: str = "") -> None:
+def _log_exit(child: Child, code: int, released: int, then: str = "") -> None:
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-    more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "given_back": given_back}
+    more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "released": released}
     logger.error(
-        "✗ worker %d (pid %d) %s; %d jobs given back%s", child.number, child.process.pid, how, given_back, then,
+        "✗ worker %d (pid %d) %s; %d jobs given back%s", child.number, child.process.pid, how, released, then,
         extra={"tarry": more},
     )  # fmt: skip
 
