@@ -19,7 +19,7 @@ TYPES = set(
 )
 REDISSON = set(
     "BlockingQueue AsyncBlockingQueue DelayedQueue AsyncDelayedQueue Subscription AsyncSubscription MapCache AsyncMapCache MapListener "
-    "AsyncMapListener MapEvent MapStats AdaptivePolicy QueueStats PoisonElement Opaque".split()
+    "AsyncMapListener MapDict AsyncMapDict MapEvent MapStats AdaptivePolicy QueueStats PoisonElement Opaque".split()
 )
 ERRORS = {"FallenBehind", "UnknownTopic"}
 HOMES: dict[str, ModuleType] = {"tarry": tarry, "tarry.types": tarry.types, "tarry.redisson": tarry.redisson}

@@ -96,7 +96,7 @@ def test_a_command_imports_what_it_needs(
     assert found & HEAVY == heavy
 
 
-@pytest.mark.parametrize(("start", "modules"), [("process", 106), ("run_child", 106)])
+@pytest.mark.parametrize(("start", "modules"), [("worker_process", 106), ("run_child", 106)])
 def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modules: int) -> None:
     found = imported(f"import tarry.worker.{start}")
     assert own(found) <= modules + MORE

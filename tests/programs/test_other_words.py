@@ -150,7 +150,6 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
         ("release_many", ([HELD], 5), "delay"),
         ("bury", (HELD, "no"), "reason"),
         ("bury_many", ([HELD], "no"), "reason"),
-        ("touch_holder", ("me", 5), "ttr"),
     ],
 )
 def test_an_option_that_is_given_by_place_is_answered_with_its_name(
@@ -159,6 +158,12 @@ def test_an_option_that_is_given_by_place_is_answered_with_its_name(
     places = f"takes {len(given)} positional arguments? but {len(given) + 1} were given"  # its own place is one
     with pytest.raises(TypeError, match=rf"\.{verb}\(\) {places}; give options by name, such as {option}=$"):
         asyncio.run(perform(partial(getattr(topic, verb), *given)))
+
+
+@pytest.mark.parametrize("topic", [orders, awaited_orders, far_orders], ids=["sync", "async", "http"])
+def test_an_option_that_is_required_is_named_too(topic: Any) -> None:
+    with pytest.raises(TypeError, match=r"touch_holder\(\) missing 1 required keyword-only argument: 'ttr'$"):
+        asyncio.run(perform(partial(topic.touch_holder, "me", 5)))
 
 
 @pytest.mark.parametrize("kind", [tarry.Job, tarry.AsyncJob])

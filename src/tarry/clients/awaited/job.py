@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with, takes_options_by_name
+from tarry.values.other_words import hide_others, refuse_other_with, refuse_others
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
@@ -60,17 +60,25 @@ class AsyncJob(BaseJob[T]):
         """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
         await self._topic.finish(self, result=result)
 
-    @takes_options_by_name
-    async def release(self, *, delay: Duration | None = None, counted: bool = True, reason: str = "") -> None:
+    @hide_others
+    async def release(
+        self, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = ""
+    ) -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
+        if others:
+            refuse_others(AsyncJob.release, {}, others, {})
         await self._topic.release(self, delay=delay, counted=counted, reason=reason)
 
-    @takes_options_by_name
-    async def bury(self, *, reason: str = "") -> None:
+    @hide_others
+    async def bury(self, *others: Never, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""
+        if others:
+            refuse_others(AsyncJob.bury, {}, others, {})
         await self._topic.bury(self, reason=reason)
 
-    @takes_options_by_name
-    async def touch(self, *, ttr: Duration | None = None) -> None:
+    @hide_others
+    async def touch(self, *others: Never, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
+        if others:
+            refuse_others(AsyncJob.touch, {}, others, {})
         await self._topic.touch(self, ttr=ttr)

@@ -20,7 +20,6 @@ from tarry.values.other_words import (
     OtherWord,
     hide_others,
     refuse_others,
-    takes_options_by_name,
 )
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import (
@@ -203,42 +202,59 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         self._settle(job_verbs.settle.FINISH, jobs)
 
-    @takes_options_by_name
-    def touch(self, job: HasReceipt, *, ttr: Duration | None = None) -> None:
+    @hide_others
+    def touch(self, job: HasReceipt, *others: Never, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
+        if others:
+            refuse_others(Topic.touch, {}, others, {})
         self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
 
-    @takes_options_by_name
-    def touch_many(self, jobs: Sequence[HasReceipt], *, ttr: Duration | None = None) -> None:
+    @hide_others
+    def touch_many(self, jobs: Sequence[HasReceipt], *others: Never, ttr: Duration | None = None) -> None:
         """Touches many."""
+        if others:
+            refuse_others(Topic.touch_many, {}, others, {})
         self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, jobs, ttr=ttr))
 
-    @takes_options_by_name
+    @hide_others
     def release(
-        self, job: HasReceipt, *, delay: Duration | None = None, counted: bool = True, reason: str = ""
+        self, job: HasReceipt, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
         """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
         The last attempt that counts makes it dead. ``counted=False`` takes the attempt back (and means at once).
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
+        if others:
+            refuse_others(Topic.release, {}, others, {})
         self._settle(job_verbs.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
 
-    @takes_options_by_name
+    @hide_others
     def release_many(
-        self, jobs: Sequence[HasReceipt], *, delay: Duration | None = None, counted: bool = True, reason: str = ""
+        self,
+        jobs: Sequence[HasReceipt],
+        *others: Never,
+        delay: Duration | None = None,
+        counted: bool = True,
+        reason: str = "",
     ) -> None:
         """Releases many."""
+        if others:
+            refuse_others(Topic.release_many, {}, others, {})
         self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
 
-    @takes_options_by_name
-    def bury(self, job: HasReceipt, *, reason: str = "") -> None:
+    @hide_others
+    def bury(self, job: HasReceipt, *others: Never, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
+        if others:
+            refuse_others(Topic.bury, {}, others, {})
         self._settle(job_verbs.settle.BURY, [job], reason=reason)
 
-    @takes_options_by_name
-    def bury_many(self, jobs: Sequence[HasReceipt], *, reason: str = "") -> None:
+    @hide_others
+    def bury_many(self, jobs: Sequence[HasReceipt], *others: Never, reason: str = "") -> None:
         """Buries many."""
+        if others:
+            refuse_others(Topic.bury_many, {}, others, {})
         self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
     def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
@@ -249,9 +265,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """
         return self.engine.run(self.verbs.release_holder(holder, counted, limit))
 
-    @takes_options_by_name
-    def touch_holder(self, holder: str, *, ttr: Duration) -> int:
+    @hide_others
+    def touch_holder(self, holder: str, *others: Never, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
+        if others:
+            refuse_others(Topic.touch_holder, {}, others, {})
         return self.engine.run(self.verbs.touch_holder(holder, ttr))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
