@@ -162,6 +162,9 @@ class Environment:
     async def pop(self, *names: str, **options: Any) -> Any:
         return await self.client.pop(*names, **options)
 
+    async def pop_many(self, *names: str, **options: Any) -> Any:
+        return await self.client.pop_many(*names, **options)
+
     async def topics(self) -> Any:
         return await self.client.topics()
 

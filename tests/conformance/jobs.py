@@ -162,6 +162,10 @@ async def clients(world: Environment) -> None:
     job = await client.pop("b", "a", wait=LONGEST_S)
     assert (job.topic, job.body) == ("a", "tea")
     await client.topic("a").finish(job)
+    await client.topic("a").add_many(["milk", "sugar"])
+    jobs = await client.pop_many("b", "a", limit=9, wait=LONGEST_S)
+    assert [job.body for job in jobs] == ["milk", "sugar"]
+    await client.topic("a").finish_many(jobs)
     await client.topic("old").add_many([tarry.NewJob(number, id=f"{number}") for number in range(20)], delay="1h")
     target = world.another().topic("new", partitions=3)
     assert (await client.migrate("old", target, dry_run=True)).moved == 20

@@ -101,6 +101,9 @@ class BlockingAdapter(OnBlockingClient):
     async def pop(self, *names: str, **options: Any) -> Any:
         return self.client.pop(*names, **options)
 
+    async def pop_many(self, *names: str, **options: Any) -> Any:
+        return self.client.pop_many(*names, **options)
+
     async def topics(self) -> list[str]:
         return self.client.topics()
 
@@ -154,6 +157,9 @@ class AwaitedAdapter(OnAwaitedClient):
 
     async def pop(self, *names: str, **options: Any) -> Any:
         return await self.client.pop(*names, **options)
+
+    async def pop_many(self, *names: str, **options: Any) -> Any:
+        return await self.client.pop_many(*names, **options)
 
     async def topics(self) -> list[str]:
         return await self.client.topics()

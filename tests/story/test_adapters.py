@@ -177,4 +177,10 @@ async def several_topics_are_one(adapter: Adapter, topic: Any) -> None:
     await other.add("other")
     await topic.add("first")
     assert [(await adapter.pop("测试", "other")).body for _ in range(2)] == ["first", "other"]
+    await topic.add_many(["a", "b"])
+    await other.add("c")
+    taken = [await adapter.pop_many("测试", "other", limit=9) for _ in range(3)]
+    assert [[job.body for job in jobs] for jobs in taken] == [["a", "b"], ["c"], []]
+    await topic.finish_many(taken[0])
+    await other.finish_many(taken[1])
     assert await adapter.topics() == ["other", "测试"]

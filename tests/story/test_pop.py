@@ -10,7 +10,7 @@ import pytest
 from story import adapters
 from story.adapters import Adapter
 from story.test_add import US, now
-from tarry import NewJob
+from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock
 
 
@@ -169,6 +169,37 @@ async def test_pop_takes_from_the_first_nonempty_topic_argument(adapter: Adapter
     assert (first.topic, first.body) == ("a", "a1")
     assert (await adapter.pop("a", "b")).body == "b2"
     assert await adapter.pop("a", "b") is None
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+async def test_many_jobs_of_several_topics_are_those_of_the_first_that_has_any(
+    adapter: Adapter, clock: Clock, partitions: int | None
+) -> None:
+    a, b = adapter.topic("a", partitions=partitions), adapter.topic("b")
+    assert await adapter.pop_many("a", "b", limit=5) == []
+    await b.add_many(["b1", "b2", "b3"])
+    assert [job.body for job in await adapter.pop_many("a", "b", limit=2)] == ["b1", "b2"]
+    await a.add_many(["a1", "a2"])
+    jobs = await adapter.pop_many("a", "b", limit=1000, ttr=10)
+    assert {(job.topic, job.body) for job in jobs} == {("a", "a1"), ("a", "a2")}
+    assert (await a.get(jobs[0].id)).reserved_until == now(clock) + timedelta(seconds=10)
+    assert [job.body for job in await adapter.pop_many("a", "b", limit=2)] == ["b3"]
+    await b.add("b4", delay=10)
+    assert await adapter.pop_many("a", "b", limit=2, wait=5) == []
+    assert [job.body for job in await adapter.pop_many("b", limit=2, wait=10)] == ["b4"]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001, True, "2"])
+async def test_many_jobs_of_several_topics_are_1_to_1000(adapter: Adapter, limit: Any) -> None:
+    with pytest.raises(BadInput, match=r"^limit: .*; it is a whole number from 1 to 1000"):
+        await adapter.pop_many("a", limit=limit)
+
+
+async def test_many_jobs_of_several_topics_need_a_limit_and_a_topic(adapter: Adapter) -> None:
+    with pytest.raises(TypeError, match="limit"):
+        await adapter.pop_many("a")
+    with pytest.raises(BadInput, match=r"^pop_many: name a topic at least"):
+        await adapter.pop_many(limit=1)
 
 
 async def test_a_job_popped_from_several_topics_settles_in_its_own(adapter: Adapter) -> None:

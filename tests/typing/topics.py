@@ -61,6 +61,7 @@ def blocking() -> None:
             job.release(delay="5m", counted=False, reason="busy")
             job.bury(reason="no such order")
         assert_type(orders.pop_many(10), list[tarry.Job[Order]])
+        assert_type(client.pop_many(orders, "letters", limit=10, wait=1, ttr="30s"), list[tarry.Job[Any]])
 
         assert_type(orders.delete("7"), tarry.types.State | None)
         assert_type(orders.reschedule("7", delay=0), tarry.types.State | None)
@@ -95,6 +96,7 @@ async def awaited() -> None:
             await job.touch(ttr="30s")
             await job.release(delay="5m", counted=False, reason="busy")
             await job.bury(reason="no such order")
+        assert_type(await client.pop_many("orders", "letters", limit=10), list[tarry.AsyncJob[Any]])
         assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
         assert_type(await orders.stats(), tarry.Stats)
         assert_type(await orders.throughput(span=timedelta(hours=1)), tuple[tarry.MinuteCounts, ...])

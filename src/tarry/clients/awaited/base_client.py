@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -82,10 +82,22 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
     ) -> AsyncJob[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
-        self.engine.config.refuse_others("pop", *chosen)
-        jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
+        jobs = await pop_first(self.engine, self._topics_of("pop", topics), 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    async def pop_many(
+        self, *topics: AsyncTopic[Any] | str, limit: int, wait: Duration | None = 0, ttr: Duration | None = None
+    ) -> list[AsyncJob[Any]]:
+        """Up to ``limit`` jobs (at most 1000, and 4 MB of bodies), all of the first topic, in the order given, that has one ready;
+        none when none is due within ``wait``."""
+        return await pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
+
+    def _topics_of(self, label: str, topics: Sequence[AsyncTopic[Any] | str]) -> list[AsyncTopic[Any]]:
+        if not topics:
+            raise BadInput(f"{label}: name a topic at least.")
+        chosen = [handle_of(label, AsyncTopic, topic, self.topic) for topic in topics]
+        self.engine.config.refuse_others(label, *chosen)
+        return chosen
 
     @property
     def schedules(self) -> AsyncSchedules:

@@ -181,7 +181,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def pop_many(
         self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[AsyncJob[T]]:
-        """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
         if others or words:
             refuse_others(AsyncTopic.pop_many, OF_POP, others, words)
         return await pop_first(self.engine, [self], limit, wait, ttr)
@@ -468,10 +468,8 @@ def jobs_of(topic: AsyncTopic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> li
 
 
 async def pop_first(
-    engine: HandleEngine, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    engine: HandleEngine, topics: Sequence[AsyncTopic[T]], limit: int, wait: Duration | None, ttr: Duration | None
 ) -> list[AsyncJob[T]]:
-    """Up to ``n`` jobs of the first topic that has any."""
-    if not topics:
-        raise BadInput("pop: name a topic at least.")
-    taken = await engine.take([topic.verbs for topic in topics], n, wait, ttr)
+    """Up to ``limit`` jobs of the first topic that has any."""
+    taken = await engine.take([topic.verbs for topic in topics], limit, wait, ttr)
     return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -80,10 +80,22 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
-        self.engine.config.refuse_others("pop", *chosen)
-        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
+        jobs = pop_first(self.engine, self._topics_of("pop", topics), 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    def pop_many(
+        self, *topics: Topic[Any] | str, limit: int, wait: Duration | None = 0, ttr: Duration | None = None
+    ) -> list[Job[Any]]:
+        """Up to ``limit`` jobs (at most 1000, and 4 MB of bodies), all of the first topic, in the order given, that has one ready;
+        none when none is due within ``wait``."""
+        return pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
+
+    def _topics_of(self, label: str, topics: Sequence[Topic[Any] | str]) -> list[Topic[Any]]:
+        if not topics:
+            raise BadInput(f"{label}: name a topic at least.")
+        chosen = [handle_of(label, Topic, topic, self.topic) for topic in topics]
+        self.engine.config.refuse_others(label, *chosen)
+        return chosen
 
     @property
     def schedules(self) -> Schedules:

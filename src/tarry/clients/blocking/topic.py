@@ -182,7 +182,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def pop_many(
         self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[Job[T]]:
-        """Returns up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
         if others or words:
             refuse_others(Topic.pop_many, OF_POP, others, words)
         return pop_first(self.engine, [self], limit, wait, ttr)
@@ -467,10 +467,8 @@ def jobs_of(topic: Topic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[Jo
 
 
 def pop_first(
-    engine: HandleEngine, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    engine: HandleEngine, topics: Sequence[Topic[T]], limit: int, wait: Duration | None, ttr: Duration | None
 ) -> list[Job[T]]:
-    """Up to ``n`` jobs of the first topic that has any."""
-    if not topics:
-        raise BadInput("pop: name a topic at least.")
-    taken = engine.take([topic.verbs for topic in topics], n, wait, ttr)
+    """Up to ``limit`` jobs of the first topic that has any."""
+    taken = engine.take([topic.verbs for topic in topics], limit, wait, ttr)
     return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]

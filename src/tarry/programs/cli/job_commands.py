@@ -108,13 +108,9 @@ def pop(
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many.")] = 1,
 ) -> None:
     """Pops the next due job of the first topic that has one, and shows its receipt."""
-    from tarry.clients.blocking.topic import pop_first
-
     if wait != "0":
         session.usual_patience = WAITING
-    client = session.client
-    chosen = [client.topic(name) for name in topics]
-    jobs = pop_first(client.engine, chosen, limit, arguments.parse_wait(wait), ttr)
+    jobs = session.client.pop_many(*topics, limit=limit, wait=arguments.parse_wait(wait), ttr=ttr)
     for job in jobs:
         data = output.popped_data(job)
         session.print_answer(data, _job_as_text(job, data))
