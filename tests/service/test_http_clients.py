@@ -62,6 +62,21 @@ def test_a_map_is_viewed_without_change(any_client: AnyClient, name: str, codec:
             any_client.call(far.get, "tea")
 
 
+def test_many_jobs_of_several_topics_are_those_of_the_first_that_has_any(any_client: AnyClient, name: str) -> None:
+    first, second = any_client.far.topic(name, partitions=2), any_client.far.topic(name + "-2")
+    any_client.call(second.add_many, list(range(3)))
+    got = any_client.call(any_client.far.pop_many, first, second, limit=2, wait=5)
+    assert [(job.topic, job.body) for job in got] == [(second.name, 0), (second.name, 1)]
+    any_client.call(first.add_many, list(range(9)))
+    got += any_client.call(any_client.far.pop_many, name, second.name, limit=1000)
+    assert {job.topic for job in got[2:]} == {name}
+    assert sorted(job.body for job in got[2:]) == list(range(9))
+    for job in got:
+        any_client.call(job.finish)
+    with pytest.raises(BadInput, match=r"^limit: 1001; it is a whole number from 1 to 1000"):
+        any_client.call(any_client.far.pop_many, name, limit=1001)
+
+
 def test_jobs_migrate_to_another_topic_of_the_service(any_client: AnyClient, name: str) -> None:
     here, there = any_client.far.topic(name), any_client.far.topic(name + "-new", partitions=2)
     any_client.call(here.add_many, list(range(450)), delay="1h")
