@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
     from tarry.clients.http.awaited import AsyncHTTPClient
     from tarry.clients.http.blocking import HTTPClient
-    from tarry.clients.migration import MovedOver
     from tarry.errors import (
         BadInput,
         BodyError,
@@ -93,7 +92,6 @@ __all__ = [
     "Migrated",
     "MinuteCounts",
     "MissingExtra",
-    "MovedOver",
     "NewJob",
     "NoResult",
     "NotAcquired",
@@ -130,7 +128,6 @@ _NAMES_BY_MODULE = {
     "clients.blocking.topic": "Topic",
     "clients.http.awaited": "AsyncHTTPClient",
     "clients.http.blocking": "HTTPClient",
-    "clients.migration": "MovedOver",
     "errors": "BadInput BodyError JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError Unavailable Unconfirmed",
     "values.version": "__version__",
     "verbs.jobs.dead_groups": "DeadGroups",

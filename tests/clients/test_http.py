@@ -98,7 +98,7 @@ REFUSALS: dict[str, Any] = {
     "map_cache": lambda client: client.map_cache("prices").put("tea", 3),
     "guarded_queue.guard": lambda client: client.guarded_queue("reminders", guard=client.lock("stock")),
     "migrate": lambda client: client.migrate("orders", tarry.HTTPClient("http://127.0.0.1:2").topic("orders")),
-    "move_to_topic": lambda client: client.move_to_topic(tarry.HTTPClient("http://h").delayed_queue("a"), "orders"),
+    "migrate_queue": lambda client: client.migrate_queue(tarry.HTTPClient("http://h").delayed_queue("a"), "orders"),
 }
 
 
@@ -156,15 +156,15 @@ def test_handles_of_a_service_are_refused_by_a_server_client() -> None:
         with pytest.raises(BadInput, match="is of a service"):
             near.migrate("orders", far.topic("orders"))
         with pytest.raises(BadInput, match="is of a service"):
-            near.move_to_topic(far.delayed_queue("DelayMessage"), "orders")
+            near.migrate_queue(far.delayed_queue("DelayMessage"), "orders")
         with pytest.raises(ServerUnfit, match="a service moves"):
             far.migrate("orders", near.topic("orders"))
         with pytest.raises(BadInput, match="itself"):
             far.migrate("orders", far.topic("orders"))
         with pytest.raises(BadInput, match="a codec that has a name"):
-            far.move_to_topic(far.delayed_queue("DelayMessage", codec=OwnCodec()), "orders")
+            far.migrate_queue(far.delayed_queue("DelayMessage", codec=OwnCodec()), "orders")
         with pytest.raises(BadInput, match="by its name"):
-            far.move_to_topic(far.delayed_queue("DelayMessage"), far.topic("orders", type=OwnCodec()))
+            far.migrate_queue(far.delayed_queue("DelayMessage"), far.topic("orders", type=OwnCodec()))
 
 
 @pytest.mark.parametrize("url", ["redis://localhost", "localhost:7070", "http://", "http://[", "http://host:port"])

@@ -175,7 +175,7 @@ async def clients(world: Environment) -> None:
     await client.keep_moving(world.name)
     queue = client.delayed_queue(world.name, codec="string")
     await queue.offer("tea", "1h")
-    assert (await client.move_to_topic(queue, "a")).moved == 1
+    assert (await client.migrate_queue(queue, "a")).moved == 1
     assert await client.blocking_queue(world.name, codec="string").size() == 0
     assert await client.guarded_queue("g").size() == 0
     assert await client.map_cache(f"{world.name} map", codec="json").size() == 0

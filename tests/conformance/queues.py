@@ -35,8 +35,8 @@ async def delayed_queues(world: Environment) -> None:
     assert due is not None
     await blocking_queues(world, delayed, ready)
     assert await delayed.poison() == []
-    assert await client.move_to_topic(delayed, "taken over", dry_run=True) is not None
-    assert (await client.move_to_topic(delayed, "taken over")).moved == 1
+    assert await client.migrate_queue(delayed, "taken over", dry_run=True) is not None
+    assert (await client.migrate_queue(delayed, "taken over")).moved == 1
     assert [job.body for job in await client.topic("taken over").list()] == ["far 4"]
     assert (await delayed.stats()).format == "Bc0Lc0"
     await delayed.set_format("Bc0Lc0")

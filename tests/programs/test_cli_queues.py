@@ -120,7 +120,7 @@ def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_
     assert client.delayed_queue(queue).stats().movers == 0
 
 
-def test_move_to_topic_moves_all_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
+def test_migrate_moves_all_elements(answers: Answers, client: tarry.Client, queue: str) -> None:
     due = client.delayed_queue(queue, codec="string").offer("tea", "1h")
     client.delayed_queue(queue, codec="bytes").offer(b"\xff", "1h")  # no text, and bytes are none for JSON
     said = {"queue": queue, "topic": "orders", "moved": 2, "poison": 0}

@@ -59,7 +59,7 @@ def test_nothing_is_taken_out_of_a_queue_of_unknown_redisson(clients: Any, name:
     delayed, ready = clients[far].delayed_queue(name), clients[far].blocking_queue(name)
     for take in (delayed.poll, ready.poll, ready.take, lambda: ready.poll(wait=1), lambda: ready.subscribe(print)):
         refused("queue", take)
-    refused("queue", lambda: clients[far].move_to_topic(delayed, "orders"))
+    refused("queue", lambda: clients[far].migrate_queue(delayed, "orders"))
     assert (delayed.size(), ready.size(), ready.poison()) == (1, 1, [])
     assert isinstance(delayed.peek(), Opaque), "a look shows the bytes"
     assert clients[far].blocking_queue(name, **said).poll() == "tea"

@@ -58,7 +58,7 @@ def test_the_library_refuses_names_of_dots(client: tarry.Client, valkey_url: str
         lambda: client.schedules.pause("orders", name),
         lambda: client.guarded_queue(name),
         lambda: client.lock(name),
-        lambda: client.move_to_topic(client.delayed_queue("elsewhere"), name),
+        lambda: client.migrate_queue(client.delayed_queue("elsewhere"), name),
         lambda: tarry.Client(valkey_url, namespace=name),
     ):
         with pytest.raises(tarry.BadInput, match="folder"):

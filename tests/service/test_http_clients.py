@@ -14,7 +14,6 @@ import pytest
 import tarry
 from service.any_client import AnyClient
 from tarry import BadInput, ServerUnfit
-from tarry.clients.migration import MovedOver
 from tarry.clients.redisson import http_queues as queue_verbs
 from tarry.core.requests import Command
 from tarry.verbs.jobs import durability
@@ -100,9 +99,9 @@ def test_jobs_migrate_to_another_topic_of_the_service(any_client: AnyClient, nam
 def test_elements_of_a_queue_move_to_a_topic(any_client: AnyClient, name: str) -> None:
     queue, topic = any_client.far.delayed_queue(name, codec="string"), any_client.far.topic(name)
     due = any_client.call(queue.offer_many, [f"tea {k}" for k in range(5)], "1h")
-    assert any_client.call(any_client.far.move_to_topic, queue, topic, dry_run=True) == MovedOver(5, 0)
+    assert any_client.call(any_client.far.migrate_queue, queue, topic, dry_run=True) == tarry.Migrated(5)
     told: list[int] = []
-    assert any_client.call(any_client.far.move_to_topic, queue, name, progress=told.append) == MovedOver(5, 0)
+    assert any_client.call(any_client.far.migrate_queue, queue, name, progress=told.append) == tarry.Migrated(5)
     assert (told, any_client.call(queue.size)) == ([5], 0)
     jobs = any_client.call(topic.list)
     assert {(job.body, job.due) for job in jobs} == {(f"tea {k}", at) for k, at in enumerate(due)}

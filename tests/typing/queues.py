@@ -32,7 +32,7 @@ def blocking() -> None:
         ready.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         assert_type(ready.drain_to([]), int)
         assert_type(ready.subscribe(print), tarry.redisson.Subscription)
-        assert_type(client.move_to_topic(delayed, "orders", progress=print), tarry.MovedOver)
+        assert_type(client.migrate_queue(delayed, "orders", progress=print), tarry.Migrated)
         client.keep_moving("orders", "letters")
 
 

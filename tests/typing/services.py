@@ -31,7 +31,7 @@ def blocking() -> None:
         assert_type(client.lock("stock").force_release(), bool)
         assert_type(client.map_cache("prices").stats().size, int)
         assert_type(client.migrate("orders", orders).moved, int)
-        assert_type(client.move_to_topic(queue, "letters").moved, int)
+        assert_type(client.migrate_queue(queue, "letters").moved, int)
 
 
 async def awaited() -> None:

@@ -155,18 +155,18 @@ def test_a_move_to_a_topic_begun_by_one_version_is_finished_by_the_other(pair: P
         both(pair, f"queue = client.delayed_queue({name!r}, codec='string'); into = client.topic('into-{steps}')")
         giver("queue.offer_many([str(i) for i in range(600)], '1h')")
         giver(
-            "from tarry.clients.migration import move_to_topic; "
-            "flow = move_to_topic(queue.verbs.context, into.verbs); answer = None"
+            "from tarry.clients.migration import migrate_queue; "
+            "flow = migrate_queue(queue.verbs.context, into.verbs); answer = None"
         )
         giver(
             f"for _ in range({steps}):\n    try: answer = client.engine.runner.perform(flow.send(answer))\n"
             "    except StopIteration: break"
         )
-        taker("client.move_to_topic(queue, into)")
+        taker("client.migrate_queue(queue, into)")
         assert both(pair, "into.stats().delayed") == 600
         assert both(pair, "queue.size()") == 0
         giver("queue.offer('one more', '1h')")
-        assert giver("client.move_to_topic(queue, into).moved") == 1
+        assert giver("client.migrate_queue(queue, into).moved") == 1
         assert both(pair, "[into.stats().delayed, into.check().ok]") == [601, True]
 
 

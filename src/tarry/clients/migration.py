@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tarry.core.requests import Flow, Request, ask
@@ -31,38 +30,29 @@ LAST_MOMENT = 253402300799999999
 """The end of the year 9999, in µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovedOver:
-    """The result of ``move_to_topic``, or of its dry run."""
-
-    moved: int
-    aside: int
-    """The number of elements that could not become a body of the topic and were set aside in the queue's poison."""
-
-
-def move_to_topic(
+def migrate_queue(
     context: QueueContext[Any],
     topic: TopicVerbs[Any],
     progress: Callable[[int], object] | None = None,
     limit: int | None = None,
     *,
     redirect: bool = False,
-) -> Flow[MovedOver]:
+) -> Flow[Migrated]:
     """Moves all elements that are not due yet, or about ``limit``. After an interruption the next call continues.
     Raises ``BadInput`` if elements are being moved to another topic; with ``redirect`` they go to this one."""
     context.require_codec()
     parts = yield from topic.partitions()
     destination: Destination = yield from at_one_server(destination_of(parts))
-    moved = aside = 0
+    moved = poison = 0
     late = NOT_LATE
-    while limit is None or moved + aside < limit:
+    while limit is None or moved + poison < limit:
         departure, now, claimed = yield from ask(
             migration.claim(context, destination.departure_name(topic.context.ids.new()), late)
         )
         if not claimed:
             break
         if not redirect:
-            destination.refuse("move_to_topic", departure)
+            destination.refuse("migrate_queue", departure)
         elif destination.departure_name(b"") not in departure:
             late = LateDeparture(departure)
             continue
@@ -75,25 +65,25 @@ def move_to_topic(
             continue
         yield from ask(migration.remove_arrived(context, claimed))
         moved += len(fit)
-        aside += len(unfit)
+        poison += len(unfit)
         if progress is not None:
             progress(moved)
-    return MovedOver(moved, aside)
+    return Migrated(moved, poison=poison)
 
 
-def dry_run_to_topic(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
-    """Counts the elements that ``move_to_topic`` would move now; changes nothing."""
+def count_queue(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[Migrated]:
+    """Counts the elements that ``migrate_queue`` would move now; changes nothing."""
     context.require_codec()
-    moved = aside = 0
+    moved = poison = 0
     for claimed in (True, False):
         at, size = 0, 1
         while size:
             page, size = yield from ask(migration.preview(context, at, claimed=claimed))
             fit, unfit = _decode_claimed(page, topic, 0)
             moved += len(fit)
-            aside += len(unfit) + size - len(page)
+            poison += len(unfit) + size - len(page)
             at += size
-    return MovedOver(moved, aside)
+    return Migrated(moved, poison=poison)
 
 
 def _decode_claimed(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.migration import move_to_topic
+from tarry.clients.migration import migrate_queue
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.values.keys import departed_key, leaving_key
@@ -33,16 +33,16 @@ def test_a_move_says_once_which_format_it_has_learnt(
     client.engine.run(Command((b"RPUSH", keys.order, element), int))
     with caplog.at_level(logging.INFO, "tarry"):
         for _ in range(2):
-            client.move_to_topic(client.delayed_queue(name, codec="json"), "orders", dry_run=dry_run)
+            client.migrate_queue(client.delayed_queue(name, codec="json"), "orders", dry_run=dry_run)
     assert [record.args[0] for record in caplog.records if "learnt" in record.msg] == [name]
 
 
 def test_moved_jobs_keep_the_due_times_of_the_elements(client: Any, clock: Clock, name: str) -> None:
     queue, topic = client.delayed_queue(name, codec="json"), client.topic("orders")
     dues = {n: queue.offer({"order": n}, n) for n in (30, 10, 20)}
-    assert client.move_to_topic(queue, topic, dry_run=True) == tarry.MovedOver(3, 0)
+    assert client.migrate_queue(queue, topic, dry_run=True) == tarry.Migrated(3)
     assert queue.size() == 3
-    assert client.move_to_topic(queue, "orders") == tarry.MovedOver(3, 0)
+    assert client.migrate_queue(queue, "orders") == tarry.Migrated(3)
     assert queue.size() == 0
     assert [(job.body, job.due) for job in topic.list()] == [({"order": n}, dues[n]) for n in (10, 20, 30)]
     assert topic.check().ok
@@ -53,8 +53,8 @@ def test_moved_jobs_keep_the_due_times_of_the_elements(client: Any, clock: Clock
 async def test_an_async_client_moves_everything_too(queues: Any, delayed: Any, name: str) -> None:
     await delayed.offer_many([str(i) for i in range(1200)], 60)
     plain = getattr(delayed, "plain", delayed)
-    done = queues.client.move_to_topic(plain, f"topic-{name}")
-    assert (done if isinstance(done, tarry.MovedOver) else await done) == tarry.MovedOver(1200, 0)
+    done = queues.client.migrate_queue(plain, f"topic-{name}")
+    assert (done if isinstance(done, tarry.Migrated) else await done) == tarry.Migrated(1200)
     assert await delayed.size() == 0
 
 
@@ -67,15 +67,15 @@ def test_both_formats_move_and_unreadable_elements_are_set_aside(
         server.rpush(keys.order, element)
         server.zadd(keys.timeouts, {element: due})
     queue = client.delayed_queue(name, codec="string")
-    assert client.move_to_topic(queue, "t", dry_run=True) == tarry.MovedOver(2, 1)
-    assert client.move_to_topic(queue, "t").moved == 2
+    assert client.migrate_queue(queue, "t", dry_run=True) == tarry.Migrated(2, poison=1)
+    assert client.migrate_queue(queue, "t").moved == 2
     assert sorted(job.body for job in client.topic("t").list()) == ["new", "old"]
     assert [aside.raw for aside in queue.poison()] == [b"short"]
 
 
 def broken_off(client: Any, queue: Any, topic: Any, steps: int) -> bool:
     """After so many calls; answers whether it had come to its end before."""
-    flow, answer = move_to_topic(queue.verbs.context, topic.verbs), None
+    flow, answer = migrate_queue(queue.verbs.context, topic.verbs), None
     for _ in range(steps):
         try:
             answer = client.engine.runner.perform(flow.send(answer))
@@ -103,7 +103,7 @@ def test_an_interrupted_move_resumes_after_any_step(
     broken_off(client, queue, topic, steps)
     clock.advance(61)
     done = finished(topic)
-    client.move_to_topic(queue, topic)
+    client.migrate_queue(queue, topic)
     assert sorted(done + finished(topic)) == expected
     assert queue.size() == 0
     assert topic.check().ok
@@ -122,10 +122,10 @@ def test_an_interrupted_move_never_continues_to_another_topic(client: Any, clock
     done = finished(first)
     if queue.stats().leaving:
         with pytest.raises(tarry.BadInput, match=r"on their way to another topic \(.*/t\)"):
-            client.move_to_topic(queue, second)
+            client.migrate_queue(queue, second)
         assert second.stats().ready == 0
-        client.move_to_topic(queue, first)
-    assert client.move_to_topic(queue, second).moved == 0 or not ended
+        client.migrate_queue(queue, first)
+    assert client.migrate_queue(queue, second).moved == 0 or not ended
     assert sorted(done + finished(first) + finished(second)) == expected
 
 
@@ -134,7 +134,7 @@ def test_a_move_to_a_lost_topic_can_be_redirected(client: Any, clock: Clock, nam
     queue.offer_many(["a", "b"], 60)
     broken_off(client, queue, first, 5)
     assert queue.stats().leaving == 2
-    assert client.move_to_topic(queue, second, redirect=True).moved == 2
+    assert client.migrate_queue(queue, second, redirect=True).moved == 2
     clock.advance(61)
     assert sorted(finished(second)) == ["a", "b"]
 
@@ -143,12 +143,12 @@ def test_a_delayed_moving_process_restores_nothing(client: Any, clock: Clock, na
     """A process slept after it took the elements out. Meanwhile another process has completed the move."""
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
-    flow, request, answer = move_to_topic(queue.verbs.context, topic.verbs), None, None
+    flow, request, answer = migrate_queue(queue.verbs.context, topic.verbs), None, None
     while getattr(getattr(request, "script", None), "name", "") != "migration/arrive":
         request = flow.send(answer)
         if getattr(getattr(request, "script", None), "name", "") != "migration/arrive":
             answer = client.engine.runner.perform(request)
-    client.move_to_topic(queue, topic)
+    client.migrate_queue(queue, topic)
     clock.advance(61)
     assert sorted(finished(topic)) == ["a", "b"]
     for more in range(2):
@@ -156,7 +156,7 @@ def test_a_delayed_moving_process_restores_nothing(client: Any, clock: Clock, na
         assert isinstance(answer, LateDeparture) is (more == 1)
         assert topic.stats().ready == 0
         queue.offer("c", 60)
-        client.move_to_topic(queue, topic)
+        client.migrate_queue(queue, topic)
     with suppress(StopIteration):
         while True:
             answer = client.engine.runner.perform(flow.send(answer))
@@ -169,7 +169,7 @@ def test_departures_of_version_0_1_0_arrive(client: Any, server: Any, name: str)
     queue.offer_many(["a", "b"], 60)
     broken_off(client, queue, topic, 4)
     server.delete(departed_key(keys_of(name)))
-    assert client.move_to_topic(queue, topic).moved == 2
+    assert client.migrate_queue(queue, topic).moved == 2
 
 
 def test_an_element_due_beyond_the_year_9999_is_set_aside(client: Any, server: Any, name: str) -> None:
@@ -177,12 +177,12 @@ def test_an_element_due_beyond_the_year_9999_is_set_aside(client: Any, server: A
     element = pack(b"tea", b"12345678")
     server.rpush(keys_of(name).order, element)
     server.zadd(keys_of(name).timeouts, {element: 10**15})
-    assert client.move_to_topic(queue, "t") == tarry.MovedOver(0, 1)
+    assert client.migrate_queue(queue, "t") == tarry.Migrated(0, poison=1)
     assert queue.size() == 0
 
 
 def test_bytes_that_cannot_be_decoded_stay_bytes(client: Any, name: str) -> None:
     client.delayed_queue(name, codec="bytes").offer(b"\x01\x00com.shop.Orde\xf2", 1)
-    assert client.move_to_topic(client.delayed_queue(name, codec="kryo5"), "t").moved == 1
+    assert client.migrate_queue(client.delayed_queue(name, codec="kryo5"), "t").moved == 1
     (job,) = client.topic("t").list()
     assert job.body == b"\x01\x00com.shop.Orde\xf2"

@@ -102,7 +102,7 @@ def test_many_elements_are_delivered_by_due_time_and_the_rest_moves_to_a_topic(u
         while len(taken) < MANY:
             assert ready.drain_to(taken)
         assert sorted(taken, key=int) == [str(number) for number in range(MANY)]
-        assert client.move_to_topic(delayed, "orders").moved == 1
+        assert client.migrate_queue(delayed, "orders").moved == 1
         assert client.topic("orders").stats().delayed == 1
 
 

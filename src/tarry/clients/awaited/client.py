@@ -17,7 +17,6 @@ from tarry.verbs.codecs import Codec
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
     from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
     from tarry.clients.awaited.locks import AsyncLock
-    from tarry.clients.migration import MovedOver
     from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
     from tarry.clients.redisson.map_caches import Policy
@@ -114,15 +113,15 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """
         await self.engine.keep_moving([self.engine.config.queue_keys(name) for name in queues])
 
-    async def move_to_topic(
+    async def migrate_queue(
         self,
         queue: AsyncDelayedQueue[Any],
-        topic: AsyncTopic[Any] | str,
+        to: AsyncTopic[Any] | str,
         *,
         dry_run: bool = False,
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
-    ) -> MovedOver:
+    ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
@@ -130,16 +129,16 @@ class AsyncClient(AsyncBaseClient[Engine]):
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         from tarry.clients.handle_verbs import server_verbs
-        from tarry.clients.migration import dry_run_to_topic, move_to_topic
+        from tarry.clients.migration import count_queue, migrate_queue
         from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
-        source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
-        self.engine.config.refuse_others("move_to_topic", source, chosen)
+        source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("to", AsyncTopic, to, self.topic)
+        self.engine.config.refuse_others("migrate_queue", source, chosen)
         if dry_run:
-            return await self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
+            return await self.engine.run(count_queue(source.verbs.context, server_verbs(chosen)))
         await self.engine.register_topic(chosen.name)
         return await self.engine.run(
-            move_to_topic(source.verbs.context, server_verbs(chosen), progress, redirect=redirect)
+            migrate_queue(source.verbs.context, server_verbs(chosen), progress, redirect=redirect)
         )
 
     async def migrate(

@@ -18,7 +18,6 @@ from tarry.verbs.codecs import Codec
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
     from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
     from tarry.clients.blocking.locks import Lock
-    from tarry.clients.migration import MovedOver
     from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
     from tarry.clients.redisson.blocking.mapcache import MapCache
     from tarry.clients.redisson.map_caches import Policy
@@ -111,15 +110,15 @@ class Client(BaseClient[Engine]):
         """
         self.engine.keep_moving([self.engine.config.queue_keys(name) for name in queues])
 
-    def move_to_topic(
+    def migrate_queue(
         self,
         queue: DelayedQueue[Any],
-        topic: Topic[Any] | str,
+        to: Topic[Any] | str,
         *,
         dry_run: bool = False,
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
-    ) -> MovedOver:
+    ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
@@ -127,15 +126,15 @@ class Client(BaseClient[Engine]):
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         from tarry.clients.handle_verbs import server_verbs
-        from tarry.clients.migration import dry_run_to_topic, move_to_topic
+        from tarry.clients.migration import count_queue, migrate_queue
         from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 
-        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
-        self.engine.config.refuse_others("move_to_topic", source, chosen)
+        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("to", Topic, to, self.topic)
+        self.engine.config.refuse_others("migrate_queue", source, chosen)
         if dry_run:
-            return self.engine.run(dry_run_to_topic(source.verbs.context, server_verbs(chosen)))
+            return self.engine.run(count_queue(source.verbs.context, server_verbs(chosen)))
         self.engine.register_topic(chosen.name)
-        return self.engine.run(move_to_topic(source.verbs.context, server_verbs(chosen), progress, redirect=redirect))
+        return self.engine.run(migrate_queue(source.verbs.context, server_verbs(chosen), progress, redirect=redirect))
 
     def migrate(
         self,

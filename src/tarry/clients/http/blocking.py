@@ -18,7 +18,6 @@ from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration_requests as migration
 from tarry.clients.http.verbs.unsupported import not_supported
 from tarry.clients.lock_options import LockOptions, server_lock
-from tarry.clients.migration import MovedOver
 from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 from tarry.clients.redisson.blocking.mapcache import MapCache
 from tarry.clients.redisson.map_caches import Policy
@@ -93,21 +92,21 @@ class HTTPClient(BaseClient[HTTPEngine]):
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
         raise not_supported("keep_moving")
 
-    def move_to_topic(
+    def migrate_queue(
         self,
         queue: DelayedQueue[Any],
-        topic: Topic[Any] | str,
+        to: Topic[Any] | str,
         *,
         dry_run: bool = False,
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
-    ) -> MovedOver:
+    ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
         ``dry_run`` only counts. ``codec`` of the queue must have a name. ``progress`` is called with the number of moved elements."""
-        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
+        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("to", Topic, to, self.topic)
         place = self.engine.config.service
         return self.engine.run(
-            migration.move_to_topic(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
+            migration.migrate_queue(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
         )
 
     def migrate(

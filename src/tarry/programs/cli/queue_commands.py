@@ -219,12 +219,12 @@ def migrate(
             seen = moved
 
         try:
-            done = session.client.move_to_topic(handle, topic, dry_run=dry_run, redirect=redirect, progress=on_progress)
+            done = session.client.migrate_queue(handle, topic, dry_run=dry_run, redirect=redirect, progress=on_progress)
         except KeyboardInterrupt:
             session.print_note(f"{queue}  {seen} jobs moved; run the same command again to continue")
             raise
-    data = {"queue": queue, "topic": topic, "moved": done.moved, "poison": done.aside, "dry_run": dry_run}
+    data = {"queue": queue, "topic": topic, "moved": done.moved, "poison": done.poison, "dry_run": dry_run}
     text = f"{queue}  {done.moved} jobs {'would move' if dry_run else 'moved'} to {topic}"
-    if done.aside:
-        text += f", {done.aside} cannot be a body there: tarry delayed-queue list {queue} --poison"
+    if done.poison:
+        text += f", {done.poison} cannot be a body there: tarry delayed-queue list {queue} --poison"
     session.print_answer(data, text)

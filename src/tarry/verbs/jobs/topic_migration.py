@@ -53,18 +53,20 @@ NOT_LATE = LateDeparture()
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """The result of ``migrate``, or of a dry run."""
+    """The result of ``migrate`` or ``migrate_queue``, or of a dry run."""
 
-    moved: int
-    refused: int
+    moved: int = 0
+    refused: int = 0
     """Jobs whose ids are taken in the target; they stay in the source."""
-    reserved: int
+    reserved: int = 0
     """Reserved jobs: they stay in the source; call ``migrate`` again when they are finished."""
     schedules: int = 0
     schedules_refused: int = 0
     """Schedules whose names are taken in the target, or that are damaged; they go on in the source."""
     settings: tuple[str, ...] = ()
     """Options that ``configure`` had set in the source and not in the target; they are set there too."""
+    poison: int = 0
+    """Elements of a queue that could not become a body of the topic; they were set aside in the queue's poison."""
 
 
 class Destination(NamedTuple):

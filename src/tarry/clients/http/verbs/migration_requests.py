@@ -11,7 +11,6 @@ from typing import Any
 from tarry.clients.http.requests import HTTPFlow, ask
 from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import not_supported
-from tarry.clients.migration import MovedOver
 from tarry.clients.redisson.http_queues import HTTPDelayedQueueVerbs
 from tarry.errors import BadInput
 from tarry.verbs.jobs.topic_migration import Migrated, refuse_same_topic
@@ -26,14 +25,14 @@ STEP, STEP_S = 2000, 50.0
 Progress = Callable[[int], object] | None
 
 
-def move_to_topic(
+def migrate_queue(
     address: Any, queue: Any, topic: Any, *, dry_run: bool, redirect: bool, progress: Progress
-) -> HTTPFlow[MovedOver]:
+) -> HTTPFlow[Migrated]:
     """Moves the elements that are not due yet out of a queue into a topic. Both must be at ``place``."""
-    of_queue, of_topic = _same_service(address, queue, "move_to_topic"), _same_service(address, topic, "move_to_topic")
+    of_queue, of_topic = _same_service(address, queue, "migrate_queue"), _same_service(address, topic, "migrate_queue")
     if of_topic.context.codec.is_custom:
         raise BadInput(
-            "move_to_topic: a service writes JSON and bytes; give the topic by its name, without your codec."
+            "migrate_queue: a service writes JSON and bytes; give the topic by its name, without your codec."
         )
     return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, redirect=redirect, progress=progress)
 
@@ -46,19 +45,19 @@ def _move(
     dry_run: bool,
     redirect: bool,
     progress: Progress,
-) -> HTTPFlow[MovedOver]:
+) -> HTTPFlow[Migrated]:
     if topic.first is not None:
         yield from ask(topic.first)
     body = queue_models.MigrateQueue(to=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP)
     request = queue.request(queues.MIGRATE, body=body, wait=STEP_S)
-    moved = aside = 0
+    moved = poison = 0
     while True:
         found: topic_answers.MigratedShown = yield from ask(request)
-        moved, aside = moved + found.moved, aside + found.poison
+        moved, poison = moved + found.moved, poison + found.poison
         if progress is not None and found.moved and not dry_run:
             progress(moved)
         if found.done:
-            return MovedOver(moved, aside)
+            return Migrated(moved, poison=poison)
 
 
 def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
@@ -67,7 +66,7 @@ def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
     for name, codec in CODECS.items():
         if codec is queue.context.codec:
             return name
-    raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
+    raise BadInput("migrate_queue: a service reads elements by a codec that has a name, and this one is your own.")
 
 
 def migrate(

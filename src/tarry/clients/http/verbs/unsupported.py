@@ -30,7 +30,7 @@ NOT_SUPPORTED: dict[str, str] = {
     "guard= out, or use tarry.Client at the server.",
     "migrate": "migrate: a service moves jobs between two topics of one namespace of its own. Use `tarry migrate` at the "
     "servers for anything else.",
-    "move_to_topic": "move_to_topic: a service moves elements between a queue and a topic of its own. Use "
+    "migrate_queue": "migrate_queue: a service moves elements between a queue and a topic of its own. Use "
     "`tarry delayed-queue migrate` at the server for anything else.",
 }
 """The refused verbs, and why. The names are those of ``tarry.Client``."""

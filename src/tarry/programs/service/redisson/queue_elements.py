@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.handle_verbs import server_verbs
-from tarry.clients.migration import MovedOver, dry_run_to_topic
-from tarry.clients.migration import move_to_topic as moving_to
+from tarry.clients.migration import count_queue, migrate_queue
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.serving.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.verbs.jobs.topic_migration import Migrated
 from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.queue_context import QueueContext
 from tarry.wire import types
@@ -151,15 +151,15 @@ async def _payloads(
 # ── moving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def move_to_topic(
+async def migrate_elements(
     client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, redirect: bool, limit: int
-) -> tuple[MovedOver, bool]:
+) -> tuple[Migrated, bool]:
     """Moves up to ``limit`` elements that are not due yet; returns the counts, and whether these were all."""
     chosen = client.topic(topic)
     if dry_run:
-        return await client.engine.run(dry_run_to_topic(queue.verbs.context, server_verbs(chosen))), True
+        return await client.engine.run(count_queue(queue.verbs.context, server_verbs(chosen))), True
     await client.engine.register_topic(topic)
     found = await client.engine.run(
-        moving_to(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
+        migrate_queue(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
     )
-    return found, found.moved + found.aside < limit
+    return found, found.moved + found.poison < limit

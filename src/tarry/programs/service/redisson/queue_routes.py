@@ -134,10 +134,10 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     Safe to interrupt and to repeat, while others offer and take.
     """
     payload, queue = request.payload, queue_as_said(request, request.payload)
-    found, done = await shared_queues.move_to_topic(
+    found, done = await shared_queues.migrate_elements(
         request.client, queue, payload.to, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
-    return topic_answers.MigratedShown(moved=found.moved, poison=found.aside, done=done)
+    return topic_answers.MigratedShown(moved=found.moved, poison=found.poison, done=done)
 
 
 # ── the whole queue ───────────────────────────────────────────────────────────────────────────────────────────────────────
