@@ -33,9 +33,9 @@ def section(title: str) -> list[str]:
         r"tarry\.Client\.topic\(name: str, \*, type: None = None, .*\) -> Topic\[Any\]",
         r"tarry\.Client\.topic\(name: str, \*, type: type\[T\] .*\) -> Topic\[T\]",
         r"tarry\.Client\.__enter__\(\) -> Self",
-        r"tarry\.BaseJob\.body: T, read-only",
-        r"tarry\.Rate\.per: timedelta",
-        r"tarry\.Duration = int \| float \| str \| timedelta",
+        r"tarry\.types\.BaseJob\.body: T, read-only",
+        r"tarry\.types\.Rate\.per: timedelta",
+        r"tarry\.types\.Duration = int \| float \| str \| timedelta",
         r"tarry\.errors\.BadInput = tarry\.BadInput",
         r"tarry\.zookeeper\.Client\(hosts: str = .*\)",
         r"tarry\.django\.worker: Worker",
@@ -57,10 +57,13 @@ def test_a_line_tells_one_thing(line: str) -> None:
 
 
 def test_every_public_name_has_a_line() -> None:
-    told = {one for line in section("Python") for one in re.findall(r"^(?:class |async )?(tarry\.\w+)", line)}
-    assert {f"tarry.{name}" for name in dir(tarry) if not name.startswith("_")} <= told
+    text = "\n".join(section("Python"))
+    told = set(re.findall(r"^(?:class |async )?(tarry(?:\.(?:types|redisson|errors))?\.\w+)", text, re.M))
+    for home in (tarry, tarry.types, tarry.redisson):
+        assert {f"{home.__name__}.{name}" for name in home.__all__} <= told
     own = [one for one in errors.TarryError.__subclasses__() if "code" in vars(one)]
-    assert {f"tarry.{one.__name__}.code = {one.code!r}" for one in own} <= LINES
+    homes = {one: "tarry" if one.__name__ in tarry.__all__ else "tarry.errors" for one in own}
+    assert {f"{home}.{one.__name__}.code = {one.code!r}" for one, home in homes.items()} <= LINES
 
 
 def test_every_route_has_a_line() -> None:
