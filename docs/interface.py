@@ -12,7 +12,8 @@ import interface_of_python as python
 NOTE = """\
 # The interface that tarry promises, made from the code by docs/generate.py: change the code, then `make docs`.
 # A commit that changes this file adds a line to CHANGELOG.md (`make lint`; CONTRIBUTING.md, "How we work").
-# Left out: descriptions, the patterns and bounds of values, and the protocols that others define (beanstalkd, SQS).
+# Left out: descriptions, the patterns and bounds of values, the protocols that others define (beanstalkd, SQS), and the engine and the
+# verbs of handles, which are for tarry's own programs.
 """
 PARTS = {
     "Python": python.names,

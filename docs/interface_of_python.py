@@ -35,6 +35,8 @@ NO_OPERATORS = set(
     "__new__ __post_init__ __reduce__ __reduce_ex__ __repr__ __setattr__ __setstate__ __subclasshook__ __str__".split()
 )
 """Methods that users do not spell with an operator or a statement."""
+OF_PROGRAMS = ("engine", "verbs")
+"""What handles have for tarry's own programs: tests/names/border.toml counts its uses (decision 0089)."""
 MADE = set("__annotate_func__ __eq__ __match_args__ __replace__".split())
 """What Python makes for a class, version by version."""
 
@@ -188,7 +190,7 @@ def _members(kind: type) -> dict[str, list[str]]:
 
 def _is_public(name: str) -> bool:
     operator = name.startswith("__") and name.endswith("__") and name not in NO_OPERATORS
-    return operator or not name.startswith("_")
+    return operator or not (name.startswith("_") or name in OF_PROGRAMS)
 
 
 def _member(kind: type, name: str, value: object) -> list[str]:

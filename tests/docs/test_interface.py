@@ -56,6 +56,10 @@ def test_a_line_tells_one_thing(line: str) -> None:
     assert [one for one in LINES if re.fullmatch(line, one)]
 
 
+def test_what_handles_have_for_programs_has_no_line() -> None:
+    assert [one for one in section("Python") if re.search(r"\.(engine|verbs)\b", one)] == []
+
+
 def test_every_public_name_has_a_line() -> None:
     text = "\n".join(section("Python"))
     told = set(re.findall(r"^(?:class |async )?(tarry(?:\.(?:types|redisson|errors))?\.\w+)", text, re.M))
