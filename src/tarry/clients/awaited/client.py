@@ -92,6 +92,9 @@ class AsyncClient(AsyncBaseClient[Engine]):
     ) -> AsyncGuardedQueue[Any]:
         """The guarded queue of this name in the namespace: a sorted set of values by their due times.
 
+        A polled item is out of the queue, and lost with a consumer that dies: take a topic, which keeps a job until it is
+        finished, unless the values are shared with Java, or the server runs no scripts.
+
         ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
         ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
         token is presented, and one that comes late is refused. ``layout="java"`` is ``d_q_p:NAME``, shared with Java:
