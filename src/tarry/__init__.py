@@ -154,7 +154,7 @@ if not TYPE_CHECKING:  # a type checker refuses unknown names
         """Imports a name when it is first used, so that ``tarry --help`` imports no client."""
         if name in _MODULES:
             return import_module(f"tarry.{name}")
-        return import_module("tarry.values.other_words").find_name(__name__, _MODULE_OF, name)
+        return import_module("tarry.values").find_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ A client makes the handles: ``blocking_queue``, ``delayed_queue``, ``map_cache``
 
 from typing import TYPE_CHECKING
 
-from tarry.values import other_words
+from tarry import values
 
 if TYPE_CHECKING:
     from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue, AsyncSubscription
@@ -72,7 +72,7 @@ if not TYPE_CHECKING:  # a type checker refuses unknown names
 
     def __getattr__(name: str) -> object:
         """Imports a name when it is first used."""
-        return other_words.find_name(__name__, _MODULE_OF, name)
+        return values.find_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:

@@ -92,6 +92,15 @@ def test_importing_the_package_imports_no_other_module_of_it() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "tarry\n"
 
 
+def test_the_version_needs_three_modules_of_it() -> None:
+    """So ``tarry --version`` and a producer's start import nothing that only an error needs."""
+    code = (
+        "import sys; from tarry import __version__; print(*[name for name in sys.modules if name.startswith('tarry.')])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert set(answer) == {"tarry.values", "tarry.values.version"}
+
+
 def test_importing_the_package_imports_no_driver() -> None:
     code = "import sys, tarry; assert 'redis' not in sys.modules and 'asyncio' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from importlib import import_module
 from inspect import Parameter, getattr_static, signature
-from typing import Any, Never, TypeVar, cast
+from typing import Any, Never, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-PUBLIC = ("tarry", "tarry.types", "tarry.redisson", "tarry.errors")
-"""Modules whose names are imported when they are first used, so that ``tarry --help`` imports no client."""
 TOPIC = 'Topic, made by client.topic("…")'
 ADD = 'add, and options(delay="5m").add for later'
 KEYWORDS = {
@@ -259,20 +256,3 @@ def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
         return call  # type: ignore[return-value]  # the same signature
 
     return decorate
-
-
-def find_name(module: str, module_of: Mapping[str, str], name: str) -> object:
-    """The value of a name that a public module has lazily; the module keeps it. Raises ``AttributeError``, with the module that has it."""
-    if name in module_of:
-        value: object = getattr(import_module(f"tarry.{module_of[name]}"), name)
-        setattr(sys.modules[module], name, value)
-        return value
-    if not name.startswith("_"):
-        for other in PUBLIC:
-            if _has(vars(import_module(other)), other, name):
-                raise AttributeError(f"{module}.{name}: it is {other}.{name}", name=name)
-    raise no_attribute(f"module {module!r}", name, TOPIC if name == "Queue" else None)
-
-
-def _has(known: Mapping[str, object], module: str, name: str) -> bool:
-    return name in cast("list[str]", known.get("__all__", ())) or getattr(known.get(name), "__module__", "") == module
