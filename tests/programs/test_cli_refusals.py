@@ -19,6 +19,7 @@ import typer.main
 import tarry
 from tarry.programs.cli import guarded_commands, job_commands, topic_commands
 from tarry.programs.cli.app import app
+from tarry.programs.cli.commands import OF_EXTRAS
 from tarry.programs.cli.messages import with_option_names
 from tarry.values.other_words import COMMANDS
 
@@ -315,4 +316,4 @@ def test_every_verb_has_a_refusal_test() -> None:
     group: Any = typer.main.get_command(app)
     said = {" ".join(words.split()) for words, _ in REFUSALS}
     left = {name for name, _ in verbs(group) if not any(words.startswith(name + " ") for words in said)}
-    assert left == NOTHING_TO_REFUSE
+    assert left - OF_EXTRAS.keys() == NOTHING_TO_REFUSE  # loaded by another test of this process, or not

@@ -18,7 +18,7 @@ from tarry.programs.cli.session import CommandSession
 def celery_relay(
     session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="APP", help="The Celery app, as `celery -A` takes it.")],
-    log_level: Annotated[str, typer.Option(help="debug, info, warning, error.")] = "info",
+    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning, error.")] = "info",
 ) -> None:
     """Publishes Celery's waiting tasks when they are due, until SIGTERM. Needs tarry[celery]."""
     import asyncio

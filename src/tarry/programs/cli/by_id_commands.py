@@ -53,7 +53,7 @@ def delete(session: CommandSession, topic: TopicName, ids: Ids, running: Running
 def kick(
     session: CommandSession,
     topic: TopicName,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --all.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs' ids; or --all.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All dead jobs of the topic.")] = False,
     limit: Limit = None,
     dry_run: DryRun = False,
@@ -132,7 +132,9 @@ def result(
     session: CommandSession,
     topic: TopicName,
     id: Id,
-    wait: Annotated[str, typer.Option(help="How long to wait until the job is finished, or: forever.")] = "0",
+    wait: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long to wait until the job is finished, or: forever.")
+    ] = "0",
 ) -> None:
     """Shows the result of a finished job as JSON; its topic or task keeps finished jobs. Exits with 1 if there is none."""
     if wait != "0":
@@ -150,12 +152,14 @@ def _list(
     session: CommandSession,
     topic: TopicName,
     state: StateName = None,
-    due_after: Annotated[str | None, typer.Option(help="Due then or later.", show_default=False)] = None,
-    due_before: Annotated[str | None, typer.Option(help="Due before then.", show_default=False)] = None,
+    due_after: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Due then or later.", show_default=False)
+    ] = None,
+    due_before: Annotated[str | None, typer.Option(metavar="TIME", help="Due before then.", show_default=False)] = None,
     task: OfTask = None,
     error: WithError = None,
     text: WithText = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died or finished. On a terminal as a table, with task, body and error."""
     from tarry.verbs.jobs.dead_groups import JobSearch

@@ -86,11 +86,27 @@ def _pass_text_on(parameters: Sequence[Any]) -> None:
 
 
 class PlainCommand(TyperCommand):
-    """A command whose text parameters need no pydantic."""
+    """A command whose text parameters need no pydantic. ``--help`` has each argument as its metavar says: ``ID...`` for several,
+    ``[ID]...`` for none or several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _pass_text_on(self.get_params(ctx))
         return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [str(one.metavar) for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        return [self.options_metavar or "", *arguments]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        parameters: list[Any] = self.get_params(ctx)
+        for one in parameters:
+            if one.param_type_name == "argument":
+                one.display_type_rich = _no_type  # Typer would print <str> after the metavar
+        super().format_options(ctx, formatter)
+
+
+def _no_type(ctx: Any) -> None:
+    """An argument's type is told by its metavar."""
 
 
 class PlainGroup(TyperGroup):
@@ -134,12 +150,18 @@ app = typer.Typer(
 )
 
 Url = Annotated[
-    str | None, typer.Option("--url", help="The server. Default: TARRY_URL, or the embedded one.", show_default=False)
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="The server. Default: TARRY_URL, or the embedded one.", show_default=False
+    ),
 ]
 Namespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", help="Separates applications. Default: TARRY_NAMESPACE, or default.", show_default=False
+        "--namespace",
+        metavar="NAME",
+        help="Separates applications. Default: TARRY_NAMESPACE, or default.",
+        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
@@ -148,6 +170,7 @@ Patience = Annotated[
     str | None,
     typer.Option(
         "--patience",
+        metavar="DURATION",
         help="How long to retry when the server does not answer: 3s, or 10s for commands that wait.",
         show_default=False,
     ),
@@ -185,7 +208,7 @@ TopicNames = Annotated[
 AnyTopics = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TOPIC...]",
+        metavar="[TOPIC]...",
         help="The topics; default: all.",
         autocompletion=completion.complete_topics,
     ),

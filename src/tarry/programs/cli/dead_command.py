@@ -35,7 +35,7 @@ NONE = "there are no such jobs"
 def dead(
     session: CommandSession,
     topic: TopicName,
-    group: Annotated[str | None, typer.Option(help="Only this group.", show_default=False)] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only this group.", show_default=False)] = None,
     task: OfTask = None,
     error: WithError = None,
     text: WithText = None,

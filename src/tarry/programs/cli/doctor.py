@@ -28,13 +28,14 @@ LATE_S = 60.0
 """A topic whose first job has been ready for longer, without a consumer, gets a note."""
 MAX_JOBS, MAX_MB = 1_000_000, 500
 """Of one topic or partition: moving a larger hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
-Large = Annotated[int, typer.Option(min=1, help="Warn of a topic, or a partition, that has more jobs.")]
-LargeMB = Annotated[int, typer.Option(min=0, help="The same for megabytes of jobs.")]
+Large = Annotated[int, typer.Option(metavar="N", min=1, help="Warn of a topic, or a partition, that has more jobs.")]
+LargeMB = Annotated[int, typer.Option(metavar="N", min=0, help="The same for megabytes of jobs.")]
 
 
 Roles = Annotated[bool, typer.Option("--acl", help="Only print ACL lines for the server's users, one each.")]
 Objects = Annotated[
-    str, typer.Option(help="With --acl: the prefix of queues, maps and locks that are shared with Java.")
+    str,
+    typer.Option(metavar="PREFIX", help="With --acl: the prefix of queues, maps and locks that are shared with Java."),
 ]
 
 
@@ -42,6 +43,7 @@ OtherNamespaces = Annotated[
     list[str] | None,
     typer.Option(
         "--other-namespace",
+        metavar="NAME",
         help="With --acl: another namespace for these users, such as a dialect's; may be repeated.",
         show_default=False,
     ),

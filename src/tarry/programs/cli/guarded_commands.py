@@ -19,6 +19,7 @@ LayoutName = Annotated[
     str,
     typer.Option(
         "--layout",
+        metavar="LAYOUT",
         help="tarry, in the namespace; or java: d_q_p:QUEUE in every namespace, as the Java design that guarded queues come from has it.",
         autocompletion=complete_words(*LAYOUTS),
     ),
@@ -51,7 +52,9 @@ def push(
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
     ],
-    delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
+    delay: Annotated[
+        str, typer.Option(metavar="DURATION", help="Due after this time, such as 10m, 1h30m or 1.5.")
+    ] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
     shared: Shared = False,
@@ -68,8 +71,8 @@ def push(
 def poll(
     session: CommandSession,
     queue: QueueName,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 1,
-    wait: Annotated[str, typer.Option(help="How long to wait for the first.")] = "0",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most this many.")] = 1,
+    wait: Annotated[str, typer.Option(metavar="DURATION", help="How long to wait for the first.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
     shared: Shared = False,

@@ -17,9 +17,15 @@ from tarry.programs.cli.session import WAITING, CommandSession, dumps
 if TYPE_CHECKING:
     from tarry.verbs.jobs.job_values import Added, BaseJob
 
-Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
-At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
-Delay = Annotated[str | None, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.", show_default=False)]
+Ttr = Annotated[str | None, typer.Option(metavar="DURATION", help="Time to run, such as 30s.", show_default=False)]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False),
+]
+Delay = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Due after this time, such as 10m, 1h30m or 1.5.", show_default=False),
+]
 
 
 @verb()
@@ -29,35 +35,49 @@ def add(
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="JSON; plain text with --raw.")] = None,
     delay: Delay = None,
     at: At = None,
-    id: Annotated[str | None, typer.Option(help="The job's id. Default: a new one.", show_default=False)] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The job's id. Default: a new one.", show_default=False)
+    ] = None,
     if_exists: Annotated[
         str,
         typer.Option(
+            metavar="ACTION",
             help="When the id is taken: error, keep or replace.",
             autocompletion=complete_words("error", "keep", "replace"),
         ),
     ] = "error",
     ttr: Ttr = None,
     max_attempts: Annotated[
-        str | None, typer.Option(help="After this many attempts it is dead; none: no limit.", show_default=False)
+        str | None,
+        typer.Option(metavar="N", help="After this many attempts it is dead; none: no limit.", show_default=False),
     ] = None,
     max_lateness: Annotated[
-        str | None, typer.Option(help="Buried as too late if it is later than this.", show_default=False)
+        str | None,
+        typer.Option(metavar="DURATION", help="Buried as too late if it is later than this.", show_default=False),
     ] = None,
     priority: Annotated[
-        int, typer.Option(help="0 to 3: of the jobs that are due, the highest is handed out first.")
+        int, typer.Option(metavar="N", help="0 to 3: of the jobs that are due, the highest is handed out first.")
     ] = 0,
-    header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="name=value; may be repeated.", show_default=False)
+    ] = None,
     file: Annotated[
         str | None,
-        typer.Option(help='Many jobs, one a line: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help='Many jobs, one a line: {"body": …, "id": …, "delay": …}; - is stdin.',
+            show_default=False,
+        ),
     ] = None,
     durability: Annotated[
-        str | None, typer.Option(help="Wait until this many replicas have it, or: fsynced.", show_default=False)
+        str | None,
+        typer.Option(metavar="LEVEL", help="Wait until this many replicas have it, or: fsynced.", show_default=False),
     ] = None,
     partitions: Annotated[
         int | None,
-        typer.Option(help="The number of partitions of a new topic; it cannot be changed.", show_default=False),
+        typer.Option(
+            metavar="N", help="The number of partitions of a new topic; it cannot be changed.", show_default=False
+        ),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Bodies are plain text.")] = False,
     limit: Limit = None,
@@ -103,9 +123,9 @@ def _added(session: CommandSession, job: Added) -> None:
 def pop(
     session: CommandSession,
     topics: TopicNames,
-    wait: Annotated[str, typer.Option(help="How long to wait for a job, or: forever.")] = "0",
+    wait: Annotated[str, typer.Option(metavar="DURATION", help="How long to wait for a job, or: forever.")] = "0",
     ttr: Ttr = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 1,
 ) -> None:
     """Pops the next due job of the first topic that has one, and shows its receipt."""
     if wait != "0":
@@ -140,7 +160,10 @@ def finish(
     id: Id,
     receipt: Receipt,
     result: Annotated[
-        str | None, typer.Option(help="JSON, kept with the job if the topic keeps finished jobs.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="JSON", help="JSON, kept with the job if the topic keeps finished jobs.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Finishes a job: the work is done, and the job is deleted."""
@@ -154,7 +177,7 @@ def touch(
     topic: TopicName,
     id: Id,
     receipt: Receipt,
-    ttr: Annotated[str, typer.Option(help="From now on.")] = "60s",
+    ttr: Annotated[str, typer.Option(metavar="DURATION", help="From now on.")] = "60s",
 ) -> None:
     """Renews the reservation of a job."""
     _settle(session, topic, id, receipt, "touched", lambda handle, job: handle.touch(job, ttr=ttr))
@@ -168,7 +191,11 @@ def release(
     receipt: Receipt,
     delay: Annotated[
         str | None,
-        typer.Option(help="Due again after this time; without it after a back-off by its attempt.", show_default=False),
+        typer.Option(
+            metavar="DURATION",
+            help="Due again after this time; without it after a back-off by its attempt.",
+            show_default=False,
+        ),
     ] = None,
     uncounted: Uncounted = False,
 ) -> None:
@@ -189,7 +216,7 @@ def bury(
     topic: TopicName,
     id: Id,
     receipt: Receipt,
-    reason: Annotated[str, typer.Option(help="Why, in one line.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in one line.")] = "",
 ) -> None:
     """Sets a reserved job aside as dead."""
     _settle(session, topic, id, receipt, "buried", lambda handle, job: handle.bury(job, reason=reason))

@@ -34,6 +34,7 @@ KeyCodec = Annotated[
     str | None,
     typer.Option(
         "--key-codec",
+        metavar="CODEC",
         help="The codec of the keys. Default: that of the values.",
         autocompletion=complete_words(*CODECS),
     ),
@@ -42,6 +43,7 @@ Backend = Annotated[
     str,
     typer.Option(
         "--backend",
+        metavar="BACKEND",
         help="redisson; redisson-native: RMapCacheNative; or native: a map of the namespace, without Java.",
         autocompletion=complete_words(*BACKENDS),
     ),
@@ -78,9 +80,13 @@ def put(
     session: CommandSession,
     map: MapName,
     key: Key,
-    value: Annotated[str, typer.Argument(help="JSON; plain text with --raw.", show_default=False)],
-    ttl: Annotated[str | None, typer.Option(help="Time to live, such as 10m.", show_default=False)] = None,
-    max_idle: Annotated[str | None, typer.Option(help="Time to live after its last use.", show_default=False)] = None,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON; plain text with --raw.", show_default=False)],
+    ttl: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time to live, such as 10m.", show_default=False)
+    ] = None,
+    max_idle: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time to live after its last use.", show_default=False)
+    ] = None,
     keep_ttl: Annotated[bool, typer.Option("--keep-ttl", help="An existing entry keeps its time to live.")] = False,
     if_absent: Annotated[bool, typer.Option("--if-absent", help="Only if there is no entry.")] = False,
     redisson: Redisson = None,
@@ -152,7 +158,7 @@ def _list(
     codec: CodecName = None,
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
-    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists live entries, in no order. It does not restart their idle time."""
     items = iter(_map(session, map, codec, key_codec, backend, redisson).as_dict().items())

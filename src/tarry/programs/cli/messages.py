@@ -19,6 +19,8 @@ from tarry.errors import BadInput
 
 _LEAD = re.compile(r"((?:\w+(?:, | and ))*\w+):")
 _GIVEN = re.compile(r'\b(\w+)=("[\w.-]+"(?:(?:,| or|, or) "[\w.-]+")*)?')
+KINDS = frozenset({"duration", "time", "n", "text", "url", "name", "id", "file", "json"})
+"""Metavars of options that tell what kind of value it is, and not which."""
 _NONE = re.compile(r"\bNone\b")
 
 
@@ -57,6 +59,8 @@ def _names(parameters: Iterable[Parameter]) -> dict[str, str]:
             if isinstance(info, (OptionInfo, ArgumentInfo)):
                 shown = _option(parameter, info) if isinstance(info, OptionInfo) else _argument(parameter, info)
                 plain = (info.metavar or parameter.name).strip("[].").lower()
+                if isinstance(info, OptionInfo) and plain in KINDS:
+                    plain = parameter.name
                 one = parameter.name.removesuffix("s")
                 for name in (parameter.name, one, one + "s", plain, parameter.name.removeprefix("un")):
                     found.setdefault(name, shown)

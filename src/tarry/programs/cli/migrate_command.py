@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 def migrate(
     session: CommandSession,
     topic: TopicName,
-    to: Annotated[str | None, typer.Option("--to", help="The new topic's name. Default: the same.")] = None,
-    to_url: Annotated[str | None, typer.Option("--to-url", help="The new server. Default: the same.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="The new topic's name. Default: the same.")
+    ] = None,
+    to_url: Annotated[
+        str | None, typer.Option("--to-url", metavar="URL", help="The new server. Default: the same.")
+    ] = None,
     to_namespace: Annotated[
-        str | None, typer.Option("--to-namespace", help="The new namespace. Default: the same.")
+        str | None, typer.Option("--to-namespace", metavar="NAME", help="The new namespace. Default: the same.")
     ] = None,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", help="Create the new topic with this many partitions.", show_default=False),
+        typer.Option(
+            "--partitions", metavar="N", help="Create the new topic with this many partitions.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     redirect: Annotated[

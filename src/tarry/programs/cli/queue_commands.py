@@ -36,6 +36,7 @@ CodecName = Annotated[
     str | None,
     typer.Option(
         "--codec",
+        metavar="CODEC",
         help=f"The codec, where Java sets another one: {', '.join(CODECS)}.",
         show_default=False,
         autocompletion=complete_words(*CODECS),
@@ -50,12 +51,15 @@ def offer(
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
     ],
-    delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
+    delay: Annotated[
+        str, typer.Option(metavar="DURATION", help="Due after this time, such as 10m, 1h30m or 1.5.")
+    ] = "0",
     redisson: Redisson = None,
     codec: CodecName = None,
     format: Annotated[
         str | None,
         typer.Option(
+            metavar="FORMAT",
             help=f"{FORMATS_HELP}. Default: as --redisson tells.",
             show_default=False,
             autocompletion=complete_words(*FORMATS),
@@ -79,7 +83,7 @@ def _list(
     queue: QueueName,
     redisson: Redisson = None,
     codec: CodecName = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
     poison: Annotated[
         bool, typer.Option("--poison", help="The elements that were set aside, with the reasons.")
     ] = False,

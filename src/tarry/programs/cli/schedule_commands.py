@@ -25,30 +25,44 @@ def put(
     topic: TopicName,
     id: ScheduleId,
     body: Annotated[str, typer.Argument(metavar="BODY", help="JSON; plain text with --raw.")] = "null",
-    every: Annotated[str | None, typer.Option(help="The interval, such as 5m or 1h30m.", show_default=False)] = None,
-    cron: Annotated[
-        str | None, typer.Option(help='Minute hour day month weekday: "0 9 * * 1-5".', show_default=False)
+    every: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="The interval, such as 5m or 1h30m.", show_default=False)
     ] = None,
-    tz: Annotated[str, typer.Option(help="The time zone of --cron.")] = "UTC",
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="EXPRESSION", help='Minute hour day month weekday: "0 9 * * 1-5".', show_default=False),
+    ] = None,
+    tz: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of --cron.")] = "UTC",
     first: Annotated[
-        str | None, typer.Option(help="The first occurrence of --every, RFC 3339.", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="The first occurrence of --every, RFC 3339.", show_default=False)
     ] = None,
     missed: Annotated[
         str,
         typer.Option(
-            help=f"Occurrences while no consumer ran: {', '.join(MISSED)}.", autocompletion=complete_words(*MISSED)
+            metavar="POLICY",
+            help=f"Occurrences while no consumer ran: {', '.join(MISSED)}.",
+            autocompletion=complete_words(*MISSED),
         ),
     ] = "once",
-    ttr: Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)] = None,
-    max_attempts: Annotated[
-        str | None, typer.Option(help="After this many attempts a job is dead; none: no limit.", show_default=False)
+    ttr: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time to run, such as 30s.", show_default=False)
     ] = None,
-    header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
+    max_attempts: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="After this many attempts a job is dead; none: no limit.", show_default=False),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="name=value; may be repeated.", show_default=False)
+    ] = None,
     max_lateness: Annotated[
-        str | None, typer.Option(help="Jobs that are later are buried as too late.", show_default=False)
+        str | None,
+        typer.Option(metavar="DURATION", help="Jobs that are later are buried as too late.", show_default=False),
     ] = None,
     priority: Annotated[
-        int, typer.Option(help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first.")
+        int,
+        typer.Option(
+            metavar="N", help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first."
+        ),
     ] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="The body is plain text, not JSON.")] = False,
 ) -> None:

@@ -22,25 +22,34 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import JobSearch
     from tarry.verbs.jobs.job_values import JobInfo, State, StateFilter
 
-SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
+SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs' ids; or --state.")]
 STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying", "finished")
 StateName = Annotated[
     str | None,
     typer.Option(
         "--state",
+        metavar="STATE",
         help="Only jobs in this state: delayed, ready, reserved, dead; retrying: delayed, and failed before; or finished: kept as history.",
         show_default=False,
         autocompletion=STATES,
     ),
 ]
-OfTask = Annotated[str | None, typer.Option("--task", help="Only jobs of this task.", show_default=False)]
+OfTask = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="Only jobs of this task.", show_default=False)
+]
 WithError = Annotated[
-    str | None, typer.Option("--error", help="Only jobs with this text in their reason or error.", show_default=False)
+    str | None,
+    typer.Option(
+        "--error", metavar="TEXT", help="Only jobs with this text in their reason or error.", show_default=False
+    ),
 ]
 WithText = Annotated[
-    str | None, typer.Option("--text", help="Only jobs with this text in their body.", show_default=False)
+    str | None,
+    typer.Option("--text", metavar="TEXT", help="Only jobs with this text in their body.", show_default=False),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="At most this many.", show_default=False)
+]
 Uncounted = Annotated[bool, typer.Option("--uncounted", help="The attempt does not count.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where no terminal can be asked.")]

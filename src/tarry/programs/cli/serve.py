@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 @verb()
 def serve(
     session: CommandSession,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0: any free one.")] = 7070,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port to listen on; 0: any free one.")
+    ] = 7070,
     host: Annotated[
-        str, typer.Option(help="The address to listen on. Any other than loopback needs tokens.")
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on. Any other than loopback needs tokens.")
     ] = "127.0.0.1",
     other_namespace: Annotated[
         list[str] | None,
-        typer.Option("--other-namespace", help="One more namespace to serve; may be repeated.", show_default=False),
+        typer.Option(
+            "--other-namespace",
+            metavar="NAME",
+            help="One more namespace to serve; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     without_tokens: Annotated[
         bool,
@@ -40,35 +47,53 @@ def serve(
         ),
     ] = False,
     certificate: Annotated[
-        Path | None, typer.Option(help="TLS: a file with the certificate, PEM.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="TLS: a file with the certificate, PEM.", show_default=False)
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
-    max_request_body: Annotated[int, typer.Option(min=1024, help="The maximum size of a request's body, in bytes.")] = 8
-    << 20,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TLS: a file with its key, PEM.", show_default=False)
+    ] = None,
+    max_request_body: Annotated[
+        int, typer.Option(metavar="N", min=1024, help="The maximum size of a request's body, in bytes.")
+    ] = 8 << 20,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="How many processes share the port; one that dies is replaced.")
+        int,
+        typer.Option(metavar="N", min=1, max=256, help="How many processes share the port; one that dies is replaced."),
     ] = 1,
-    drain: Annotated[str, typer.Option(help="How long SIGTERM keeps the port open, answering 503.")] = "1s",
+    drain: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long SIGTERM keeps the port open, answering 503.")
+    ] = "1s",
     map_cache: Annotated[
         list[str] | None,
         typer.Option(
-            "--map-cache", help="A map shared with Java for the metrics; may be repeated.", show_default=False
+            "--map-cache",
+            metavar="MAP",
+            help="A map shared with Java for the metrics; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     lock: Annotated[
         list[str] | None,
-        typer.Option("--lock", help="A lock of the namespace for the metrics; may be repeated.", show_default=False),
+        typer.Option(
+            "--lock",
+            metavar="LOCK",
+            help="A lock of the namespace for the metrics; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     shared_lock: Annotated[
         list[str] | None,
         typer.Option(
-            "--shared-lock", help="A lock shared with Java for the metrics; may be repeated.", show_default=False
+            "--shared-lock",
+            metavar="LOCK",
+            help="A lock shared with Java for the metrics; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     delayed_queue: Annotated[
         list[str] | None,
         typer.Option(
             "--delayed-queue",
+            metavar="QUEUE",
             help="A queue shared with Java that this service moves; may be repeated.",
             show_default=False,
         ),
@@ -86,12 +111,16 @@ def serve(
     beanstalk_namespace: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="The namespace of beanstalkd's clients, which then need no token. Default: as for HTTP.",
             show_default=False,
         ),
     ] = None,
     beanstalk_job_size: Annotated[
-        int, typer.Option(min=1, max=1 << 20, help="The maximum size of a job that beanstalkd's clients put, in bytes.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=1 << 20, help="The maximum size of a job that beanstalkd's clients put, in bytes."
+        ),
     ] = 65_535,
     dashboard: Annotated[
         bool | None,

@@ -14,7 +14,10 @@ from tarry.programs.cli.session import CommandSession
 
 token = group("token", "Tokens of a namespace, for services.")
 Scopes = Annotated[
-    list[str], typer.Option("--scope", help="view, produce, consume or admin; may be repeated.", show_default=False)
+    list[str],
+    typer.Option(
+        "--scope", metavar="SCOPE", help="view, produce, consume or admin; may be repeated.", show_default=False
+    ),
 ]
 
 
@@ -22,12 +25,14 @@ Scopes = Annotated[
 def create(
     session: CommandSession,
     scope: Scopes,
-    note: Annotated[str, typer.Option(help="A note for the list, such as the owner.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note for the list, such as the owner.")] = "",
     calls: Annotated[
-        float | None, typer.Option(help="Limit of calls a second, in each service process.", show_default=False)
+        float | None,
+        typer.Option(metavar="N", help="Limit of calls a second, in each service process.", show_default=False),
     ] = None,
     jobs: Annotated[
-        float | None, typer.Option(help="Limit of jobs a second, in each service process.", show_default=False)
+        float | None,
+        typer.Option(metavar="N", help="Limit of jobs a second, in each service process.", show_default=False),
     ] = None,
 ) -> None:
     """Creates a token and shows it, this once."""

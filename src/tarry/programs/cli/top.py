@@ -25,10 +25,10 @@ REFRESH_S = 1.0
 def histogram(
     session: CommandSession,
     topic: TopicName,
-    start: Annotated[str, typer.Option(help="Start: this long after now, or a moment.")] = "0",
-    past: Annotated[str, typer.Option(help="Start this long before now.")] = "0",
-    span: Annotated[str, typer.Option(help="The length of time.")] = "1h",
-    buckets: Annotated[int, typer.Option(help="The number of buckets.")] = 20,
+    start: Annotated[str, typer.Option(metavar="TIME", help="Start: this long after now, or a moment.")] = "0",
+    past: Annotated[str, typer.Option(metavar="DURATION", help="Start this long before now.")] = "0",
+    span: Annotated[str, typer.Option(metavar="DURATION", help="The length of time.")] = "1h",
+    buckets: Annotated[int, typer.Option(metavar="N", help="The number of buckets.")] = 20,
 ) -> None:
     """Shows how many jobs are due in each interval of time."""
     from tarry.programs.cli import arguments, output, timeline
@@ -42,7 +42,7 @@ def histogram(
 def throughput(
     session: CommandSession,
     topic: TopicName,
-    span: Annotated[str, typer.Option(help="How far back: at most a day.")] = "1h",
+    span: Annotated[str, typer.Option(metavar="DURATION", help="How far back: at most a day.")] = "1h",
 ) -> None:
     """Shows how many jobs were added, finished and died in each minute, and how many attempts failed."""
     from tarry.programs.cli import output, timeline
@@ -111,8 +111,12 @@ def _run_screen(session: CommandSession, topics: list[str], console: Console) ->
 @verb(with_patience=False)
 def demo(
     session: CommandSession,
-    jobs: Annotated[int | None, typer.Option(help="How many orders; default: a thousand.", show_default=False)] = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the orders take to become due.")] = 10.0,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="How many orders; default: a thousand.", show_default=False)
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="N", min=0.5, max=3600, help="How long the orders take to become due.")
+    ] = 10.0,
 ) -> None:
     """A thousand unpaid orders, two workers, one of them killed in the middle. Exits with 1 if anything went wrong."""
     from tarry.programs.demo.screen import demo
@@ -133,8 +137,8 @@ def demo(
 @verb(name="demo-worker", hidden=True, with_patience=False)
 def _demo_worker(
     session: CommandSession,
-    log: Annotated[Path, typer.Argument(help="The file for its work log.")],
-    ttr: Annotated[str, typer.Option(help="Time to run.")] = "15s",
+    log: Annotated[Path, typer.Argument(metavar="FILE", help="The file for its work log.")],
+    ttr: Annotated[str, typer.Option(metavar="DURATION", help="Time to run.")] = "15s",
 ) -> None:
     """A worker of the demo."""
     import asyncio

@@ -27,16 +27,27 @@ NO_LIMIT = "none"
 LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
 COUNTS = ("max_attempts", "burst", "concurrency")
 Rate = Annotated[
-    str | None, typer.Option(help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="RATE", help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False
+    ),
 ]
-Burst = Annotated[str | None, typer.Option(help="How many jobs at once after a quiet time.", show_default=False)]
+Burst = Annotated[
+    str | None, typer.Option(metavar="N", help="How many jobs at once after a quiet time.", show_default=False)
+]
 Concurrency = Annotated[
     str | None,
-    typer.Option(help="How many jobs may be reserved at a time; none removes the limit.", show_default=False),
+    typer.Option(
+        metavar="N", help="How many jobs may be reserved at a time; none removes the limit.", show_default=False
+    ),
 ]
 MaxLateness = Annotated[
     str | None,
-    typer.Option(help="Jobs that are later are buried as too late; none removes the limit.", show_default=False),
+    typer.Option(
+        metavar="DURATION",
+        help="Jobs that are later are buried as too late; none removes the limit.",
+        show_default=False,
+    ),
 ]
 
 
@@ -127,7 +138,8 @@ def pause(
     session: CommandSession,
     topic: TopicName,
     duration: Annotated[
-        str | None, typer.Option("--duration", help="How long; default: until resume.", show_default=False)
+        str | None,
+        typer.Option("--duration", metavar="DURATION", help="How long; default: until resume.", show_default=False),
     ] = None,
 ) -> None:
     """Pauses a topic: hands out nothing for a time, or until resume."""
@@ -140,13 +152,18 @@ def configure(
     session: CommandSession,
     topic: TopicName,
     ttr: Annotated[
-        str | None, typer.Option(help="Time to run, such as 30s; none: the default.", show_default=False)
+        str | None,
+        typer.Option(metavar="DURATION", help="Time to run, such as 30s; none: the default.", show_default=False),
     ] = None,
     max_attempts: Annotated[
-        str | None, typer.Option(help="After this many attempts a job is dead; none: no limit.", show_default=False)
+        str | None,
+        typer.Option(metavar="N", help="After this many attempts a job is dead; none: no limit.", show_default=False),
     ] = None,
     keep_dead: Annotated[
-        str | None, typer.Option(help="How long dead jobs are kept, such as 30d; none: for ever.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="How long dead jobs are kept, such as 30d; none: for ever.", show_default=False
+        ),
     ] = None,
     rate: Rate = None,
     burst: Burst = None,
@@ -155,7 +172,9 @@ def configure(
     keep_finished: Annotated[
         str | None,
         typer.Option(
-            help="How long finished jobs and their results are kept, such as 1d; none: not at all.", show_default=False
+            metavar="DURATION",
+            help="How long finished jobs and their results are kept, such as 1d; none: not at all.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -23,25 +23,31 @@ if TYPE_CHECKING:
 def worker(
     session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
-    processes: Annotated[int, typer.Option(min=1, max=256, help="How many processes; one that dies is replaced.")] = 1,
+    processes: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="How many processes; one that dies is replaced.")
+    ] = 1,
     topics: Annotated[
-        str | None, typer.Option(help="Only these topics, separated by commas.", show_default=False)
+        str | None, typer.Option(metavar="TOPICS", help="Only these topics, separated by commas.", show_default=False)
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", min=1, help="Slots that all topics share, in each process.", show_default=False),
     ] = None,
     max_jobs_per_child: Annotated[
         int | None,
-        typer.Option(min=1, help="Replace a child process after this many jobs.", show_default=False),
+        typer.Option(metavar="N", min=1, help="Replace a child process after this many jobs.", show_default=False),
     ] = None,
     redisson: Redisson = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="For development: start again when a Python file changes.")
     ] = False,
-    log: Annotated[str, typer.Option(help="text or json.", autocompletion=complete_words("text", "json"))] = "text",
+    log: Annotated[
+        str, typer.Option(metavar="FORMAT", help="text or json.", autocompletion=complete_words("text", "json"))
+    ] = "text",
     log_level: Annotated[
         str | None,
         typer.Option(
+            metavar="LEVEL",
             help="debug, info, warning, error. Default: TARRY_LOG, or info.",
             show_default=False,
             autocompletion=complete_words("debug", "info", "warning", "error"),

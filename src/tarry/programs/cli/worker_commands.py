@@ -36,9 +36,12 @@ def workers(session: CommandSession, topics: AnyTopics = None) -> None:
 @verb()
 def worker_mode(
     session: CommandSession,
-    worker: Annotated[str, typer.Argument(help="Its name, as `workers` shows it.")],
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its name, as `workers` shows it.")],
     mode: Annotated[
-        str, typer.Argument(help="quiet, stop or work.", autocompletion=complete_words("quiet", "stop", "work"))
+        str,
+        typer.Argument(
+            metavar="MODE", help="quiet, stop or work.", autocompletion=complete_words("quiet", "stop", "work")
+        ),
     ],
 ) -> None:
     """Asks a worker to be quiet (no new jobs), to stop as SIGTERM does, or to work again.
