@@ -62,6 +62,17 @@ def test_the_last_day_is_drawn_from_all_partitions(http: httpx.Client, topic: ta
     assert "in all 70 added, 20 failed, 20 died" in words(http.get("/topic?topic=orders"))
 
 
+def test_refused_receipts_and_late_jobs_are_in_the_totals(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    job, late = topic.pop_many(2)
+    topic.bury(late, reason="too late")
+    topic.finish(job)
+    with pytest.raises(tarry.StaleReceipt):
+        topic.touch(job, ttr="1m")
+    page = words(http.get("/topic?topic=orders"))
+    assert "died 1 too late 1 kicked 0" in page
+    assert "refused 1 time to run" in page
+
+
 def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
     topic.bury_many(jobs[:20], reason="no address")
@@ -98,7 +109,7 @@ def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[
     topic.release_many(jobs[9:], delay=0)
     assert "20 jobs due now" in act(http, "run-now", all="1", state="delayed")
     assert (topic.stats().delayed, topic.stats().ready) == (0, 47)
-    assert "is paused" in act(http, "pause", **{"for": "1h"})
+    assert "is paused" in act(http, "pause", duration="1h")
     assert topic.pop() is None
     act(http, "resume")
     assert topic.pop() is not None

@@ -253,7 +253,7 @@ async def _plan_pause(_: PageRequest, form: Form) -> ActionPlan:
 
 async def _pause(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
-    until = await topic.pause(form.value("for") or None)
+    until = await topic.pause(form.value("duration") or None)
     return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
 
 
