@@ -65,6 +65,22 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
     assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
 
 
+def test_a_job_that_dies_of_its_lateness_is_counted_whoever_finds_it_late(
+    running_service: RunningService, api: Api, clock: Clock
+) -> None:
+    """A pop buries what is later than the topic allows, a worker what is later than its handler allows."""
+    jobs = "/v1/topics/orders/jobs"
+    api.post(jobs, {"body": 1, "max_lateness": "1s"}, 201)
+    clock.advance("5s")
+    api.post("/v1/topics/orders/pop", {}, 204)
+    api.post(jobs, {"body": 2}, 201)
+    job = api.post("/v1/topics/orders/pop", {})
+    api.post(f"{jobs}/{job['id']}/bury", {"receipt": job["receipt"], "reason": "too late"}, 204)
+    seen = scraped(running_service)
+    counted = [value(seen[f"tarry_{total}"], api.namespace) for total in ("died", "too_late", "refused")]
+    assert counted == [2, 2, 0]
+
+
 def test_the_memory_of_the_fullest_server_is_exported(running_service: RunningService, own_server: Any) -> None:
     running = own_server(maxmemory="50mb")
     with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
