@@ -56,7 +56,7 @@ class Renewal:
         consumers: Sequence[TopicConsumer],
         outage: Outage,
         reports: WorkerReports,
-        blocked_s: float,
+        warn_blocked_after_s: float,
     ) -> None:
         self._client = client
         self._reports = reports
@@ -72,7 +72,7 @@ class Renewal:
             [LONGEST_INTERVAL_S, *(_interval_of(consumer) / CHECK_PARTS for consumer in consumers)]
         )
         self._interval_s = self._usual_interval_s
-        self._blocked_s = blocked_s
+        self._warn_blocked_after_s = warn_blocked_after_s
         self._pinged_at: float | None = None
         self._logged_at = -LOG_AGAIN_S
         self._blocker = ""
@@ -122,7 +122,9 @@ class Renewal:
         while not self._stopping.is_set():  # the first check sends the first report
             self.on_alive(self._outage.ever_answered)
             self._renew_due(time.monotonic())
-            self._wake.wait(min(self._interval_s, self._blocked_s / 2 if self._has_work() else self._interval_s))
+            self._wake.wait(
+                min(self._interval_s, self._warn_blocked_after_s / 2 if self._has_work() else self._interval_s)
+            )
             self._wake.clear()
 
     def _asked(self, mode: WorkerMode) -> None:
@@ -204,7 +206,7 @@ class Renewal:
                 self._call_in_loop(self._loop_answered)
             return
         silent = now - self._pinged_at
-        if silent >= self._blocked_s and now - self._logged_at >= LOG_AGAIN_S:
+        if silent >= self._warn_blocked_after_s and now - self._logged_at >= LOG_AGAIN_S:
             self._logged_at = now
             self._blocker = self._running_handler()
             stack = "".join(_stack_of(self._loop_thread)).rstrip()
