@@ -19,9 +19,15 @@ async def awaited(job: Any) -> None: ...
 def plain(job: Any) -> None: ...
 
 
-@pytest.mark.parametrize(
-    "decorate", [lambda worker, run: worker.on("n", run=run), lambda worker, run: worker.task(run=run)]
-)
+DECORATED: dict[str, Callable[[tarry.Worker, Any], Any]] = {
+    "handler": lambda worker, run: worker.on("n", run=run),
+    "task": lambda worker, run: worker.task(run=run),
+}
+FOR_PLAIN = "is for plain functions; awaited is an async def and runs in the event loop"
+PLACES = "'loop'; it is 'thread' or 'process'"
+
+
+@pytest.mark.parametrize("kind", list(DECORATED))
 @pytest.mark.parametrize(
     ("function", "run", "told"),
     [
@@ -29,35 +35,23 @@ def plain(job: Any) -> None: ...
         (plain, "thread", ""),
         (plain, "process", ""),
         (awaited, None, ""),
-        (
-            awaited,
-            "thread",
-            "'thread' is for plain functions; awaited is an async def and runs in the event loop. Leave",
-        ),
-        (
-            awaited,
-            "process",
-            "'process' is for plain functions; awaited is an async def and runs in the event loop. Le",
-        ),
-        (
-            awaited,
-            "loop",
-            "'loop'; it is 'thread' or 'process'. Without it an async def runs in the event loop, and a p",
-        ),
-        (plain, "loop", "'loop'; it is 'thread' or 'process'."),
+        (awaited, "thread", f"'thread' {FOR_PLAIN}. Leave run= out"),
+        (awaited, "process", f"'process' {FOR_PLAIN}. Leave run= out"),
+        (awaited, "loop", f"{PLACES}. Without it an async def runs in the event loop"),
+        (plain, "loop", f"{PLACES}. Without it"),
     ],
 )
 def test_an_async_function_runs_in_the_loop_and_a_plain_one_where_run_says(
-    decorate: Callable[[tarry.Worker, Any], Any], function: Any, run: Any, told: str
+    kind: str, function: Any, run: Any, told: str
 ) -> None:
-    worker = tarry.Worker("shop")
+    worker, decorate = tarry.Worker("shop"), DECORATED[kind]
     if told:
         with pytest.raises(tarry.BadInput, match=f"^run: {told}"):
             decorate(worker, run)(function)
-        assert not worker.routes()
+        assert not worker._routes()
         return
     decorate(worker, run)(function)
-    [route] = worker.routes()
+    [route] = worker._routes()
     [target] = route.targets
     assert (target.is_async, target.process is not None) == (function is awaited, run == "process")
     assert route.slots == (CORES if run == "process" else CONCURRENCY if function is awaited else THREADS)
