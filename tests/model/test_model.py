@@ -196,7 +196,7 @@ class Game(RuleBasedStateMachine):
 
     @rule(holder=HOLDERS, ttr=TTRS)
     def touch_holder(self, holder: str, ttr: int) -> None:
-        assert self.topic.touch_holder(holder, us(ttr)) == self.believed.touch_holder(holder, ttr)
+        assert self.topic.touch_holder(holder, ttr=us(ttr)) == self.believed.touch_holder(holder, ttr)
 
     # ── by id, and as a whole ──
 

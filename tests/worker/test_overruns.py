@@ -13,7 +13,7 @@ import pytest
 
 import tarry
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import job_page as job_part
 from tarry.programs.dashboard.pages import workers_page as workers_part
 from tarry.worker import renewal
@@ -135,7 +135,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
     async def pages() -> tuple[str, str]:
         async with tarry.AsyncClient(valkey_url, namespace=namespace) as awaited:
             dashboard = Dashboard(awaited)
-            visit = Visit(dashboard, "", {"topic": "n", "id": "7"}, "viewer")
+            visit = PageRequest(dashboard, "", {"topic": "n", "id": "7"}, "viewer")
             page = dashboard.view(visit, "workers.html", await workers_part.view(visit))
             return page, " ".join((await job_part.view(visit))["why"])
 

@@ -12,7 +12,7 @@ import pytest
 import tarry
 from tarry.programs.cli.job_table import error_line
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.page_request import Visit
+from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import topic_page as topic_part
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from until import LONGEST_S
@@ -174,7 +174,7 @@ def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
 
     async def page() -> str:
         async with world.worker().async_client as client:
-            visit = Visit(Dashboard(client), "", {"topic": "shop"}, "viewer")
+            visit = PageRequest(Dashboard(client), "", {"topic": "shop"}, "viewer")
             return visit.dashboard.view(visit, "topic.html", await topic_part.view(visit))
 
     shown = asyncio.run(page())

@@ -18,6 +18,7 @@ from tarry.clients.config import wait_seconds
 from tarry.connections.background import failures
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import LockLost, NotAcquired, TarryError
+from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.locks.lock_table import Acquisition, Wake
 from tarry.verbs.locks.lock_values import LockId
@@ -72,9 +73,13 @@ class LockPlace(TypedDict):
 
 
 def server_lock(config: Any, name: str, *, shared: bool) -> LockPlace:
-    """A lock on Redis: of the client's namespace, or shared with Java. Tokens of locks with one ``kept_in`` and name are compared."""
+    """A lock on Redis: of the client's namespace, or shared with Java. Tokens of locks with one ``kept_in`` and name are compared.
+
+    Raises ``BadInput`` for a name that no lock of a namespace may have.
+    """
     if shared:
         return LockPlace(lock=LockId(name, shared=True), kept_in="redis", place=f"at {config.address.redacted}")
+    names.check_name(name, "lock")
     return LockPlace(lock=LockId(name), kept_in=f"redis/{config.namespace}", place=f"of {config.redacted}")
 
 

@@ -53,8 +53,8 @@ def decide(setting: Setting, given: Mapping[Level, Any]) -> Decision:
             continue
         if level not in setting.smallest:
             return Decision(given[level], level)
-        equals = [one for one in setting.smallest if setting.is_given(given.get(one, UNSET))]
-        smallest = min(equals, key=lambda one: given[one])
+        equals: list[Level] = [one for one in setting.smallest if setting.is_given(given.get(one, UNSET))]
+        smallest = min(equals, key=given.__getitem__)
         return Decision(given[smallest], smallest)
     return Decision(setting.default, "default")
 
