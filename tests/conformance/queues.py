@@ -52,6 +52,9 @@ async def blocking_queues(world: Environment, delayed: Any, ready: Any) -> None:
     assert (await ready.peek(), await ready.size(), await ready.contains("b")) == ("a", 2, True)
     taken: list[str] = []
     assert (await ready.take(), await ready.drain_to(taken), taken) == ("a", 1, ["b"])
+    assert await ready.poll_many(2) == []
+    await ready.put("c")
+    assert await ready.poll_many(2, wait=LONGEST_S) == ["c"]
     another = f"{world.name} more:{{{world.name}}}"
     await world.client.delayed_queue(another, codec="string").offer("there", "20ms")
     assert await ready.poll_from_any(another, wait=LONGEST_S) == "there"

@@ -157,7 +157,7 @@ async def everything_else_goes_on(
     await mine.release()
     await fresh.delayed_queue(taken, codec="string").offer("jam", "20ms")
     await fresh.guarded_queue(pushed).push({"egg": 0})
-    token, jam, [egg], job = await asyncio.wait_for(asyncio.gather(*waiting), LONGEST_S)
+    token, jam, egg, job = await asyncio.wait_for(asyncio.gather(*waiting), LONGEST_S)
     assert token > mine.token
     assert (jam, egg.value, job.body) == ("jam", "egg", {"kind": "often"})
     await fresh.topic(scheduled).finish(job)

@@ -18,7 +18,7 @@ JOBS = 400
 MOVERS = """
 import os, random, signal, sys
 import tarry
-from tarry.verbs.jobs import migration
+from tarry.verbs.jobs import topic_migration as migration
 
 migration.STEP = 20  # more moments to die in
 deaths = 0

@@ -64,7 +64,7 @@ def test_a_plain_topic_migrates_into_partitions(
     would = cli(*words, "--dry-run").stdout
     assert would == "letters  20 jobs would move, and 1 schedule; rate would be set there, too\n"
     assert answers(*words) == [
-        {"topic": "letters", "moved": 20, "refused": 0, "reserved": 0, "schedules": 1, "schedules_refused": 0, "settings": ["rate"]}
+        {"topic": "letters", "moved": 20, "refused": 0, "reserved": 0, "schedules": 1, "schedules_refused": 0, "settings": ["rate"], "poison": 0}
     ]  # fmt: skip
     assert client.topic("letters-parted", partitions=3).stats().delayed == 20
     assert [one.topic for one in client.schedules.list()] == ["letters-parted"]

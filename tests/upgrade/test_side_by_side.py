@@ -174,7 +174,7 @@ def test_a_begun_migration_is_redirected_by_neither_version(pair: Pair) -> None:
     giver, taker = pair
     for name in ("orders", "orders-2"):
         giver(f"client.topic({name!r}).add(1, id={name!r}, delay='1h')")
-    giver("from tarry.verbs.jobs import migration; plain = client.topic('orders').verbs._single")
+    giver("from tarry.verbs.jobs import topic_migration as migration; plain = client.topic('orders').verbs._single")
     giver("destination = migration.Destination(b'elsewhere', b'shop/orders-9')")
     giver("client.engine.run(migration.depart(plain.keys, destination.departure_name(b'word'), migration.NOT_LATE))")
     assert taker.refused("client.migrate('orders', client.topic('orders-2'))") == "BadInput"

@@ -182,7 +182,7 @@ def test_a_task_handle_is_also_the_result_of_add(valkey_url: str, namespace: str
     with worker.client:
         job = remind.options(id="u7", delay="1h").add(7)
         assert isinstance(job, tarry.Added)
-        assert msgspec.to_builtins(job).keys() == {"id", "created", "state", "due", "topic"}
+        assert msgspec.to_builtins(job).keys() == {"id", "is_new", "state", "due", "topic"}
         copied = pickle.loads(pickle.dumps(job))
         assert copied == job
         with pytest.raises(tarry.BadInput, match=r"call the task's method with its id"):
