@@ -13,7 +13,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-COMMIT = "d0eb9fe7889f3fe6201ceace8f3d7102c169883c"
+COMMIT = "98b7349402d4a1424fa85812165d49cbac48d2a3"
 ROOT = Path(__file__).parents[2]
 
 
