@@ -217,7 +217,6 @@ REFUSALS = [
     ("queues", "No such command 'queues'; tarry's is: tarry topics"),
     ("schedule show orders daily", "No such command 'show'; tarry's is: tarry schedule get TOPIC ID"),
     ("delayed-queue size q", "No such command 'size'; tarry's is: tarry delayed-queue stats QUEUE"),
-    ("move-to-topic q t", "No such command 'move-to-topic'; tarry's is: tarry delayed-queue migrate QUEUE TOPIC"),
     ("map-cache size m", "No such command 'size'; tarry's is: tarry map-cache stats MAP"),
     ("map-cache remove m k", "No such command 'remove'; tarry's is: tarry map-cache delete MAP KEY"),
     ("lock show tea", "No such command 'show'; tarry's is: tarry lock get LOCK"),
