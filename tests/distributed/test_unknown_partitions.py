@@ -48,13 +48,18 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "purge delayed": ("delayed",),
     "check": (),
     "release_holder": ("nobody",),
-    "touch_holder": ("nobody", 9),
+    "touch_holder": ("nobody",),
     "schedules.put": ("s",),
     "schedules.list": (),
     "schedules.get": ("s",),
     "schedules.pause": ("s",),
 }
-NAMED = {"reschedule": {"delay": 5}, "schedules.put": {"every": "1h"}, "configure": {"concurrency": PARTS}}
+NAMED = {
+    "touch_holder": {"ttr": 9},
+    "reschedule": {"delay": 5},
+    "schedules.put": {"every": "1h"},
+    "configure": {"concurrency": PARTS},
+}
 
 
 async def answer_of(verb: str, topic: Any, adapter: Any) -> Any:

@@ -42,7 +42,7 @@ def section(title: str) -> list[str]:
         r"tarry\.otel\.instrument\(.*\) -> None",
         r"tarry_url: Iterator\[str\], one for a session",
         r"tarry add TOPIC \[BODY\]",
-        r"tarry add --if-exists: str = 'error'",
+        r"tarry add --if-exists ACTION: str = 'error'",
         r'settings\.TARRY\["URL"\]: str \| None',
         r"manage\.py tarry_worker --processes: int = 1",
         r"POST /v1/topics/\{topic\}/jobs body, application/json: \w+",
