@@ -48,8 +48,9 @@ in one class, as of tasks, the awaited one ends with `_async`: `task.add`, `awai
 `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
 """
 PRECEDENCE = """\
-A setting can be given in several places. The most specific one counts, whatever the others say: in the table, the first of the row that is
-given. The client gives none of these; its own settings are [others](settings.md).
+A setting can be given in several places. The most specific one counts: in the table, the first of the row that is given, unless a note
+below says that two of them are compared. `None` is not given where it is no value: a handler cannot say that nothing is kept. The client
+gives none of these; its own settings are [others](settings.md).
 """
 PLACES: dict[Level, str] = {
     "attempt": "the attempt",

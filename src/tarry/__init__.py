@@ -10,6 +10,8 @@ In another process, what was not paid is closed:
     for job in orders.pop_many(10, wait=60):
         with job:                                        # finished at the end, tried again later if it raises
             close(job.body)
+
+``tarry.types`` has what one only writes into annotations, ``tarry.redisson`` what is shared with Java, ``tarry.errors`` all errors.
 """
 
 from importlib import import_module

@@ -198,7 +198,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         await self._settle(job_verbs.settle.FINISH, [job], results=results)
 
     async def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
-        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised, whose ``reasons`` have each that does not."""
         await self._settle(job_verbs.settle.FINISH, jobs)
 
     @hide_others

@@ -53,7 +53,7 @@ class Schedules:
         after that time; the next is the one before and the period, nothing drifts. ``missed`` says what becomes of
         occurrences at which no client popped: ``"skip"`` (later than a minute), ``"once"`` (one job for the last), ``"all"``
         (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
-        Raises ``BadInput``, also where a worker's code declares a schedule of this name.
+        Raises ``BadInput``, also where a worker's code declares a schedule of this id.
         """
         timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
         options = JobOptions(

@@ -199,7 +199,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self._settle(job_verbs.settle.FINISH, [job], results=results)
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
-        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised, whose ``reasons`` have each that does not."""
         self._settle(job_verbs.settle.FINISH, jobs)
 
     @hide_others

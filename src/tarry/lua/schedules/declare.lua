@@ -8,7 +8,7 @@ local clock = unpack(ARGV)
 -- worker has gone (docs/decisions/0020-schedules-without-a-leader.md).
 --
 -- Answers now, how many schedules code has declared here, then for each: 0 unchanged, 1 to be changed (call again with `next`),
--- 2 a newer version is current, 3 a schedule of this name was not declared by code.
+-- 2 a newer version is current, 3 a schedule of this id was not declared by code.
 -- include clock refuse_partitioned job limits handout_limits watch schedule
 
 local FIRST, STRIDE, LEASE, MOST = 2, 7, 150000000, 8

@@ -195,12 +195,14 @@ def _settings(**settings: str | None) -> dict[str, Any]:
 
 
 def _settings_text(data: dict[str, Any]) -> str:
-    """``ttr 1m  max attempts 20  keep 30d  no limits``"""
+    """``ttr 1m  max attempts 20  keep dead 30d  no limits``"""
     attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_dead_ms"]
     kept = "for ever" if keep is None else as_text(keep * MILLISECOND)
     if (history := data["keep_finished_ms"]) is not None:
         kept += f"  keep finished {as_text(history * MILLISECOND)}"
-    return f"ttr {as_text(data['ttr_ms'] * MILLISECOND)}  max attempts {attempts}  keep {kept}  {_limits_text(data)}"
+    return (
+        f"ttr {as_text(data['ttr_ms'] * MILLISECOND)}  max attempts {attempts}  keep dead {kept}  {_limits_text(data)}"
+    )
 
 
 def _limits_text(data: dict[str, Any]) -> str:

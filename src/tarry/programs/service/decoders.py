@@ -68,7 +68,8 @@ def _with_known_fields(fault: msgspec.ValidationError, model: Any) -> msgspec.Va
     for name in re.findall(r"\.(\w+)", place):
         model = get_type_hints(model)[name]  # without Annotated
         model = next(kind for kind in (model, *get_args(model)) if hasattr(kind, "__struct_fields__"))
-    return msgspec.ValidationError(f"{fault}; there are {', '.join(model.__struct_fields__)}")
+    known = model.__struct_fields__
+    return msgspec.ValidationError(f"{fault}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}")
 
 
 def _normalize_integers(raw: bytes, model: Any) -> bytes:

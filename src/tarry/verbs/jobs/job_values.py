@@ -291,7 +291,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def effective_max_attempts(self) -> int | None:
-        """The limit that held when it was last handed out or failed: its own, its handler's or the topic's.
+        """The limit that held when it was last handed out, its own or the topic's; once an attempt has failed, its handler's too.
         ``None`` if it was never handed out, there is no limit, or it is not known yet."""
         limit = self._run_record.limit
         return limit if 0 < limit < contents.NO_LIMIT else None

@@ -49,7 +49,7 @@ async def put(request: ServiceRequest) -> Schedule:
     """Stores a schedule, or changes it: jobs with this body at an interval or by calendar. Repeating it changes nothing.
 
     A change that keeps the interval or calendar also keeps the next occurrence. It is refused if a worker's code declares a
-    schedule of this name.
+    schedule of this id.
     """
     payload: schedules.PutSchedule = request.payload
     body: bodies.Body = (b"null", JSON)
