@@ -376,7 +376,7 @@ def test_a_relay_that_fails_is_stopped_at_once(app: Celery) -> None:
 def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(
     redis: ServerProcess, name: str, client: tarry.Client, own_server: Callable[..., ServerProcess]
 ) -> None:
-    away = own_server("--appendonly", "yes")
+    away = own_server("--appendonly", "yes", "--appendfsync", "always")
     app = Celery("shop", broker=broker(away), set_as_current=False)
     app.conf.task_default_queue = name
     tarry.celery.install(app, redis.url, namespace=name)
