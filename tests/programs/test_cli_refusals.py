@@ -138,7 +138,7 @@ REFUSALS = [
     ("schedule put orders daily --every 1h --first noon", "--first: 'noon' is not a moment"),
     ("schedule put orders daily --every 1h --missed some", "--missed: 'some' is unknown"),
     ("schedule put orders daily --every 1h --max-lateness soon", "--max-lateness: 'soon' is not a duration"),
-    ("schedule put orders 'a day' --every 1h", "schedule: 'a day' contains a blank"),
+    ("schedule put orders 'a day' --every 1h", "ID: 'a day' contains a blank"),
     ("schedule list ''", "TOPIC: it is empty"),
     ("schedule get '' daily", "TOPIC: it is empty"),
     ("schedule pause orders ''", ""),

@@ -204,7 +204,7 @@ def test_nonsensical_schedules_are_refused_at_declaration() -> None:
         worker.every("5m", missed="never")(worker.task(name="m")(lambda: None))  # type: ignore[arg-type]
     made = worker.task(name="twice")(task)
     worker.every("5m", args={"n": 1})(made)
-    with pytest.raises(BadInput, match="give id="):
+    with pytest.raises(BadInput, match=r"^id: .*give id="):
         worker.every("6m", args={"n": 1})(made)
     with pytest.raises(BadInput, match="give topic= to @task"):
         worker.every("6m", args={"n": 1}, id="b", topic="elsewhere")(made)

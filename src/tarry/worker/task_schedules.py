@@ -139,7 +139,7 @@ class ScheduleDecorators:
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             if any(one.key == schedule.key for one in self._schedules()):
                 place = task._known_topic or "this registry"
-                raise BadInput(f"schedule: {place} has one with the id {schedule.id!r} already; give id=.")
+                raise BadInput(f"id: {place} has a schedule {schedule.id!r} already; give id=.")
             self._own_schedules.append(schedule)
             return task
 

@@ -148,11 +148,11 @@ def stored_schedule(row: list[Any], declared_us: int) -> StoredSchedule:
 
 
 def id_of(value: str) -> bytes:
-    raw = names.check_name(value, "schedule")
+    raw = names.check_name(value, "id")
     if len(raw) > LONGEST_ID:
-        raise BadInput(f"schedule: it has {len(raw)} bytes of UTF-8; at most {LONGEST_ID} are allowed.")
+        raise BadInput(f"id: it has {len(raw)} bytes of UTF-8; at most {LONGEST_ID} are allowed.")
     if any(char.isspace() for char in value):
-        raise BadInput(f"schedule: {value!r} contains a blank; use - or _ instead.")
+        raise BadInput(f"id: {value!r} contains a blank; use - or _ instead.")
     return raw
 
 
