@@ -134,6 +134,7 @@ def test_unknown_paths_and_methods_are_refused(api: Api) -> None:
         ("GET", "/v1/queues/orders"),
         ("POST", "/v1/queues/orders/take"),
         ("POST", "/v1/delayed-queues/orders/move-to-topic"),
+        ("POST", "/v1/delayed-queues/orders/aside"),
         ("POST", "/v1/guarded/orders/poll"),
     ],
 )

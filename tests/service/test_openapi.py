@@ -41,8 +41,18 @@ def test_the_document_is_openapi_3_1_and_has_every_route() -> None:
 def test_schemas_have_the_names_of_the_library() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     here = {"TopicSettings", "CheckReport", "MinuteCountsShown", "LimitStatusShown", "MigratedShown", "MigrateQueue"}
+    here |= {"PoisonElementShown", "AddPoison"}
     assert here <= schemas.keys()
-    former = {"TopicDefaults", "TopicCheck", "MinuteShown", "LimitedShown", "MovedShown", "MoveToTopic"}
+    former = {
+        "TopicDefaults",
+        "TopicCheck",
+        "MinuteShown",
+        "LimitedShown",
+        "MovedShown",
+        "MoveToTopic",
+        "Aside",
+        "AsideShown",
+    }
     assert not former & schemas.keys()
     both = [DOCUMENT["paths"][f"/v1/{path}/migrate"] for path in ("topics/{topic}", "delayed-queues/{queue}")]
     answers = [path["post"]["responses"]["200"]["content"]["application/json"]["schema"] for path in both]

@@ -58,7 +58,7 @@ def migrate_queue(
             continue
         fit, unfit = _decode_claimed(claimed, topic, now)
         if unfit:
-            yield from ask(transfer.set_aside(context.keys, [(one.payload, reason) for one, reason in unfit]))
+            yield from ask(transfer.add_poison(context.keys, [(one.payload, reason) for one, reason in unfit]))
         arrived = yield from at_one_server(arrive_each(parts, departure, fit))
         if isinstance(arrived, LateDeparture):
             late = arrived

@@ -130,7 +130,7 @@ class QueueConsumer:
         else:
             self.tally.dead += 1
             logger.error("✗ %s: an element is set aside: %s", self.name, failure_reason(fault), exc_info=fault)
-            self._in_background(self._set_aside(element, failure_reason(fault)))
+            self._in_background(self._add_poison(element, failure_reason(fault)))
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -142,10 +142,10 @@ class QueueConsumer:
         failures.task_ended("tarry settling", task)
         self._wakeup.set()
 
-    async def _set_aside(self, element: TakenElement, reason: str) -> None:
+    async def _add_poison(self, element: TakenElement, reason: str) -> None:
         try:
             await self._until_answered(
-                lambda: self._queue.engine.run(self._queue.verbs.set_aside([(element.payload, reason)]))
+                lambda: self._queue.engine.run(self._queue.verbs.add_poison([(element.payload, reason)]))
             )
         except TarryError:
             logger.exception("✗ %s: an element could not be set aside, it is lost.", self.name)

@@ -82,8 +82,8 @@ async def test_an_unreadable_payload_is_set_aside_and_the_next_one_is_taken(
     await blocking.put("7")
     numbers = queues.blocking(name, codec="long")
     assert await numbers.take() == 7
-    (aside,) = await numbers.poison()
-    assert aside.raw == b"tea"
+    (element,) = await numbers.poison()
+    assert element.raw == b"tea"
 
 
 async def test_an_element_with_a_lost_publish_is_still_delivered(

@@ -29,8 +29,8 @@ def test_every_script_has_a_verb() -> None:
 
 
 def test_undeclared_keys_of_a_script_fail_at_import() -> None:
-    with pytest.raises(AssertionError, match=r"lua/redisson/delayed/set_aside\.lua declares the keys"):
-        Script("redisson/delayed/set_aside", item=("payload", "reason"))
+    with pytest.raises(AssertionError, match=r"lua/redisson/delayed/add_poison\.lua declares the keys"):
+        Script("redisson/delayed/add_poison", item=("payload", "reason"))
 
 
 @pytest.mark.parametrize("name", NAMES)

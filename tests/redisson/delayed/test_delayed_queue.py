@@ -233,9 +233,9 @@ async def test_an_unreadable_element_is_set_aside_and_does_not_block_others(
     assert await delayed.read_all() == ["before", "after"]
     clock.advance(5)
     assert await blocking.poll_many(9) == ["before", "after"]
-    aside = {found.raw: found.reason for found in await delayed.poison()}
-    assert aside.keys() == {b"short", b"", b"x" * 40}
-    assert aside[b"short"] == "5 bytes: an element has sixteen at least"
+    poison = {found.raw: found.reason for found in await delayed.poison()}
+    assert poison.keys() == {b"short", b"", b"x" * 40}
+    assert poison[b"short"] == "5 bytes: an element has sixteen at least"
     assert server.llen(order) == server.zcard(timeouts) == 0
 
 
@@ -253,9 +253,9 @@ async def test_a_payload_of_another_codec_is_shown_raw_and_set_aside_by_poll(
     await delayed.offer_many(["tea", "7"], 1)
     assert await numbers.read_all() == [Opaque(b"tea"), 7]
     assert await numbers.poll() == 7
-    (aside,) = await numbers.poison()
-    assert aside.raw == b"tea"
-    assert "BodyError" in aside.reason
+    (element,) = await numbers.poison()
+    assert element.raw == b"tea"
+    assert "BodyError" in element.reason
 
 
 @pytest.mark.parametrize("name", ["", None, 7])

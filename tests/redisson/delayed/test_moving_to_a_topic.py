@@ -70,7 +70,7 @@ def test_both_formats_move_and_unreadable_elements_are_set_aside(
     assert client.migrate_queue(queue, "t", dry_run=True) == tarry.Migrated(2, poison=1)
     assert client.migrate_queue(queue, "t").moved == 2
     assert sorted(job.body for job in client.topic("t").list()) == ["new", "old"]
-    assert [aside.raw for aside in queue.poison()] == [b"short"]
+    assert [one.raw for one in queue.poison()] == [b"short"]
 
 
 def broken_off(client: Any, queue: Any, topic: Any, steps: int) -> bool:

@@ -72,7 +72,7 @@ def test_a_transfer_leaves_the_keys_that_java_left(row: dict[str, Any], client: 
     server.rpush(order, element)
     client.clock.advance(f"{now}ms")
     done = client.engine.run(transfer.transfer(keys_of(ready)))
-    assert (done.moved, done.set_aside, done.left) == (1, 0, 0)
+    assert (done.moved, done.poison, done.left) == (1, 0, 0)
     after = {key: server.lrange(key, 0, -1) for key in (ready, order) if server.exists(key)}
     assert after == {key: [raw(cell) for cell in kept["elements"]] for key, kept in row["keys_after"].items()}
     assert not server.exists(timeouts)

@@ -165,8 +165,8 @@ def test_a_failing_handler_does_not_end_the_subscription(client: tarry.Client, q
             queue.put(value)
         assert end.wait(LONGEST_S)
     assert got == ["a", "b", "end"]
-    (aside,) = queue.poison()
-    assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
+    (element,) = queue.poison()
+    assert (element.raw, element.reason) == (b"bad", "handler: ValueError: no such order")
 
 
 def test_a_failing_async_handler_does_not_end_the_subscription(valkey_url: str, name: str) -> None:
@@ -187,8 +187,8 @@ def test_a_failing_async_handler_does_not_end_the_subscription(valkey_url: str, 
                 await client.delayed_queue(name, codec="string").offer_many(["a", "bad", "b", "end"], "5ms")
                 await asyncio.wait_for(end.wait(), LONGEST_S)
             assert got == ["a", "b", "end"]
-            (aside,) = await queue.poison()
-            assert aside.raw == b"bad"
+            (element,) = await queue.poison()
+            assert element.raw == b"bad"
 
     asyncio.run(story())
 

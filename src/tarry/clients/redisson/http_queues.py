@@ -44,22 +44,22 @@ class HTTPQueueVerbs(Generic[T]):
         self.keys = context.keys
         self._random = random
 
-    def set_aside_elements(self) -> HTTPRequest[list[PoisonElement]]:
+    def poison_elements(self) -> HTTPRequest[list[PoisonElement]]:
         return self.request(queues.POISON)
 
     def stats(self) -> HTTPRequest[QueueStats]:
         return self.request(queues.STATS)
 
-    def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> HTTPFlow[Any]:
+    def add_poison(self, undecodable: Iterable[tuple[bytes, str]]) -> HTTPFlow[Any]:
         elements = [queue_models.Unread(base64_text(raw), reason[:10_000]) for raw, reason in undecodable]
         for part in split(elements):
-            yield from ask(self.request(queues.ASIDE, body=queue_models.Aside(list(part))))
+            yield from ask(self.request(queues.ADD_POISON, body=queue_models.AddPoison(list(part))))
 
     def _decode_taken(self, values: Sequence[bytes]) -> HTTPFlow[list[T]]:
         """The values of payloads that were taken; those that cannot be read are set aside."""
         taken: DecodedPayloads = self.context.decode_all(values)
         if taken.undecodable:
-            yield from self.set_aside(taken.undecodable)
+            yield from self.add_poison(taken.undecodable)
         return taken.values
 
     def _decode_some(self, take: HTTPRequest[list[bytes]]) -> HTTPFlow[list[T]]:

@@ -85,7 +85,7 @@ def _list(
     codec: CodecName = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
     poison: Annotated[
-        bool, typer.Option("--poison", help="The elements that were set aside, with the reasons.")
+        bool, typer.Option("--poison", help="The elements of the queue's poison, with the reasons.")
     ] = False,
 ) -> None:
     """Lists the elements that are not delivered yet, in the order of due times."""
@@ -94,9 +94,9 @@ def _list(
 
     handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
     if poison:
-        for aside in handle.poison()[:limit]:
-            raw = b64encode(aside.raw).decode()
-            session.print_answer({"reason": aside.reason, "raw_base64": raw}, f"{raw}  {aside.reason}")
+        for unusable in handle.poison()[:limit]:
+            raw = b64encode(unusable.raw).decode()
+            session.print_answer({"reason": unusable.reason, "raw_base64": raw}, f"{raw}  {unusable.reason}")
         return
     at = 0
     while at < limit:
@@ -174,10 +174,8 @@ def move(
     client = session.client
     for name in queues:
         done = client.engine.run(transfer_all(client.engine.config.queue_keys(name)))
-        data = {"queue": name, "moved": done.moved, "poison": done.set_aside}
-        session.print_answer(
-            data, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")
-        )
+        data = {"queue": name, "moved": done.moved, "poison": done.poison}
+        session.print_answer(data, f"{name}  {done.moved} moved" + (f", {done.poison} poison" if done.poison else ""))
     if keep_moving:
         client.keep_moving(*queues)
         sys.stdout.flush()

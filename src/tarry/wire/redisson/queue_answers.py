@@ -20,9 +20,9 @@ OFFERED: Schema[list[datetime]] = field_schema(
 )
 CHANGED: Schema[bool] = field_schema("Changed", "changed", bool, "Whether there was something to do.")
 CONTAINED: Schema[bool] = field_schema("Contained", "contains", bool, "Whether each of them is there.")
-SET_ASIDE = schema_of(PoisonElement, "AsideShown", "Bytes that could not be used, and why.")
+POISON_ELEMENT = schema_of(PoisonElement, "PoisonElementShown", "Bytes that could not be used, and why.")
 POISON: Schema[list[PoisonElement]] = field_schema(
-    "Poison", "elements", list[PoisonElement], "The elements that were set aside."
+    "Poison", "elements", list[PoisonElement], "The elements that could not be used."
 )
 QUEUE_STATS = schema_of(
     QueueStats,

@@ -132,13 +132,13 @@ POISON = Endpoint(
     returns=queue_answers.POISON,
     example=Example(answer=[PoisonElement(b"\0\0\0", "truncated")], path=_PATH),
 )
-ASIDE = Endpoint(
+ADD_POISON = Endpoint(
     "POST",
-    "/v1/delayed-queues/{queue}/aside",
+    "/v1/delayed-queues/{queue}/poison",
     scopes=CONSUME,
     returns=NOTHING,
-    body_model=queue_models.Aside,
-    example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
+    body_model=queue_models.AddPoison,
+    example=Example(queue_models.AddPoison([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
 )
 PUT = Endpoint(
     "POST",

@@ -113,7 +113,7 @@ class Unread(Strict):
     reason: Annotated[str, Meta(max_length=10_000)]
 
 
-class Aside(Strict):
+class AddPoison(Strict):
     """Taken payloads that are to be kept beside the queue."""
 
     elements: Annotated[list[Unread], Meta(min_length=1, max_length=1000)]

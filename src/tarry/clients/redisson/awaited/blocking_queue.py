@@ -119,7 +119,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
 
     async def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read or handled, with the reasons."""
-        return await self.engine.run(self.verbs.set_aside_elements())
+        return await self.engine.run(self.verbs.poison_elements())
 
     def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
@@ -190,6 +190,6 @@ class AsyncSubscription:
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:
-                await self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure_reason(fault))]))
+                await self._queue.engine.run(self._queue.verbs.add_poison([(payload, failure_reason(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", payload)

@@ -128,7 +128,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
 
     async def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read, with the reasons."""
-        return await self.engine.run(self.verbs.set_aside_elements())
+        return await self.engine.run(self.verbs.poison_elements())
 
     async def stats(self) -> QueueStats:
         """The number of elements in each place, and the lateness of the first one."""

@@ -116,7 +116,7 @@ class BlockingQueue(CollectionOperators[T]):
 
     def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read or handled, with the reasons."""
-        return self.engine.run(self.verbs.set_aside_elements())
+        return self.engine.run(self.verbs.poison_elements())
 
     def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
@@ -187,6 +187,6 @@ class Subscription:
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:
-                self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure_reason(fault))]))
+                self._queue.engine.run(self._queue.verbs.add_poison([(payload, failure_reason(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", payload)

@@ -129,7 +129,7 @@ class DelayedQueue(CollectionOperators[T]):
 
     def poison(self) -> list[PoisonElement]:
         """The elements that were set aside because they could not be read, with the reasons."""
-        return self.engine.run(self.verbs.set_aside_elements())
+        return self.engine.run(self.verbs.poison_elements())
 
     def stats(self) -> QueueStats:
         """The number of elements in each place, and the lateness of the first one."""

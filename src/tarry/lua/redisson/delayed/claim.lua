@@ -24,7 +24,7 @@ if fresh then
     if payload then
       redis.call('ZADD', leaving, due, element)
     else
-      set_element_aside(element, due, reason)
+      add_poison(element, due, reason)
     end
   end
 end

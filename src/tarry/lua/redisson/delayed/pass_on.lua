@@ -17,5 +17,5 @@ while true do
     redis.call('LPUSH', target, payload)
     return {store_seen_format(), payload}
   end
-  set_element_aside(element, due, reason)
+  add_poison(element, due, reason)
 end

@@ -19,7 +19,7 @@ while #answers <= 2 * count and bytes < MOST_BYTES do
     answers[#answers + 1] = due
     bytes = bytes + #element
   else
-    set_element_aside(element, due, reason)
+    add_poison(element, due, reason)
   end
 end
 answers[1] = store_seen_format()

@@ -31,14 +31,14 @@ local function places_hold()
 end
 
 -- The payload that goes to `ready` for one element, or nothing and the reason.
-local payloads, aside, bytes = {}, 0, 0
+local payloads, poisoned, bytes = {}, 0, 0
 local function take(element)
   local payload, reason = read_element(element)
   if payload then
     payloads[#payloads + 1] = payload
   else
-    set_element_aside(element, redis.call('ZSCORE', timeouts, element), reason)
-    aside = aside + 1
+    add_poison(element, redis.call('ZSCORE', timeouts, element), reason)
+    poisoned = poisoned + 1
   end
   bytes = bytes + #element
 end
@@ -78,7 +78,7 @@ local next_due = math.max(head and head * 1000 or now + ROUND, now)
 local alarm, seat = take_seat(movers, next_due, waiter, keeps_running == '1', INTERVALS, function()
   redis.pcall('PUBLISH', movers, 'a seat is free')
 end)
-local answers = {learnt, now, alarm - now, seat, left, #payloads, aside, positions_valid and 1 or 0, {}, {}}
+local answers = {learnt, now, alarm - now, seat, left, #payloads, poisoned, positions_valid and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = positions_valid and final - taken or redis.call('LLEN', order) - 1
   answers[9] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)

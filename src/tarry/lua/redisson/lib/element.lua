@@ -31,7 +31,7 @@ local function read_element(element)
   return nil, size .. ' bytes, and no length in it says so: neither Bc0Lc0 nor dLc0'
 end
 
-local function set_element_aside(element, due, reason)
+local function add_poison(element, due, reason)
   redis.pcall('HSET', poison, element, (due or '0') .. ' ' .. reason)  -- pcall: the script must go on even if this is refused
 end
 

@@ -94,11 +94,11 @@ async def put_values(client: AsyncClient, context: QueueContext[Any], given: Seq
     await client.engine.run(Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
-async def set_aside(client: AsyncClient, context: QueueContext[Any], undecodable: Sequence[Any]) -> None:
+async def add_poison(client: AsyncClient, context: QueueContext[Any], undecodable: Sequence[Any]) -> None:
     """Moves payloads that were taken to the queue's poison list, with the reasons."""
     raw = values([one.raw_base64 for one in undecodable], "bytes")
     reasons = [" ".join(one.reason.split()) for one in undecodable]
-    await client.engine.run(transfer.set_aside(context.keys, list(zip(raw, reasons, strict=True))))
+    await client.engine.run(transfer.add_poison(context.keys, list(zip(raw, reasons, strict=True))))
 
 
 # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,7 +119,7 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
         context = request.client.blocking_queue(queue.name, codec=asked.codec).verbs.context
         taken = context.decode_all(payloads)
         if taken.undecodable:
-            await request.client.engine.run(transfer.set_aside(context.keys, taken.undecodable))
+            await request.client.engine.run(transfer.add_poison(context.keys, taken.undecodable))
         if taken.values:
             return queue.name, taken.values
         seconds = max(until - asyncio.get_running_loop().time(), 0)

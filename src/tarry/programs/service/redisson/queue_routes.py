@@ -151,14 +151,14 @@ async def stats(request: ServiceRequest) -> QueueStats:
 
 @table.handles(endpoints.POISON)
 async def poison(request: ServiceRequest) -> list[PoisonElement]:
-    """The elements that could not be decoded or handled and were set aside, with the reasons."""
+    """The elements that could not be decoded or handled, with the reasons."""
     return await queue_of(request, "bytes").poison()
 
 
-@table.handles(endpoints.ASIDE)
-async def aside(request: ServiceRequest) -> None:
-    """Sets aside payloads that were taken and could not be decoded or handled, with the reasons."""
-    await shared_queues.set_aside(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
+@table.handles(endpoints.ADD_POISON)
+async def add_poison(request: ServiceRequest) -> None:
+    """Adds payloads that were taken and could not be decoded or handled to the queue's poison, with the reasons."""
+    await shared_queues.add_poison(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
 
 
 # ── elements that can be taken: the lists that delayed queues move into ────────────────────────────────────────────────────────

@@ -32,7 +32,7 @@ class QueueVerbs(Generic[T]):
     def stats(self) -> ScriptCall[QueueStats]:
         return queue_stats(self.context)
 
-    def set_aside_elements(self) -> Command[list[PoisonElement]]:
+    def poison_elements(self) -> Command[list[PoisonElement]]:
         """The bytes that were set aside."""
 
         def decode(reply: Reply) -> list[PoisonElement]:
@@ -46,13 +46,13 @@ class QueueVerbs(Generic[T]):
         """The values of an answer that has any; taken again if none of its payloads can be decoded."""
         while True:
             taken = yield from ask(take)
-            yield from self._set_aside(taken)
+            yield from self._add_poison(taken)
             if taken.values or not taken.undecodable:
                 return taken.values
 
-    def _set_aside(self, decoded: DecodedPayloads) -> Flow[None]:
+    def _add_poison(self, decoded: DecodedPayloads) -> Flow[None]:
         if decoded.undecodable:
-            yield from ask(transfer.set_aside(self.keys, decoded.undecodable))
+            yield from ask(transfer.add_poison(self.keys, decoded.undecodable))
 
     def _decode_payload(self, reply: Reply) -> T | None:
         return None if reply is None else self.context.decode_or_opaque(reply)
@@ -158,7 +158,7 @@ class BlockingQueueVerbs(QueueVerbs[T]):
     def read(self, payload: bytes) -> Flow[list[T]]:
         """The value of a payload that was taken, in a list; empty if it was set aside."""
         taken = self.context.decode_all([payload])
-        yield from self._set_aside(taken)
+        yield from self._add_poison(taken)
         return taken.values
 
     def peek(self) -> Command[T | None]:
@@ -171,5 +171,5 @@ class BlockingQueueVerbs(QueueVerbs[T]):
     def size(self) -> Command[int]:
         return Command((b"LLEN", self.keys.ready), int)
 
-    def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
-        return transfer.set_aside(self.keys, undecodable)
+    def add_poison(self, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
+        return transfer.add_poison(self.keys, undecodable)

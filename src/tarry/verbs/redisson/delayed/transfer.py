@@ -46,7 +46,7 @@ TRANSFER = Script(
     item=("place",),
     keys=QUEUE_PARTS,
 )
-ASIDE = Script("redisson/delayed/set_aside", item=("payload", "reason"), keys=QUEUE_PARTS)
+ADD_POISON = Script("redisson/delayed/add_poison", item=("payload", "reason"), keys=QUEUE_PARTS)
 MOST = 1000
 """One script moves no more elements."""
 NOBODY = b""
@@ -74,7 +74,7 @@ class TransferResult:
     left: int
     """How many due elements are left."""
     moved: int
-    set_aside: int
+    poison: int
     assumed_places: bool
     """Whether the positions were right, so that nothing was searched for."""
     due_ahead: list[bytes]
@@ -85,7 +85,7 @@ class TransferResult:
 
 
 def _parse_result(reply: Reply) -> TransferResult:
-    now, wait, seat, left, moved, aside, believed, ahead, anchor, *payloads = reply
+    now, wait, seat, left, moved, poison, believed, ahead, anchor, *payloads = reply
     known = Anchor(int(anchor[0]), anchor[1], anchor[2]) if anchor else None
     return TransferResult(
         now=now,
@@ -93,7 +93,7 @@ def _parse_result(reply: Reply) -> TransferResult:
         seat=seat,
         left=left,
         moved=moved,
-        set_aside=aside,
+        poison=poison,
         assumed_places=bool(believed),
         due_ahead=ahead,
         anchor=known,
@@ -138,10 +138,10 @@ def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
     return Command((b"LPUSH", ready, *reversed(payloads)), int)
 
 
-def set_aside(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
-    """Sets payloads aside, with the reasons."""
+def add_poison(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
+    """Adds payloads to the queue's poison, with the reasons."""
     items = [arg for payload, reason in undecodable for arg in (payload, reason.encode("utf-8", "replace"))]
-    return ScriptCall(ASIDE, keys, (), list, items=items, never_merged=True)
+    return ScriptCall(ADD_POISON, keys, (), list, items=items, never_merged=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,14 @@ BUCKET = 256
 
 
 def transfer_all(keys: QueueKeys, *, mover_id: bytes = NOBODY, keeps_seat: bool = False) -> Flow[TransferResult]:
-    """Moves all elements that are due now; returns the last result, with the total numbers moved and set aside."""
-    moved = aside = 0
+    """Moves all elements that are due now; returns the last result, with the total numbers moved and added to the poison."""
+    moved = poison = 0
 
     def transfer_once(**more: Any) -> Flow[TransferResult]:
-        nonlocal moved, aside
+        nonlocal moved, poison
         done = yield from ask(transfer(keys, mover_id=mover_id, keeps_seat=keeps_seat, **more))
         moved += done.moved
-        aside += done.set_aside
+        poison += done.poison
         return done
 
     while True:
@@ -193,7 +193,7 @@ def transfer_all(keys: QueueKeys, *, mover_id: bytes = NOBODY, keeps_seat: bool 
         if done.left >= WORTH_POSITIONS and done.moved < MOST // 2:
             done = yield from _transfer_by_positions(keys, transfer_once)
         if not done.left:
-            return replace(done, moved=moved, set_aside=aside)
+            return replace(done, moved=moved, poison=poison)
 
 
 def _transfer_by_positions(keys: QueueKeys, transfer_once: Callable[..., Flow[TransferResult]]) -> Flow[TransferResult]:
@@ -218,7 +218,7 @@ def _transfer_by_positions(keys: QueueKeys, transfer_once: Callable[..., Flow[Tr
         )
         if not done.assumed_places:
             return done
-        gone.add(found[: done.moved + done.set_aside])
+        gone.add(found[: done.moved + done.poison])
     return done
 
 

@@ -2,7 +2,7 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: payload, reason = unpack(ARGV, i, i + 1)
 --
--- Sets payloads aside that were taken and are unreadable, with the reason. Answers 1 for each.
+-- Adds payloads that were taken and are unreadable to the queue's poison, with the reason. Answers 1 for each.
 -- include clock
 
 local FIRST, STRIDE = 2, 2
