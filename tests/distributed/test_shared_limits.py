@@ -73,20 +73,20 @@ def test_a_partitioned_rate_is_never_exceeded_and_almost_reached(
 ) -> None:
     with TestClient(valkey_url, clock, namespace=namespace) as client:
         topic = client.topic("orders", partitions=PARTS)
-        defaults = topic.configure(rate=rate, burst=burst)
-        assert defaults.burst == {"10/s": PARTS, "100/m": 7, "1000/s": 100}[rate]
+        settings = topic.configure(rate=rate, burst=burst)
+        assert settings.burst == {"10/s": PARTS, "100/m": 7, "1000/s": 100}[rate]
         topic.add_many(range(600))
         began, moments = clock.us, list[int]()
         while len(moments) < 300:
             jobs = topic.pop_many(9, wait="1h")
             moments += [clock.us] * len(jobs)
             topic.finish_many(jobs)
-        assert never_above(moments, defaults.rate.count, defaults.rate.per, defaults.burst)
-        possible = (moments[-1] - began) / SECOND * defaults.rate.count / defaults.rate.per.total_seconds()
+        assert never_above(moments, settings.rate.count, settings.rate.per, settings.burst)
+        possible = (moments[-1] - began) / SECOND * settings.rate.count / settings.rate.per.total_seconds()
         assert len(moments) >= 0.95 * possible
         clock.advance("1d")  # and after a quiet time, no more than the burst
         now = [job for _ in range(3) for job in topic.pop_many(300)]
-        assert len(now) == defaults.burst
+        assert len(now) == settings.burst
 
 
 def test_limits_hold_over_all_partitions(adapter: Any, topic: Any, clock: Clock) -> None:

@@ -107,7 +107,7 @@ def test_doctor_finds_inconsistent_partitions(client: tarry.Client, cli: Cli, na
     assert "parted  all well" in cli("doctor").stdout
     [first, *_] = client.engine.run(topic.verbs.partitions())
     client.engine.run(settings.configure(first.keys, settings.SettingsChange(rate=9), first.share))
-    assert "different limits or defaults, because a configure was interrupted" in cli("doctor").stdout
+    assert "different settings, because a configure was interrupted" in cli("doctor").stdout
     assert "run `tarry configure parted`" in cli("doctor").stdout
     assert "rate 9/1s" in cli("configure", "parted").stdout
     assert "parted  all well" in cli("doctor").stdout

@@ -56,18 +56,18 @@ async def test_a_rate_is_never_exceeded_and_almost_reached(
     adapter: Adapter, topic: Any, clock: Clock, rate: str, burst: int | None
 ) -> None:
     """Consumers come with batches of any size, now and then a little late; there is always work."""
-    defaults = await topic.configure(rate=rate, burst=burst)
+    settings = await topic.configure(rate=rate, burst=burst)
     rng = random.Random(rate)
-    interval = defaults.rate.per / defaults.rate.count
+    interval = settings.rate.per / settings.rate.count
     await topic.add_many(range(300))
     began, moments = clock.us, []
     while len(moments) < 240:
         jobs = await topic.pop_many(rng.choice([1, 2, 7, 40]), wait="10h")
         moments += [clock.us] * len(jobs)
         await topic.finish_many(jobs)
-        if defaults.burst > 1 and rng.random() < 0.2:
+        if settings.burst > 1 and rng.random() < 0.2:
             clock.advance(interval / 3)  # what comes late is made up for, as far as the burst reaches
-    assert never_above(moments, defaults.rate.count, defaults.rate.per, defaults.burst)
+    assert never_above(moments, settings.rate.count, settings.rate.per, settings.burst)
     possible = (moments[-1] - began) * US / interval
     assert len(moments) >= 0.95 * possible
 
@@ -280,7 +280,7 @@ async def test_a_replenished_share_of_the_rate_is_not_returned_twice(
 
 
 async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(adapter: Adapter, topic: Any, clock: Clock) -> None:
-    defaults = await topic.configure(rate="7/s", burst=3)
+    settings = await topic.configure(rate="7/s", burst=3)
     rng, moments = random.Random(7), list[int]()
     await topic.add_many(range(200))
     while len(moments) < 150:
@@ -292,4 +292,4 @@ async def test_a_rate_is_never_exceeded_when_jobs_are_given_back(adapter: Adapte
         kept = [job for job in jobs if job not in back]
         moments += [handed] * len(kept)
         await topic.finish_many(kept)
-    assert never_above(moments, 7, defaults.rate.per, 3)
+    assert never_above(moments, 7, settings.rate.per, 3)

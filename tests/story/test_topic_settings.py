@@ -1,4 +1,4 @@
-"""A topic as a whole: pause, defaults, purge."""
+"""A topic as a whole: pause, settings, purge."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ async def test_dead_jobs_are_kept_thirty_days(adapter: Adapter, topic: Any, cloc
 async def test_the_retention_of_dead_jobs_is_configurable_per_topic(
     adapter: Adapter, topic: Any, clock: Clock, keep: str | None, days: int
 ) -> None:
-    defaults = await topic.configure(keep_dead=keep)
-    assert defaults.keep_dead == (timedelta(days=days) if keep else None)
+    settings = await topic.configure(keep_dead=keep)
+    assert settings.keep_dead == (timedelta(days=days) if keep else None)
     await topic.add("tea", id="7")
     await topic.bury(await topic.pop(), reason="no")
     clock.advance(timedelta(days=days) - US)
@@ -124,7 +124,7 @@ async def test_dead_jobs_are_swept_a_few_at_a_time(adapter: Adapter, topic: Any,
     assert (await topic.stats()).swept == 100
 
 
-async def test_configure_shows_sets_and_resets_defaults(adapter: Adapter, topic: Any) -> None:
+async def test_configure_shows_sets_and_resets_them(adapter: Adapter, topic: Any) -> None:
     usual = await topic.configure()
     assert (usual.ttr, usual.max_attempts, usual.keep_dead) == (timedelta(seconds=60), 20, timedelta(days=30))
     own = await topic.configure(ttr="5m", max_attempts=3, keep_dead="7d")

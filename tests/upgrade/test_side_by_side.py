@@ -63,7 +63,7 @@ def test_dead_jobs_of_one_version_are_kicked_and_purged_by_the_other(pair: Pair)
     assert both(pair, "counts(topic)")["deleted"] == 1
 
 
-def test_pause_limits_and_defaults_of_one_version_hold_for_the_other(pair: Pair) -> None:
+def test_pause_and_settings_of_one_version_hold_for_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(list('abcde'))")
     giver("topic.pause('1m')")

@@ -140,9 +140,9 @@ def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attemp
 
     async def limit_of(topic: str, id: str) -> str:
         handle = worker.async_client.topic(topic)
-        job, stats, defaults = await asyncio.gather(handle.get(id), handle.stats(), handle.configure())
+        job, stats, settings = await asyncio.gather(handle.get(id), handle.stats(), handle.configure())
         assert job is not None
-        return JobFacts(job, stats, defaults, await worker.async_client.workers(), False, 0, None).of
+        return JobFacts(job, stats, settings, await worker.async_client.workers(), False, 0, None).of
 
     async def work() -> None:
         charged = await charge.add_async()

@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, place, parts, version = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
--- The topic's defaults and limits; an empty value removes one. A new rate begins without a saved burst, so that the change
+-- The topic's settings; an empty value removes one. A new rate begins without a saved burst, so that the change
 -- itself lets no more through than either rate. Answers all that are set.
 --
 -- Of `parts` partitions this is number `place`, with its share: a burst and a concurrency limit are divided, and the first

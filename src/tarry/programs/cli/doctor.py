@@ -172,7 +172,7 @@ def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[An
     data = client.engine.run(gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
     if all(one == data[0] for one in data):
         return []
-    why = "its partitions have different limits or defaults, because a configure was interrupted"
+    why = "its partitions have different settings, because a configure was interrupted"
     return [f"{why}: run `tarry configure {name}` to apply the last settings everywhere, or configure it again"]
 
 

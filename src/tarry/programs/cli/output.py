@@ -101,11 +101,11 @@ def stats_data(stats: Stats) -> dict[str, Any]:
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
-def defaults_data(defaults: TopicSettings) -> dict[str, Any]:
-    """A topic's defaults."""
+def settings_data(settings: TopicSettings) -> dict[str, Any]:
+    """A topic's settings."""
     from tarry.wire.topic_answers import SETTINGS
 
-    return as_data(SETTINGS, defaults)
+    return as_data(SETTINGS, settings)
 
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:

@@ -178,10 +178,10 @@ def configure(
         ),
     ] = None,
 ) -> None:
-    """Sets the defaults and the limits of a topic, for all workers and at once; without options it shows them."""
+    """Changes the settings of a topic, for all workers and at once; without options it shows them."""
     given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep_dead, rate=rate, max_lateness=max_lateness)
     given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
-    data = output.defaults_data(session.topic(topic).configure(**given))
+    data = output.settings_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 
 

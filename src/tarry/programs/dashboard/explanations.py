@@ -25,7 +25,7 @@ class JobFacts:
 
     job: JobInfo[Any]
     stats: Stats
-    defaults: TopicSettings
+    settings: TopicSettings
     workers: Sequence[WorkerInfo]
     timed_out: bool
     ahead: int
@@ -46,7 +46,7 @@ class JobFacts:
     @property
     def limit(self) -> int | None:
         """How many attempts it has: its own, its handler's, as a live worker reports it, or those that it was last handed out with."""
-        return self.defaults.attempts_of(self.job, UNSET if self.job.state == "dead" else self._handlers_limit())
+        return self.settings.attempts_of(self.job, UNSET if self.job.state == "dead" else self._handlers_limit())
 
     def _handlers_limit(self) -> int | UnsetType | None:
         task = None
@@ -125,14 +125,14 @@ def _ready(facts: JobFacts) -> Iterator[str]:
 
 def _limited(facts: JobFacts) -> str:
     """The sentence about a limit of the topic."""
-    limited, defaults = facts.stats.limited, facts.defaults
+    limited, settings = facts.stats.limited, facts.settings
     assert limited is not None
     until = f", which lets the next go in {filters.span(limited.until - facts.now)}" if limited.until else ""
     if limited.reason == "concurrency":
         return (
-            f"The topic is capped at {defaults.concurrency} at a time, and {facts.stats.reserved} are reserved{until}."
+            f"The topic is capped at {settings.concurrency} at a time, and {facts.stats.reserved} are reserved{until}."
         )
-    return f"The topic is capped at {defaults.rate}{until}."
+    return f"The topic is capped at {settings.rate}{until}."
 
 
 def _reserved(facts: JobFacts) -> Iterator[str]:
@@ -159,8 +159,8 @@ def _dead(facts: JobFacts) -> Iterator[str]:
     if last := last_line(job):
         yield f"Its last error: {last}"
     yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
-    if facts.defaults.keep_dead is not None and job.died is not None:
-        yield f"After {filters.span(job.died + facts.defaults.keep_dead - facts.now)} it is deleted."
+    if facts.settings.keep_dead is not None and job.died is not None:
+        yield f"After {filters.span(job.died + facts.settings.keep_dead - facts.now)} it is deleted."
 
 
 def _finished(facts: JobFacts) -> Iterator[str]:

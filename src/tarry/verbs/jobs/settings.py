@@ -63,9 +63,8 @@ def resume(keys: TopicKeys) -> ScriptCall[None]:
 
 
 class SettingsChange(Struct, frozen=True):
-    """The settings of one call of ``configure``, as they were given: defaults for jobs, and the limits of the topic. ``None``
-    removes a limit; for the first three it means the default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that
-    finished jobs are not kept."""
+    """The settings of one call of ``configure``, as they were given. ``None`` removes a limit; for the first three it means the
+    default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that finished jobs are not kept."""
 
     ttr: Duration | UnsetType | None = UNSET
     max_attempts: int | UnsetType | None = UNSET
@@ -115,7 +114,7 @@ FIELDS = SettingsChange.__struct_fields__
 def configure(keys: TopicKeys, settings: SettingsChange, share: Share = WHOLE_TOPIC) -> ScriptCall[TopicSettings]:
     """Sets what is given. Settings and answer are of the whole topic; a partition keeps its ``share``. Raises ``BadInput`` for
     limits that cannot be divided."""
-    return _configure(keys, share, settings.encode(share[1]), lambda reply: _defaults(reply, share[1]))
+    return _configure(keys, share, settings.encode(share[1]), lambda reply: _settings_of(reply, share[1]))
 
 
 def _configure(
@@ -133,8 +132,8 @@ class StoredSettings:
     values: tuple[bytes | None, ...]
     number: int
 
-    def defaults(self, parts: int) -> TopicSettings:
-        return _defaults(self.values, parts)
+    def settings(self, parts: int) -> TopicSettings:
+        return _settings_of(self.values, parts)
 
 
 def configure_first(
@@ -204,7 +203,7 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
     return b"%d" % value
 
 
-def _defaults(reply: Reply, parts: int) -> TopicSettings:
+def _settings_of(reply: Reply, parts: int) -> TopicSettings:
     ttr, limit, keep_dead = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])

@@ -130,7 +130,7 @@ class MinuteCounts:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The options of a topic: the defaults for its jobs, and the limits for all of them together.
+    """The settings of a topic: those of its jobs, and the limits for all of them together.
 
     ``max_attempts=None``: no limit; ``keep_dead=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
     after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` if there

@@ -288,7 +288,7 @@ class TopicVerbs(Partitions[T]):
             if not later:
                 break
             stored = yield from ask(job_verbs.settings.configure_first(first.keys, first.share, (), later))
-        return stored.defaults(len(partitions))
+        return stored.settings(len(partitions))
 
     def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: StoredSettings) -> Flow[int]:
         return on_each(others, lambda verbs: job_verbs.settings.copy_first(verbs.keys, verbs.share, stored), max)

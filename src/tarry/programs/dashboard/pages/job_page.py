@@ -46,7 +46,7 @@ class JobEvent:
 
 async def view(visit: PageRequest) -> dict[str, Any]:
     topic, id = visit.topic(), visit.query.get("id", "")
-    job, stats, defaults, workers, held = await asyncio.gather(
+    job, stats, settings, workers, held = await asyncio.gather(
         topic.get(id),
         topic.stats(),
         topic.configure(),
@@ -64,7 +64,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     known = JobFacts(
         job=job,
         stats=stats,
-        defaults=defaults,
+        settings=settings,
         workers=workers,
         timed_out=held and job.state == "ready",
         ahead=ahead,
@@ -74,7 +74,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "topic": topic.name,
         "job": job,
         "stats": stats,
-        "defaults": defaults,
+        "settings": settings,
         "why": explain(known),
         "limit": known.limit,
         "priority": known.priority,

@@ -54,7 +54,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         visit.client.engine.run(schedule_verbs.count_schedules(server_verbs(topic))),
         visit.client.engine.run(server_verbs(topic).partitions()),
     )
-    stats, defaults, workers, hour, schedules, parts = await view_known(topic, views)
+    stats, settings, workers, hour, schedules, parts = await view_known(topic, views)
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.parameter("heat") == "day" else "hour"
@@ -65,7 +65,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "stats": stats,
-        "defaults": defaults,
+        "settings": settings,
         "schedules": schedules,
         "partitions": len(parts),
         "worker_count": worker_count,

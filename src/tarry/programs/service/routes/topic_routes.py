@@ -153,13 +153,13 @@ async def purge(request: ServiceRequest) -> int:
 
 @table.handles(endpoints.SETTINGS)
 async def settings(request: ServiceRequest) -> TopicSettings:
-    """The topic's defaults for jobs that are added without these options, and its limits."""
+    """The topic's settings: for jobs that are added without these options, and for all of its jobs together."""
     return await request.topic.configure()
 
 
 @table.handles(endpoints.CONFIGURE)
 async def configure(request: ServiceRequest) -> TopicSettings:
-    """Changes the topic's defaults, and answers all of them. Fields that are not given stay."""
+    """Changes the topic's settings, and answers all of them. Fields that are not given stay."""
     payload = request.payload
     named = {name: value for name in payload.__struct_fields__ if (value := getattr(payload, name)) is not UNSET}
     return await request.topic.configure(**named)
