@@ -70,12 +70,13 @@ def test_hanging_code_and_its_subprocesses_are_stopped_at_the_timeout(
 
 
 def test_a_dying_child_costs_only_one_attempt(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
-    found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine")
+    found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine", "generator")
     assert [found[act] for act in ("plain", "flood", "finish")] == [None] * 3
     assert found["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
     assert found["exit"].reason == "ChildProcessError: close: its process exited with 3"
     assert found["leave"].reason == "SystemExit: left"
     assert found["coroutine"].reason.startswith("TypeError: the handler is a plain function and returned an awaitable")
+    assert found["generator"].reason.startswith("TypeError: the handler returned a generator, whose work is not done")
     assert [found[act].attempts for act in ("die", "exit", "leave")] == [1, 1, 1]
     assert client.topic("orders").stats().finished == 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypedDict
 
@@ -139,6 +140,98 @@ def test_a_sync_handler_that_returns_a_coroutine_fails(valkey_url: str, namespac
     job = worked(valkey_url, namespace, wrapped, 7)
     assert job is not None
     assert str(job.reason).startswith("TypeError: the handler is a plain function and returned an awaitable")
+
+
+async def async_generator(job: Any) -> Any:
+    yield job
+
+
+def generator(job: Any) -> Any:
+    yield job
+
+
+class CalledGenerator:
+    def __call__(self, job: Any) -> Any:
+        yield job
+
+
+LAZY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "coroutine": (lambda work: work(), "awaitable"),
+    "generator": (lambda work: (work() for _ in "ab"), "a generator"),
+    "map": (lambda work: map(work, "ab"), "a map"),
+    "async iterator": (async_generator, "an async iterator"),
+}
+
+
+@pytest.mark.parametrize("layers", [0, 1], ids=["alone", "with middleware"])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+@pytest.mark.parametrize("lazy", LAZY)
+def test_a_handler_that_returns_unfinished_work_fails(
+    valkey_url: str, namespace: str, lazy: str, is_async: bool, layers: int
+) -> None:
+    seen: list[str] = []
+    make, said = LAZY[lazy]
+
+    async def work(one: Any = None) -> None:
+        raise AssertionError
+
+    async def handle(job: Any) -> Any:
+        return make(work)
+
+    async def layer(job: Any, inner: Any) -> Any:
+        try:
+            return await inner(job)
+        except TypeError:
+            seen.append("failed")
+            raise
+
+    def plain_layer(job: Any, inner: Any) -> Any:
+        try:
+            return inner(job)
+        except TypeError:
+            seen.append("failed")
+            raise
+
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    worker.on("n", keep_finished="1h")(handle if is_async else lambda job: make(work))
+    if layers:
+        worker.around(layer if is_async else plain_layer)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add(7, id="7")
+        asyncio.run(worker.run_until_idle())
+        job, stats = client.topic("n").get("7"), client.topic("n").stats()
+    assert job is not None
+    assert (job.state, job.attempts, stats.finished) == ("delayed", 1, 0)
+    assert str(job.reason).startswith("TypeError: the handler ")
+    assert said in str(job.reason)
+    assert seen == ["failed"] * layers, "its middleware sees the failure"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [generator, async_generator, partial(generator), CalledGenerator()],
+    ids=["function", "async", "partial", "object"],
+)
+def test_a_handler_that_is_a_generator_is_refused(valkey_url: str, function: Any) -> None:
+    worker, client = tarry.Worker("shop", url=valkey_url), tarry.Client(valkey_url)
+    ways = [
+        worker.on("n"),
+        worker.task(name="n"),
+        worker.on_queue("n", codec="river"),
+        worker.around,
+        client.blocking_queue("q", codec="river").subscribe,
+        client.map_cache("m", codec="river").listen,
+        lambda given: worker.on("n", max_lateness="1m", on_too_late=given),
+    ]
+    if hasattr(function, "__name__"):
+        ways.append(worker.every("1h"))
+    for way in ways:
+        with pytest.raises(
+            tarry.BadInput, match=r"it contains yield and so is an? (async )?generator, and a call of it runs none"
+        ):
+            way(function)
+    with pytest.raises(tarry.BadInput, match="no handler"):
+        asyncio.run(worker.run_until_idle())
 
 
 def test_a_custom_codec_decodes_the_body(valkey_url: str, namespace: str) -> None:

@@ -25,11 +25,11 @@ def worker(valkey_url: str) -> Worker:
     return Worker(url=valkey_url, grace=0)
 
 
-def as_kind(kind: str, work: Callable[[Any], None]) -> Any:
+def as_kind(kind: str, work: Callable[[Any], Any]) -> Any:
     """The same handler, async or in a thread."""
 
-    async def handle(value: Any) -> None:
-        work(value)
+    async def handle(value: Any) -> Any:
+        return work(value)
 
     return handle if kind == "async" else work
 
@@ -40,17 +40,20 @@ def test_a_queue_handler_gets_each_value_and_a_failure_does_not_stop_it(
 ) -> None:
     seen: list[str] = []
 
-    def work(value: str) -> None:
+    def work(value: str) -> Any:
         if value == "bad":
             raise ValueError("no such order")
-        seen.append(value)
+        if value == "lazy":
+            return map(seen.append, "cd")
+        return seen.append(value)
 
     worker.on_queue(name, codec="river")(as_kind(kind, work))
-    client.delayed_queue(name, codec="river").offer_many(["a", "bad", "b"], 0)
+    client.delayed_queue(name, codec="river").offer_many(["a", "bad", "b", "lazy"], 0)
     asyncio.run(worker.run_until_idle())
     assert seen == ["a", "b"]
-    (aside,) = client.blocking_queue(name).poison()
+    aside, lazy = client.blocking_queue(name).poison()
     assert (aside.raw, aside.reason) == (b"\x04>\x03bad", "handler: ValueError: no such order")
+    assert lazy.reason.startswith("handler: TypeError: the handler returned a map, whose work is not done")
 
 
 def test_a_worker_beside_an_application_handles_elements_as_they_become_due(

@@ -21,6 +21,7 @@ import msgspec
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.blocking.job import Job
 from tarry.errors import BadInput
+from tarry.values.functions import is_async, name_of, refuse_generator
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.job_values import BaseJob
 
@@ -51,16 +52,6 @@ class QueueRoute:
     handler: Handler
 
 
-def name_of(function: Function) -> str:
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return str(name).rpartition("<locals>.")[2]
-
-
-def is_async(function: Function) -> bool:
-    called = getattr(function, "__call__", function)  # noqa: B004  # an object whose __call__ is async
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-
-
 def refuse_bare(given: object, example: str) -> None:
     """Refuses a decorator without brackets, which is given the function. Raises ``BadInput``."""
     if callable(given):
@@ -68,9 +59,10 @@ def refuse_bare(given: object, example: str) -> None:
 
 
 def signature_of(function: Function) -> inspect.Signature:
-    """The function's signature with evaluated annotations. Raises ``BadInput``."""
+    """The handler's signature with evaluated annotations. Raises ``BadInput``, also for a generator."""
     if not callable(function):
         raise BadInput(f"handler: {function!r} is not a function.")
+    refuse_generator(function, "handler")
     try:
         return inspect.signature(function, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as fault:

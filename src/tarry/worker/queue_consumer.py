@@ -22,6 +22,7 @@ from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.background import failures
 from tarry.errors import TarryError
+from tarry.values.functions import refuse_unfinished
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.log_lines import Tally
@@ -110,7 +111,7 @@ class QueueConsumer:
     async def _handle(self, element: TakenElement) -> None:
         fault: BaseException | None = None
         try:
-            await self._call(element.value)
+            refuse_unfinished(await self._call(element.value), is_async=True)
         except BaseException as raised:  # _ended decides what follows
             fault = raised
             if isinstance(raised, KeyboardInterrupt):

@@ -23,6 +23,7 @@ from msgspec import UNSET, UnsetType
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
+from tarry.values.functions import is_async, name_of
 from tarry.values.other_words import OF_HANDLERS, answers_other_words
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
@@ -213,9 +214,9 @@ class Registry(ScheduleDecorators):
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
-            is_async = handlers.is_async(function)
-            check_run(run, handlers.name_of(function), is_async)
-            usual = _usual_slots(is_async, run)
+            awaited = is_async(function)
+            check_run(run, name_of(function), awaited)
+            usual = _usual_slots(awaited, run)
             made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
             if any(task.name == made.name and task._known_topic == topic_name for task in self._root._tasks()):
                 raise BadInput(

@@ -26,11 +26,11 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.job import Job
+from tarry.values.functions import refuse_unfinished
 from tarry.worker import log_setup, process_functions
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import Entry, ProcessFunction
 from tarry.worker.registry import Registry
-from tarry.worker.threads import refuse_awaitable
 from tarry.worker.verdicts import Bury, Retry, Snooze
 from tarry.worker.worker import Worker
 
@@ -78,7 +78,7 @@ class JobRunner:
             job = Job._of(request.job, topic)
             send(self.connection, Started())
             result = entry.call(job)
-            refuse_awaitable(result)
+            refuse_unfinished(result)
             return RunResult(job._settled, _pickled(result) if request.wants_result else b"")
         except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
             text = "".join(traceback.format_exception_only(fault)).strip()

@@ -20,9 +20,10 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta
+from tarry.values.functions import is_async, refuse_generator, refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
-from tarry.worker.handlers import Function, Handler
+from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import ProcessFunction
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
 
@@ -124,19 +125,13 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
             call = _with_timeout(call, target.name, target.timeout_s)
         else:
             call = _failing_when_overrun(call, timeout_text(target.name, target.timeout_s), overruns)
-    chain = [layer for layer in target.middleware if _is_async(layer) is target.is_async]
+    chain = [layer for layer in target.middleware if is_async(layer) is target.is_async]
     if not chain:
         return replace(target, call=call)
     call = (_settle_errors_async if target.is_async else _settle_errors)(call, settle)
     for layer in reversed(chain):
         call = _wrap_layer(layer, call)
     return replace(target, call=call, settles=True)
-
-
-def _is_async(layer: Function) -> bool:
-    from tarry.worker.handlers import is_async
-
-    return is_async(layer)
 
 
 def _wrap_layer(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -183,10 +178,12 @@ def timeout_text(name: str, seconds: float) -> str:
 def _settle_errors_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Callable[[Any], Awaitable[Any]]:
     async def settling(job: AsyncJob[Any]) -> Any:
         try:
-            return await call(job)
+            result = await call(job)
+            refuse_unfinished(result, is_async=True)
         except Exception as fault:
             await settle(job, fault)
             raise
+        return result
 
     return settling
 
@@ -194,10 +191,12 @@ def _settle_errors_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) 
 def _settle_errors(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any]:
     def settling(job: Any) -> Any:
         try:
-            return call(job)
+            result = call(job)
+            refuse_unfinished(result)
         except Exception as fault:
             settle(job, fault)
             raise
+        return result
 
     return settling
 
@@ -206,4 +205,5 @@ def chain(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:
     for layer in layers:
         if not callable(layer):
             raise BadInput(f"middleware: {layer!r} is not callable; it takes the job and the handler.")
+        refuse_generator(layer, "middleware")
     return tuple(layers)

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from tarry.errors import BadInput, BodyError
-from tarry.values import names
+from tarry.values import functions, names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.values.other_words import ADD, OF_JOBS, HidesOtherWords, OtherWord, answers_other_words, hint_for_options
 from tarry.verbs.jobs.durability import confirmation_for
@@ -84,8 +84,10 @@ class RunOptions:
         keep_finished_arg(keep_finished)
         max_attempts_of(max_attempts)
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
-        if on_too_late is not None and (max_lateness is None or not callable(on_too_late)):
-            raise BadInput("on_too_late: give a function that takes the job, together with max_lateness=.")
+        if on_too_late is not None:
+            if max_lateness is None or not callable(on_too_late):
+                raise BadInput("on_too_late: give a function that takes the job, together with max_lateness=.")
+            functions.refuse_generator(on_too_late, "on_too_late")
         lateness = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
         return RunOptions(
             timeout_s=seconds,
@@ -100,7 +102,7 @@ class RunOptions:
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.max_lateness is not None:
-            if self.on_too_late is not None and handlers.is_async(self.on_too_late) is not is_async:
+            if self.on_too_late is not None and functions.is_async(self.on_too_late) is not is_async:
                 raise BadInput(
                     f"on_too_late: it must be {'async def' if is_async else 'a plain function'}, as {name} is."
                 )
@@ -309,7 +311,7 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
     # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _target(self) -> Target:
-        awaited = handlers.is_async(self._function)
+        awaited = functions.is_async(self._function)
         target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
         return target if self._process is None else replace(target, process=self._process)
 

@@ -15,18 +15,10 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from tarry.connections.background import failures
+from tarry.values.functions import refuse_unfinished
 
 J = TypeVar("J")
 """A job, or an element that was taken from a queue."""
-
-
-def refuse_awaitable(result: Any) -> None:
-    """Raises ``TypeError`` for a plain function that returned a coroutine: nothing has run yet, the job is not done."""
-    if result is not None and hasattr(result, "__await__"):
-        close = getattr(result, "close", None)
-        if close is not None:
-            close()
-        raise TypeError("the handler is a plain function and returned an awaitable; make it an async def")
 
 
 class ThreadPool(Generic[J]):
@@ -70,7 +62,7 @@ class ThreadPool(Generic[J]):
             job, call = item
             fault: BaseException | None = None
             try:
-                refuse_awaitable(call(job))
+                refuse_unfinished(call(job))
             except BaseException as raised:  # noqa: BLE001  # the event loop decides what follows
                 fault = raised
             self._finished.append((job, fault))

@@ -25,6 +25,7 @@ from typing import Any
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.values.durations import SECOND, Duration
+from tarry.values.functions import refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import in_hand, log_lines
@@ -250,6 +251,8 @@ class TopicConsumer:
     async def _handle(self, job: BaseJob[Any], target: Target) -> None:
         try:
             result = await target.call(job)
+            if result is not None:
+                refuse_unfinished(result, is_async=True)
         except BaseException as fault:  # the verdict decides what follows
             self._failed(job, target, fault)
             if isinstance(fault, KeyboardInterrupt):
@@ -281,8 +284,8 @@ class TopicConsumer:
 
         def call(job: Job[Any]) -> Any:
             result = target.call(job)
-            if not hasattr(result, "__await__"):  # that is refused
-                self.settler.note_result(job, target, result)
+            refuse_unfinished(result)
+            self.settler.note_result(job, target, result)
             return result
 
         return call

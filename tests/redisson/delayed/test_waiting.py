@@ -153,20 +153,24 @@ def test_a_failing_handler_does_not_end_the_subscription(client: tarry.Client, q
     got: list[str] = []
     end = threading.Event()
 
-    def handle(value: str) -> None:
+    def handle(value: str) -> Any:
         if value == "bad":
             raise ValueError("no such order")
+        if value == "lazy":
+            return (got.append(line) for line in "ab")
         got.append(value)
         if value == "end":
             end.set()
+        return None
 
     with queue.subscribe(handle):
-        for value in ("a", "bad", "b", "end"):
+        for value in ("a", "bad", "lazy", "b", "end"):
             queue.put(value)
         assert end.wait(LONGEST_S)
     assert got == ["a", "b", "end"]
-    (element,) = queue.poison()
+    element, lazy = queue.poison()
     assert (element.raw, element.reason) == (b"bad", "handler: ValueError: no such order")
+    assert lazy.reason.startswith("handler: TypeError: the handler returned a generator, whose work is not done")
 
 
 def test_a_failing_async_handler_does_not_end_the_subscription(valkey_url: str, name: str) -> None:

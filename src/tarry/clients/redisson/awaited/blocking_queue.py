@@ -16,6 +16,7 @@ from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
+from tarry.values.functions import refuse_generator, refuse_unfinished
 from tarry.values.keys import QueueKeys
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
@@ -124,8 +125,10 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
 
-        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
+        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes. Raises ``BadInput``
+        for a handler with a ``yield``.
         """
+        refuse_generator(handler, "handler")
         self.verbs.context.require_codec()
         return AsyncSubscription(self, handler)
 
@@ -186,7 +189,7 @@ class AsyncSubscription:
 
     async def _handle(self, payload: bytes, value: Any) -> None:
         try:
-            await self._handler(value)
+            refuse_unfinished(await self._handler(value))
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:

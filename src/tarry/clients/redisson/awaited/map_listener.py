@@ -11,6 +11,7 @@ from tarry.clients.awaited.concurrency import completed
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.awaited.pubsub_connection import Callbacks
 from tarry.clients.channels import Subscriber
+from tarry.values.functions import refuse_generator
 from tarry.verbs.redisson.mapcache.map_values import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
@@ -35,6 +36,7 @@ class AsyncMapListener:
         handler: Callable[[MapEvent[Any, Any]], Any],
         kinds: tuple[EventKind, ...],
     ) -> None:
+        refuse_generator(handler, "handler")
         self._engine = engine
         self._verbs = verbs
         self._handler = handler

@@ -17,6 +17,7 @@ from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
+from tarry.values.functions import refuse_generator, refuse_unfinished
 from tarry.values.keys import QueueKeys
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
@@ -121,8 +122,10 @@ class BlockingQueue(CollectionOperators[T]):
     def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
 
-        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
+        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes. Raises ``BadInput``
+        for a handler with a ``yield``.
         """
+        refuse_generator(handler, "handler")
         self.verbs.context.require_codec()
         return Subscription(self, handler)
 
@@ -183,7 +186,7 @@ class Subscription:
 
     def _handle(self, payload: bytes, value: Any) -> None:
         try:
-            self._handler(value)
+            refuse_unfinished(self._handler(value))
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:

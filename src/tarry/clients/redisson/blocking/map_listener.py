@@ -12,6 +12,7 @@ from tarry.clients.blocking.concurrency import completed
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.blocking.pubsub_connection import Callbacks
 from tarry.clients.channels import Subscriber
+from tarry.values.functions import refuse_generator
 from tarry.verbs.redisson.mapcache.map_values import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
@@ -36,6 +37,7 @@ class MapListener:
         handler: Callable[[MapEvent[Any, Any]], Any],
         kinds: tuple[EventKind, ...],
     ) -> None:
+        refuse_generator(handler, "handler")
         self._engine = engine
         self._verbs = verbs
         self._handler = handler
