@@ -62,9 +62,90 @@ def test_each_action_works(site: Site, page: Any, client: tarry.Client) -> None:
     page.get_by_role("link", name="Go back").click()
     assert topic.stats().delayed == 1
     page.get_by_role("button", name="Delete everything").click()
+    page.get_by_label("Type orders to confirm").fill("orders")
     page.get_by_role("button", name="Delete 1 job").click()
     expect(page.locator(".said")).to_have_text("1 job deleted.")
     assert topic.stats().delayed == 0
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with the script", "without it"])
+def test_enter_twice_destroys_nothing(
+    site: Site, browser: Any, client: tarry.Client, namespace: str, scripts: bool
+) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
+    client.schedules.put("orders", "daily", every="1d")
+    queue = client.delayed_queue(f"java-{namespace}", codec="string")
+    queue.offer("tea", "1h")
+    context = browser.new_context(java_script_enabled=scripts, reduced_motion="reduce")
+    page = context.new_page()
+    for path, button in (
+        ("/topic?topic=orders", "Delete everything"),
+        ("/job?topic=orders&id=0", "Delete"),
+        ("/schedule?topic=orders&name=daily", "Delete"),
+        (f"/queue?name={queue.name}", "Clear"),
+    ):
+        page.goto(site.at + path)
+        page.get_by_role("button", name=button, exact=True).focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#sure")).to_be_visible()
+        expect(page.get_by_role("link", name="Go back")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("link", name="Go back")).to_be_hidden()
+    context.close()
+    assert topic.stats().delayed == 3
+    assert client.schedules.get("orders", "daily") is not None
+    assert queue.stats().waiting == 1
+
+
+def test_a_whole_topic_is_deleted_only_by_its_name(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many(range(3), delay="1h")
+    for path, button in (("/topic?topic=orders", "Delete everything"), ("/jobs?topic=orders", "Delete")):
+        page.goto(site.at + path)
+        if path.startswith("/jobs"):
+            page.get_by_label("all 3 that match").check()
+        page.get_by_role("button", name=button, exact=True).click()
+        dialog = page.locator("#ask")
+        dialog.get_by_role("button", name="Delete 3 jobs").click()
+        expect(dialog).to_be_visible()  # the browser asks for the name
+        dialog.get_by_label("Type orders to confirm").fill("order")
+        dialog.get_by_role("button", name="Delete 3 jobs").click()
+        expect(page.get_by_role("alert")).to_have_text("Nothing was deleted: the name that you typed is not orders.")
+        assert topic.stats().delayed == 3
+    page.get_by_label("Type orders to confirm").fill("orders")
+    page.get_by_role("button", name="Delete 3 jobs").click()
+    expect(page.locator(".said")).to_have_text("3 jobs deleted.")
+    assert topic.stats().delayed == 0
+
+
+def test_what_destroys_stands_last_on_every_page(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n}", max_attempts=1) for n in range(3)])
+    topic.bury_many(topic.pop_many(2), reason="ValueError: no")
+    topic.add(3, delay="1h")
+    rows = {
+        "/topic?topic=orders": ".actions",
+        "/job?topic=orders&id=0": ".actions",
+        "/job?topic=orders&id=2": ".actions",
+        "/dead?topic=orders": ".acts",
+        "/jobs?topic=orders&state=dead": ".bulk",
+        "/jobs?topic=orders": ".bulk",
+        "/jobs?topic=orders&state=delayed": ".bulk",
+    }
+    shown = {}
+    for path, bar in rows.items():
+        page.goto(site.at + path)
+        found = page.locator(f"{bar} :is(button, a.button)").all_inner_texts()
+        assert found, path
+        places = [found.index(name) for name in ("Kick", "Kick all dead", "Bury", "Cancel runs") if name in found]
+        assert found[-1] in ("Delete", "Delete everything"), found
+        assert places == sorted(places)
+        shown[path] = found
+    assert shown["/dead?topic=orders"] == ["Export", "Kick", "Delete"]
+    assert shown["/jobs?topic=orders&state=dead"] == ["Kick", "Delete"]
+    assert shown["/job?topic=orders&id=0"] == ["Edit", "Duplicate", "Kick", "Delete"]
+    assert shown["/jobs?topic=orders"] == ["Run now", "Reschedule", "Kick", "Bury", "Cancel runs", "Delete"]
 
 
 def test_bulk_actions_are_counted_before_they_run(site: Site, page: Any, client: tarry.Client) -> None:

@@ -113,5 +113,5 @@ def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[
     assert topic.pop() is None
     act(http, "resume")
     assert topic.pop() is not None
-    assert "47 jobs deleted" in act(http, "purge")
+    assert "47 jobs deleted" in act(http, "purge", typed="orders")
     assert topic.check().ok

@@ -3,6 +3,8 @@
     POST /act ─▶ plan ── many jobs, or destructive ──▶ confirmation page, with the count ── sure ──▶ do ─▶ back, with a note
                    └──────────── one job, and easily undone ───────────────────────────────────────▶┘
 
+A destructive action has the focus on "Go back", so that no second Enter confirms it. A whole topic is deleted by typing its name.
+
 The jobs of a form are read again when the action is executed: their states may have changed since the confirmation page.
 Each action that was executed, or begun, is a line of the audit log (audit.py).
 """
@@ -41,8 +43,8 @@ async def handle_action(
         plan = await action.plan(visit, form)
         if plan.nothing_to_do:
             return _redirect_back(dashboard, back, plan.question)
-        if (action.destroys or plan.many) and not form.value("sure"):
-            data = {"plan": plan, "action": action, "form": form, "back": back}
+        if (action.destroys or plan.many) and not plan.is_confirmed_by(form):
+            data = {"plan": plan, "action": action, "form": form, "back": back, "is_wrong": bool(form.value("sure"))}
             return dashboard.page(visit, "confirm.html", data)
         who = dashboard.access.who(request.scope, request.cookies)
         with audit.logged(who, visit.client.namespace, form) as entry:

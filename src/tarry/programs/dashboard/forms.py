@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from tarry.errors import BadInput
+from tarry.programs.dashboard.filters import plain
 
 FORM_TIMEOUT_S = 30.0
 """A form must arrive within this time."""
@@ -43,13 +44,21 @@ async def read_form(request: Request, longest: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """The effect of an action: ``question`` is a sentence, ``button`` the label that confirms it."""
+    """The effect of an action: ``question`` is a sentence, ``button`` the label that confirms it.
+
+    With ``typed``, the name of what is lost, it is confirmed by typing that name.
+    """
 
     question: str
     button: str
     note: str = ""
     many: bool = False
     nothing_to_do: bool = False
+    typed: str = ""
+
+    def is_confirmed_by(self, form: Form) -> bool:
+        """Whether the form comes from the confirmation page, with the name where one must be typed."""
+        return bool(form.value("sure")) and (not self.typed or form.value("typed") in (self.typed, plain(self.typed)))
 
 
 class Form:

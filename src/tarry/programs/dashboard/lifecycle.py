@@ -21,11 +21,12 @@ class JobAction:
 JOB_ACTIONS = {
     "run-now": JobAction("reschedule", "run now", "due now"),
     "reschedule": JobAction("reschedule", "reschedule", "rescheduled"),
+    "kick": JobAction("kick", "kick", "kicked"),
     "bury": JobAction("bury", "bury", "buried", destroys=True),
     "cancel": JobAction("cancel", "cancel", "cancelled", destroys=True),
-    "kick": JobAction("kick", "kick", "kicked"),
     "delete": JobAction("delete", "delete", "deleted", destroys=True),
 }
+"""In the order of their buttons on every page: what destroys comes after the rest, and delete is the last."""
 
 
 def _changes_anything(action: str, state: State) -> bool:

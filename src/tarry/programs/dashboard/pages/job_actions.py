@@ -123,7 +123,10 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
             if action == "reschedule" and n > ROUND_SIZE:
                 raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND_SIZE:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
-            return ActionPlan(says, f"{word.capitalize()} {filters.jobs(n)}", note, many=True, nothing_to_do=not n)
+            whole = action == "delete" and chosen.state is None and not chosen.has_window and not chosen.search.given()
+            button = f"{word.capitalize()} {filters.jobs(n)}"
+            typed = form.value("topic") if whole else ""
+            return ActionPlan(says, button, note, many=True, nothing_to_do=not n, typed=typed)
         if not form.ids:
             return ActionPlan("No job was chosen.", "", nothing_to_do=True)
         jobs = await _known(visit, form)
@@ -277,7 +280,8 @@ async def _plan_purge(visit: PageRequest, form: Form) -> ActionPlan:
         if n
         else "It is empty already."
     )
-    return ActionPlan(says, f"Delete {filters.jobs(n)}", "This cannot be undone.", many=True, nothing_to_do=not n)
+    button, note = f"Delete {filters.jobs(n)}", "This cannot be undone."
+    return ActionPlan(says, button, note, many=True, nothing_to_do=not n, typed=topic.name)
 
 
 async def _purge(visit: PageRequest, form: Form) -> str:

@@ -10,7 +10,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
 from tarry.programs.dashboard.explanations import last_line
-from tarry.programs.dashboard.lifecycle import actions_for
+from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
 from tarry.verbs.jobs import filter_counts as aggregates
@@ -43,9 +43,9 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         )
     else:
         count = sum(stats.finished_kept if name == "finished" else getattr(stats, name) for name in states)
-    bulk = sorted({action for name in states for action in actions_for(name)})
+    possible = {action for name in states for action in actions_for(name)}
     if (has_window or search.given()) and state is None:
-        bulk = ["delete", "reschedule"] if has_window else ["delete"]
+        possible = {"reschedule", "delete"} if has_window else {"delete"}
     return {
         "topic": topic.name,
         "stats": stats,
@@ -64,7 +64,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "fault": fault,
         "has_faults": any(job.reason for job in page.jobs),
         "cursor": page.cursor,
-        "bulk": bulk,
+        "bulk": [action for action in JOB_ACTIONS if action in possible],
     }
 
 
