@@ -116,7 +116,7 @@ class WorkerReports:
                     busy=len(jobs),
                     overrun=len(consumer.overruns),
                     unknown=consumer.settler.unknown_lines(),
-                    max_attempts=_attempt_limits(self._handlers[consumer.topic.name]),
+                    max_attempts=_max_attempts_of(self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running
             ],
@@ -129,5 +129,5 @@ class WorkerReports:
         )
 
 
-def _attempt_limits(targets: Sequence[Target]) -> dict[str, int | None]:
+def _max_attempts_of(targets: Sequence[Target]) -> dict[str, int | None]:
     return {target.name: most for target in targets if not isinstance(most := target.max_attempts, UnsetType)}

@@ -93,7 +93,7 @@ class QueueConsumer:
         queue = self._queue
         if not self._until_empty:
             return await queue._take_next(float("inf") if self._health.healthy else FIRST_LOOK_S)
-        while payloads := (await queue.engine.run(transfer(queue.verbs.keys, count=1))).payloads:
+        while payloads := (await queue.engine.run(transfer(queue.verbs.keys, limit=1))).payloads:
             for value in await queue.engine.run(queue.verbs.read(payloads[0])):
                 return payloads[0], value
         return None

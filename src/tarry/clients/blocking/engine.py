@@ -104,10 +104,10 @@ class Engine:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(
-        self, topics: Sequence[TopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
+        self, topics: Sequence[TopicVerbs[Any]], limit: int, wait: Duration | None, ttr: Duration | None
     ) -> list[Popped]:
-        """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
-        max_jobs, seconds = job_verbs.pop.checked_count(n), wait_seconds(wait)
+        """Waits for jobs. Returns up to ``limit`` of the first topic that has any."""
+        max_jobs, seconds = job_verbs.pop.checked_limit(limit), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
             by_topic = [self._partitions(topic) for topic in topics]

@@ -19,7 +19,7 @@ from tarry.core.requests import Transaction, split_items
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
-from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_count
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_limit
 
 T = TypeVar("T")
 RECHECK_S = 1.0
@@ -93,7 +93,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = self._poll_until(checked_count(limit), time.monotonic() + wait_seconds(wait))
+        polled = self._poll_until(checked_limit(limit), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
         items = self._items_of(polled)
@@ -103,11 +103,11 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def _items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
         return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
-    def _poll_until(self, count: int, until: float) -> PollReply | None:
+    def _poll_until(self, limit: int, until: float) -> PollReply | None:
         # the removed members; ``None`` when none is due in time
         with self._pushes(until) as wake_event:
             while True:
-                polled = self._poll(count, until)
+                polled = self._poll(limit, until)
                 if polled is not None and polled.members:
                     return polled
                 left = until - time.monotonic()
@@ -116,17 +116,17 @@ class GuardedQueue(SizedOperators, Generic[T]):
                 ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
                 wake_event.wait(min(left, RECHECK_S if ahead is None else max(min(ahead, RECHECK_S), 0)))
 
-    def _poll(self, count: int, until: float) -> PollReply | None:
+    def _poll(self, limit: int, until: float) -> PollReply | None:
         if self._guard is None:
             with self._poller_names.borrow() as who:
-                return self.engine.run(guarded_scripts.poll(self.context, count, who))
+                return self.engine.run(guarded_scripts.poll(self.context, limit, who))
         left = max(until - time.monotonic(), 0)
         held = self._guard.acquire(wait=None if left == float("inf") else left)
         if held is None:
             return None
         try:
             with self._poller_names.borrow() as who:
-                poll = plain_commands.poll(self.context, count, who, lock_domain(self._guard), held.token)
+                poll = plain_commands.poll(self.context, limit, who, lock_domain(self._guard), held.token)
                 return self._take(poll)
         finally:
             try:
@@ -172,9 +172,9 @@ class GuardedQueue(SizedOperators, Generic[T]):
         return self.engine.runner.transact(plain_commands.clear(self.context))
 
 
-def poll_until(queue: GuardedQueue[T], count: int, until: float) -> PollReply | None:
+def poll_until(queue: GuardedQueue[T], limit: int, until: float) -> PollReply | None:
     """The removed members, for programs that give them back; ``None`` if none is due in time."""
-    return queue._poll_until(count, until)
+    return queue._poll_until(limit, until)
 
 
 def items_of(queue: GuardedQueue[T], polled: PollReply) -> list[GuardedItem[T]]:

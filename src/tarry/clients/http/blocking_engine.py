@@ -147,12 +147,12 @@ class HTTPEngine:
         """The service does it."""
 
     def take(
-        self, topics: Sequence[HTTPTopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
+        self, topics: Sequence[HTTPTopicVerbs[Any]], limit: int, wait: Duration | None, ttr: Duration | None
     ) -> list[Popped]:
-        """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
+        """Waits for jobs. Returns up to ``limit`` of the first topic that has any."""
         for first in filter(None, [topic.first for topic in topics]):
             self._ask_before(first)
-        for request in pop_requests(topics, n, wait_seconds(wait), ttr):
+        for request in pop_requests(topics, limit, wait_seconds(wait), ttr):
             if found := self.perform(request):
                 at = next(at for at, topic in enumerate(topics) if topic.context.name == found[0].topic)
                 return [(at, *popped_parts(job)) for job in found]

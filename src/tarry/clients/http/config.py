@@ -177,13 +177,13 @@ class HTTPClientConfig:
 
 
 def pop_requests(
-    chosen: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
+    chosen: Sequence[HTTPTopicVerbs[Any]], limit: int, seconds: float, ttr: Duration | None
 ) -> Iterator[HTTPRequest[list[answers.PoppedJob]]]:
     """Returns the jobs. One request for each minute of the wait.
 
     The wait that the service was asked for is counted, not the time of this process.
     """
-    max_jobs, holder = pop.checked_count(n), chosen[0].holder
+    max_jobs, holder = pop.checked_limit(limit), chosen[0].holder
     pop.ttr_of(ttr)
     while True:
         wait = min(seconds, LONGEST_WAIT_S)

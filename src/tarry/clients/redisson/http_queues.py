@@ -18,7 +18,7 @@ from tarry.clients.http.verbs.request_fields import (
     split,
 )
 from tarry.values.durations import Duration
-from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_count
+from tarry.verbs.redisson.delayed.elements import READ_PAGE, checked_limit
 from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
@@ -122,10 +122,10 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
             requests.append(self.request(queues.OFFER, body=body, key=new_idempotency_key(self._random)))
         return requests
 
-    def poll(self, n: int) -> HTTPFlow[list[T]]:
+    def poll(self, limit: int) -> HTTPFlow[list[T]]:
         self.context.require_codec()
         return self._decode_some(
-            self._take_request(queues.POLL, queue_models.PollQueue(limit=checked_count(n), **BYTES_CODEC))
+            self._take_request(queues.POLL, queue_models.PollQueue(limit=checked_limit(limit), **BYTES_CODEC))
         )
 
     def pass_on(self, target: str) -> HTTPRequest[T | None]:
@@ -191,10 +191,10 @@ class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
         body = queue_models.Put([base64_text(self.context.encode(value))], "bytes")
         return self.request(queues.PUT, body=body)
 
-    def poll(self, n: int) -> HTTPFlow[list[T]]:
+    def poll(self, limit: int) -> HTTPFlow[list[T]]:
         self.context.require_codec()
         return self._decode_some(
-            self._take_request(queues.TAKE, queue_models.Take(limit=checked_count(n), **BYTES_CODEC))
+            self._take_request(queues.TAKE, queue_models.Take(limit=checked_limit(limit), **BYTES_CODEC))
         )
 
     def read(self, payload: bytes) -> HTTPFlow[list[T]]:

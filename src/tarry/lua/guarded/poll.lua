@@ -1,7 +1,7 @@
 local items, fence, polled, channel = unpack(KEYS)
-local clock, unit, count, bound, who, nonce, is_replay = unpack(ARGV)
+local clock, unit, limit, bound, who, nonce, is_replay = unpack(ARGV)
 --
--- Takes up to `count` due items, the first due first; the last batch of each caller is kept for a minute, in case its answer is
+-- Takes up to `limit` due items, the first due first; the last batch of each caller is kept for a minute, in case its answer is
 -- lost. `bound`, if not empty: if the first is later than so many µs, nothing is taken.
 -- Answers: now in µs, the next due time in units (-1: none), how late the first is if that is too late (else -1), then for each
 -- item: member, due time in units.
@@ -14,7 +14,7 @@ if is_replay == '1' then
   if kept and string.sub(kept, 1, #nonce) == nonce then return cmsgpack.unpack(string.sub(kept, #nonce + 1)) end
 end
 
-local due = redis.call('ZRANGE', items, '-inf', text(math.floor(now / unit)), 'BYSCORE', 'LIMIT', 0, count, 'WITHSCORES')
+local due = redis.call('ZRANGE', items, '-inf', text(math.floor(now / unit)), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 local late = due[2] and now - due[2] * unit or 0
 if bound ~= '' and late > tonumber(bound) then return {now, -1, late} end
 

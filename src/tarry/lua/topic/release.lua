@@ -6,7 +6,7 @@ local clock, is_replay = unpack(ARGV)
 -- attempt, doubled by each further one, and the longest; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
--- include clock job flags limits handout_limits watch capacity attempts bury attempt_limit receipt retries priorities
+-- include clock job flags limits handout_limits watch capacity attempts bury max_attempts receipt retries priorities
 
 -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
 -- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate

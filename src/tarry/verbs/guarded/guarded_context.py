@@ -140,7 +140,7 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
     return java_keys(items, prefix_name("tarry", items))
 
 
-def checked_count(limit: int) -> int:
+def checked_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST}.")
     return limit

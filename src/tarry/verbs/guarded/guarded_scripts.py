@@ -12,7 +12,7 @@ from tarry.values.keys import GUARDED_PARTS
 from tarry.verbs.guarded.guarded_context import GuardedContext, PollReply
 
 PUSH = Script("guarded/push", args=("unit", "is_replay"), item=("member", "delay"), keys=GUARDED_PARTS)
-POLL = Script("guarded/poll", args=("unit", "count", "bound", "who", "nonce", "is_replay"), keys=GUARDED_PARTS)
+POLL = Script("guarded/poll", args=("unit", "limit", "bound", "who", "nonce", "is_replay"), keys=GUARDED_PARTS)
 NONCE_BYTES = 8
 
 
@@ -26,9 +26,9 @@ def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Flow
     return ask_in_turn(map(call, split_items(members, itemgetter(0))))
 
 
-def poll(context: GuardedContext[Any], count: int, poller: bytes) -> ScriptCall[PollReply]:
+def poll(context: GuardedContext[Any], limit: int, poller: bytes) -> ScriptCall[PollReply]:
     bound = b"" if context.max_lateness_us is None else b"%d" % context.max_lateness_us
-    args = (b"%d" % context.unit, b"%d" % count, bound, poller, context.random(NONCE_BYTES), FIRST_TIME)
+    args = (b"%d" % context.unit, b"%d" % limit, bound, poller, context.random(NONCE_BYTES), FIRST_TIME)
 
     def decode(reply: Reply) -> PollReply:
         now, next_due, late, *flat = reply

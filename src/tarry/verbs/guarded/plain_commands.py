@@ -40,14 +40,14 @@ def push(context: GuardedContext[Any], members: Sequence[tuple[bytes, int]]) -> 
     return Transaction(keys.items, begin, decide, lambda _: scores)
 
 
-def poll(context: GuardedContext[Any], count: int, poller: bytes, domain: bytes, token: int) -> Transaction[PollReply]:
+def poll(context: GuardedContext[Any], limit: int, poller: bytes, domain: bytes, token: int) -> Transaction[PollReply]:
     keys, nonce = context.keys, context.random(NONCE_BYTES)
     begin = (
         (b"WATCH", keys.fence),
         (b"TIME",),
         (b"HMGET", keys.fence, domain),
         (b"HGET", keys.polled, poller),
-        (b"ZRANGE", keys.items, b"0", b"%d" % count, b"WITHSCORES"),
+        (b"ZRANGE", keys.items, b"0", b"%d" % limit, b"WITHSCORES"),
     )
     due: list[tuple[bytes, int]] = []
     seen: dict[str, Any] = {"now": 0, "next": None, "done": False}
@@ -67,7 +67,7 @@ def poll(context: GuardedContext[Any], count: int, poller: bytes, domain: bytes,
                 reason="another holds it",
             )
         found = [(member, int(float(score))) for member, score in zip(flat[::2], flat[1::2], strict=True)]
-        due[:] = [(member, score) for member, score in found[:count] if score * context.unit <= now]
+        due[:] = [(member, score) for member, score in found[:limit] if score * context.unit <= now]
         seen["next"] = next((score * context.unit for _, score in found[len(due) :]), None)
         if due:
             context.refuse_late(now - due[0][1] * context.unit)

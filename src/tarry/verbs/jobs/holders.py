@@ -26,14 +26,14 @@ _FIRST = b"0"
 
 
 def release_holder(
-    keys: TopicKeys, holder: str, *, count: bool, limit: int | None = None, missed_us: int | None = None
+    keys: TopicKeys, holder: str, *, counted: bool, limit: int | None = None, missed_us: int | None = None
 ) -> Flow[int]:
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number.
 
     ``missed_us``: not those that were handed out in so many µs, in which it was missed: it lives.
     """
     check_limit(limit)
-    args = (encode_holder(holder), b"1" if count else b"0")
+    args = (encode_holder(holder), b"1" if counted else b"0")
     since = b"" if missed_us is None else b"%d" % missed_us
     return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (since,)))
 

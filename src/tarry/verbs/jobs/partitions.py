@@ -59,9 +59,9 @@ class PartitionVerbs(Generic[T]):
         self.keys = context.keys
         self.holder = holder
 
-    def pop(self, n: int, ttr: Duration | None) -> Flow[PopReply]:
+    def pop(self, limit: int, ttr: Duration | None) -> Flow[PopReply]:
         return job_verbs.pop.pop_now(
-            self.keys, job_verbs.pop.checked_count(n), ttr=job_verbs.pop.ttr_of(ttr), holder=self.holder
+            self.keys, job_verbs.pop.checked_limit(limit), ttr=job_verbs.pop.ttr_of(ttr), holder=self.holder
         )
 
     def settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:

@@ -150,7 +150,7 @@ def ttr_of(ttr: Duration | None) -> bytes:
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND) if ttr is not None else b"0"
 
 
-def checked_count(limit: int) -> int:
+def checked_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_JOBS:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST_JOBS}.")
     return limit

@@ -184,7 +184,7 @@ def fail(
     due_time: bytes | None,
     fault: str,
     *,
-    count: bool = True,
+    counted: bool = True,
     max_attempts: int | UnsetType | None = UNSET,
     refund: bool = False,
 ) -> ScriptCall[bool]:
@@ -197,7 +197,7 @@ def fail(
     text = fault.encode("utf-8", "replace")
     verb = BURY if due_time is None else RELEASE
     limit = b"%d" % max_attempts_of(max_attempts)
-    settling = () if due_time is None else (due_time, _REFUNDED if refund else _COUNTED if count else _NOT_COUNTED)
+    settling = () if due_time is None else (due_time, _REFUNDED if refund else _COUNTED if counted else _NOT_COUNTED)
     item = (*receipt_args(job), *settling, limit, text)
 
     def decode(reply: Reply) -> bool:

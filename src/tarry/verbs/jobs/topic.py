@@ -121,14 +121,14 @@ class TopicVerbs(Partitions[T]):
         job: HasReceipt,
         due_time: bytes | None,
         fault: str,
-        count: bool,
+        counted: bool,
         max_attempts: int | UnsetType | None = UNSET,
         refund: bool = False,
     ) -> Operation[bool]:
         return self._on_partition_of(
             job.id,
             lambda part: job_verbs.settle.fail(
-                part.keys, job, due_time, fault, count=count, max_attempts=max_attempts, refund=refund
+                part.keys, job, due_time, fault, counted=counted, max_attempts=max_attempts, refund=refund
             ),
         )
 
@@ -159,24 +159,26 @@ class TopicVerbs(Partitions[T]):
 
     def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
-            return self._on_each(lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, count=counted), sum)
+            return self._on_each(
+                lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, counted=counted), sum
+            )
         return self._dispatch(
-            lambda only: job_verbs.holders.release_holder(only.keys, holder, count=counted, limit=limit),
+            lambda only: job_verbs.holders.release_holder(only.keys, holder, counted=counted, limit=limit),
             lambda parts: self._release_up_to(parts, holder, counted, limit),
         )
 
     def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
         """Makes the jobs of a holder that has been missed for ``missed_us`` ready again; the attempt counts."""
         return self._on_each(
-            lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, count=True, missed_us=missed_us), sum
+            lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, counted=True, missed_us=missed_us), sum
         )
 
-    def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
+    def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, counted: bool, limit: int) -> Flow[int]:
         """Releases jobs of one partition after the other, until there are enough."""
         released = 0
         for verbs in parts:
             released += yield from job_verbs.holders.release_holder(
-                verbs.keys, holder, count=count, limit=limit - released
+                verbs.keys, holder, counted=counted, limit=limit - released
             )
             if released == limit:
                 break

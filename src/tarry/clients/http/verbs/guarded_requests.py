@@ -13,7 +13,7 @@ from typing import Any
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, request_to
 from tarry.clients.http.verbs.request_fields import encoded_body_fields, new_idempotency_key, run_in_order
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, checked_count
+from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, checked_limit
 from tarry.wire.endpoints import guarded_endpoints as guarded
 from tarry.wire.types import LONGEST_WAIT_S
 
@@ -50,7 +50,7 @@ class HTTPGuardedVerbs:
 
     def poll_requests(self, limit: int, seconds: float) -> Iterator[HTTPRequest[list[GuardedItem[Any]]]]:
         """One request for each minute of the wait."""
-        limit, bound = checked_count(limit), self.context.max_lateness_us
+        limit, bound = checked_limit(limit), self.context.max_lateness_us
         known = (self.context.codec,)
         while True:
             wait = min(seconds, LONGEST_WAIT_S)

@@ -1,14 +1,14 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, count = unpack(ARGV)
+local clock, limit = unpack(ARGV)
 --
--- Takes up to `count` elements out in the order of offers, due or not.
+-- Takes up to `limit` elements out in the order of offers, due or not.
 -- Answers what was learnt, then for each: element, due ms. Unreadable ones are set aside.
 -- include clock redisson/element
 
 local MOST_BYTES = 4000000
 check_types()
 local answers, bytes = {''}, 0
-while #answers <= 2 * count and bytes < MOST_BYTES do
+while #answers <= 2 * limit and bytes < MOST_BYTES do
   local element = redis.call('LPOP', order)
   if not element then break end
   local due = redis.call('ZSCORE', timeouts, element) or text(math.ceil(now / 1000))

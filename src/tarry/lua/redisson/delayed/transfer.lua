@@ -1,8 +1,8 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, most, count, waiter, keeps_running, ahead, final, first, last = unpack(ARGV)
+local clock, most, limit, waiter, keeps_running, ahead, final, first, last = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
--- Moves due elements, by due time, as many as one script may, and takes up to `count` payloads for the caller. `waiter` is the
+-- Moves due elements, by due time, as many as one script may, and takes up to `limit` payloads for the caller. `waiter` is the
 -- mover that calls, and keeps its seat if it `keeps_running`.
 -- `place` is the position in `order` of the next due element; all those are taken out in one pass. The positions are trusted
 -- while the list begins with `first` and has `last` at position `final`: offers are appended after it, and anything else moves
@@ -84,7 +84,7 @@ if left > 0 and tonumber(ahead) > 0 then
   answers[9] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
   if remains >= 0 then answers[10] = {text(remains), at(0), at(text(remains))} end
 end
-for _ = 1, count do
+for _ = 1, limit do
   local payload = redis.call('LPOP', ready)
   if not payload then break end
   answers[#answers + 1] = payload

@@ -126,12 +126,12 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
 
 
 async def _payloads(
-    request: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
+    request: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], limit: int, seconds: float
 ) -> tuple[AsyncBlockingQueue[Any] | None, list[bytes]]:
     """Takes raw payloads. If the client has disconnected they go back to the head of their list, in order."""
     found: list[bytes] = []
     for queue in queues:
-        found = await queue.poll_many(n)
+        found = await queue.poll_many(limit)
         if found:
             break
     else:

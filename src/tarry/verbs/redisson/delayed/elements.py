@@ -21,7 +21,7 @@ from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.elements import Element, unpack
 
-POLL = Script("redisson/delayed/poll", args=("count",), keys=QUEUE_PARTS)
+POLL = Script("redisson/delayed/poll", args=("limit",), keys=QUEUE_PARTS)
 PUT_BACK = Script("redisson/delayed/put_back", item=("element", "due"), keys=QUEUE_PARTS)
 PASS_ON = Script("redisson/delayed/pass_on", keys=(*QUEUE_PARTS, "target"))
 FIND = Script("redisson/delayed/find", args=("from", "limit", "inverse"), item=("payload",), keys=QUEUE_PARTS)
@@ -37,8 +37,8 @@ DROP_PAGE = 500
 # ── by place ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def poll(context: QueueContext[Any], n: int) -> ScriptCall[DecodedPayloads]:
-    """Takes up to ``n`` elements in the order of offers; an answer that is no longer wanted is put back."""
+def poll(context: QueueContext[Any], limit: int) -> ScriptCall[DecodedPayloads]:
+    """Takes up to ``limit`` elements in the order of offers; an answer that is no longer wanted is put back."""
     raw: list[tuple[bytes, bytes]] = []
 
     def decode(reply: Reply) -> DecodedPayloads:
@@ -51,10 +51,10 @@ def poll(context: QueueContext[Any], n: int) -> ScriptCall[DecodedPayloads]:
         items = [arg for pair in reversed(raw) for arg in pair]
         return ScriptCall(PUT_BACK, context.keys, (), list, items=items, never_merged=True)
 
-    return ScriptCall(POLL, context.keys, (b"%d" % checked_count(n),), log_learnt(context.keys, decode), undo=undo)
+    return ScriptCall(POLL, context.keys, (b"%d" % checked_limit(limit),), log_learnt(context.keys, decode), undo=undo)
 
 
-def checked_count(limit: int) -> int:
+def checked_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_ELEMENTS:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST_ELEMENTS}.")
     return limit

@@ -73,10 +73,10 @@ class DelayedQueueVerbs(QueueVerbs[T]):
             return Command((b"UNLINK", self.keys.format), bool)
         return Command((b"SET", self.keys.format, format_of(format).encode() + b" set"), bool)
 
-    def poll(self, n: int) -> Flow[list[T]]:
-        """Takes up to ``n`` values in the order of offers, due or not."""
+    def poll(self, limit: int) -> Flow[list[T]]:
+        """Takes up to ``limit`` values in the order of offers, due or not."""
         self.context.require_codec()
-        return self._decoded_of(elements.poll(self.context, n))
+        return self._decoded_of(elements.poll(self.context, limit))
 
     def pass_on(self, target: str) -> ScriptCall[T | None]:
         """Moves the last offered element to the head of another queue's list."""
@@ -150,10 +150,10 @@ class BlockingQueueVerbs(QueueVerbs[T]):
         """Adds one payload at the end of the list. If it is sent again after a lost answer, it may be there twice."""
         return Command((b"RPUSH", self.keys.ready, self.context.encode(value)), int)
 
-    def poll(self, n: int) -> Flow[list[T]]:
-        """Moves due elements, and takes up to ``n`` ready values."""
+    def poll(self, limit: int) -> Flow[list[T]]:
+        """Moves due elements, and takes up to ``limit`` ready values."""
         self.context.require_codec()
-        return self._decoded_of(transfer.poll_ready(self.context, n))
+        return self._decoded_of(transfer.poll_ready(self.context, limit))
 
     def read(self, payload: bytes) -> Flow[list[T]]:
         """The value of a payload that was taken, in a list; empty if it was set aside."""

@@ -33,7 +33,7 @@ from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.values.durations import SECOND
 from tarry.values.keys import QUEUE_PARTS, QueueKeys
-from tarry.verbs.redisson.delayed.elements import checked_count
+from tarry.verbs.redisson.delayed.elements import checked_limit
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
 from tarry.verbs.redisson.duties import SeatedDuty
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 TRANSFER = Script(
     "redisson/delayed/transfer",
-    args=("most", "count", "waiter", "keeps_running", "ahead", "final", "first", "last"),
+    args=("most", "limit", "waiter", "keeps_running", "ahead", "final", "first", "last"),
     item=("place",),
     keys=QUEUE_PARTS,
 )
@@ -106,18 +106,18 @@ def transfer(
     *,
     mover_id: bytes = NOBODY,
     keeps_seat: bool = False,
-    count: int = 0,
+    limit: int = 0,
     ahead: int = 0,
     places: Sequence[bytes] = (),
     anchor: Anchor | None = None,
 ) -> ScriptCall[TransferResult]:
-    """One transfer; up to ``count`` payloads are taken for the caller, which go back to the head if they are no longer
+    """One transfer; up to ``limit`` payloads are taken for the caller, which go back to the head if they are no longer
     wanted.
 
     ``ahead`` asks for the next elements; ``places`` are their positions, valid as long as the ``anchor`` holds.
     """
     known = (b"%d" % anchor.place, anchor.first, anchor.last) if anchor is not None else (b"", b"", b"")
-    args = (b"%d" % (len(places) or MOST), b"%d" % count, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
+    args = (b"%d" % (len(places) or MOST), b"%d" % limit, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
 
     def undo(moved: TransferResult) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None
@@ -129,7 +129,7 @@ def transfer(
         log_learnt(keys, _parse_result),
         items=places,
         never_merged=True,
-        undo=undo if count else None,
+        undo=undo if limit else None,
     )
 
 
@@ -152,9 +152,9 @@ class PoisonElement:
     reason: str
 
 
-def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
-    """Moves due elements, and takes up to ``n`` payloads."""
-    call = transfer(context.keys, count=checked_count(n))
+def poll_ready(context: QueueContext[T], limit: int) -> ScriptCall[DecodedPayloads]:
+    """Moves due elements, and takes up to ``limit`` payloads."""
+    call = transfer(context.keys, limit=checked_limit(limit))
     answered: list[bytes] = []
 
     def decode(reply: Reply) -> DecodedPayloads:
@@ -306,7 +306,7 @@ def simulate_take(queues: Sequence[QueueKeys], seconds: float, time: MoverClock)
     while True:
         waits: list[int] = []
         for keys in queues:
-            found = yield from ask(transfer(keys, count=1))
+            found = yield from ask(transfer(keys, limit=1))
             if found.payloads:
                 return keys.ready, found.payloads[0]
             waits.append(0 if found.left else found.wait)
