@@ -261,6 +261,38 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are(api: Api) -> 
     assert "unknown field `n`; there are state, due_after" in detail
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "said", "place", "choices"),
+    [
+        ("POST", JOBS, {"body": 1, "if_exists": "ignore"}, "if_exists", '"error", "keep" or "replace"'),
+        ("POST", JOBS, {"body": 1, "durability": "yes"}, "durability", '"replicated" or "fsynced"'),
+        (
+            "POST",
+            f"{MANY}/delete",
+            {"ids": ["7"], "state": "gone"},
+            "state",
+            '"delayed", "ready", "reserved" or "dead"',
+        ),
+        ("POST", "/v1/guarded-queues/offers/poll", {"limit": 1, "layout": "article"}, "layout", '"tarry" or "java"'),
+        (
+            "POST",
+            "/v1/delayed-queues/offers/take",
+            {"codec": "pickle"},
+            "codec",
+            '"kryo5", "river", "json", "string", "long" or "bytes"',
+        ),
+        ("GET", JOBS, {"state": "gone"}, "state", '"delayed", "ready", "reserved", "dead", "finished" or "retrying"'),
+    ],
+)
+def test_an_unknown_word_is_refused_with_those_that_may_stand_there(
+    api: Api, method: str, path: str, said: dict[str, Any], place: str, choices: str
+) -> None:
+    sent: dict[str, Any] = {"params": {"namespace": api.namespace, **said}} if method == "GET" else {"json": said}
+    answer = api(method, path, **sent)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert f"at `$.{place}`; it is {choices}" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("raw", [b"", b'{"body', b'{"body": "\\ud800"}'])
 def test_truncated_json_is_refused_with_a_message(api: Api, raw: bytes) -> None:
     answer = api("POST", JOBS, content=raw, headers={"content-type": "application/json"})

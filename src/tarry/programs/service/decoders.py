@@ -7,16 +7,16 @@ for one is decoded again with a looser model, and re-encoded; JSON that passes t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from tarry.errors import BadInput
 
-FLOAT_FOR_INTEGER, UNKNOWN_FIELD = "got `float`", "unknown field"
+FLOAT_FOR_INTEGER, UNKNOWN_FIELD, UNKNOWN_WORD = "got `float`", "unknown field", "Invalid enum value"
 Decode = Callable[[bytes], Any]
 
 
@@ -45,7 +45,7 @@ def _decode_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -
     try:
         return msgspec.convert(query, type=model, strict=False)
     except msgspec.ValidationError as fault:
-        raise _with_known_fields(fault, model) from None
+        raise _with_choices(fault, model) from None
 
 
 def _decode_json(decode: Decode, model: Any, raw: bytes) -> Any:
@@ -57,19 +57,41 @@ def _decode_json(decode: Decode, model: Any, raw: bytes) -> Any:
                 raise
             return decode(_normalize_integers(raw, model))  # 7.0 is an integer in JSON Schema
     except msgspec.ValidationError as fault:
-        raise _with_known_fields(fault, model) from None
+        raise _with_choices(fault, model) from None
 
 
-def _with_known_fields(fault: msgspec.ValidationError, model: Any) -> msgspec.ValidationError:
-    """The same error; that of an unknown field also names those that there are."""
-    if UNKNOWN_FIELD not in str(fault):
-        return fault
-    _, _, place = str(fault).partition("`$")
+def _with_choices(fault: msgspec.ValidationError, model: Any) -> msgspec.ValidationError:
+    """The same error; that of an unknown field also names those that there are, and that of a word the words that may stand there."""
+    said, _, place = str(fault).partition("`$")
+    if UNKNOWN_FIELD in said:
+        known = next(_structs_of(_kind_at(model, place))).__struct_fields__
+        return msgspec.ValidationError(f"{fault}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}")
+    if said.startswith(UNKNOWN_WORD):
+        *others, last = (f'"{word}"' for word in _words_of(_kind_at(model, place)))
+        return msgspec.ValidationError(f"{fault}; it is {', '.join(others)}{' or ' if others else ''}{last}")
+    return fault
+
+
+def _kind_at(model: Any, place: str) -> Any:
+    """The type at a place of the model, such as ``.jobs[0].if_exists``."""
     for name in re.findall(r"\.(\w+)", place):
-        model = get_type_hints(model)[name]  # without Annotated
-        model = next(kind for kind in (model, *get_args(model)) if hasattr(kind, "__struct_fields__"))
-    known = model.__struct_fields__
-    return msgspec.ValidationError(f"{fault}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}")
+        model = get_type_hints(next(_structs_of(model)))[name]  # without Annotated
+    return model
+
+
+def _structs_of(kind: Any) -> Iterator[Any]:
+    if hasattr(kind, "__struct_fields__"):
+        yield kind
+    for part in get_args(kind):
+        yield from _structs_of(part)
+
+
+def _words_of(kind: Any) -> Iterator[str]:
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+    else:
+        for part in get_args(kind):
+            yield from _words_of(part)
 
 
 def _normalize_integers(raw: bytes, model: Any) -> bytes:
