@@ -11,6 +11,7 @@ from bench.rows.beanstalk import beanstalk
 from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
+from bench.rows.doctor import doctor
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -48,6 +49,7 @@ ROWS: dict[str, Row] = {
     "cluster": cluster,
     "hearing": tracking,
     "dashboard": dashboard,
+    "doctor": doctor,
     "service": service,
     "beanstalk": beanstalk,
 }

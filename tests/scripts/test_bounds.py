@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.flows import intercept
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs import pop, settings, views
 
@@ -85,6 +86,41 @@ def test_check_runs_in_steps(client: TestClient, topic: Any) -> None:
     step: ScriptCall[Any] = ScriptCall(views.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
     _, seen, *_ = client.engine.run(step)
     assert 100 <= seen < 300
+
+
+def test_check_reads_a_sound_topic_once(client: TestClient, topic: Any) -> None:
+    topic.add_many(range(3000), delay=60)
+    topic.add_many(range(10))
+    topic.pop_many(10)
+    requests = list[ScriptCall[Any]]()
+
+    def remember(request: Any) -> Any:
+        requests.append(request)
+        return request
+
+    found = client.engine.run(intercept(views.check_topic(topic.verbs.keys), remember, lambda _, answers: answers))
+    assert (found.ok, found.looked_at) == (True, 3010 + 10 + 10)
+    parts = [request.args[0] for request in requests if getattr(request, "script", None) is views.CHECK]
+    assert set(parts) == {b"jobs", b"runs", b"reserved"}
+    assert 3010 / 300 <= parts.count(b"jobs") <= 3010 / 100 + 1
+
+
+@pytest.mark.parametrize("place", ["due", "dead"])
+def test_check_finds_a_job_in_two_places_among_many(topic: Any, server: Any, place: str) -> None:
+    """No step that reads the jobs sees it: the numbers of entries and of jobs differ."""
+    topic.add_many(range(300), delay=60)
+    topic.add(1, id="twice")
+    topic.add(2, id="lost", delay=60)
+    topic.pop()
+    keys = topic.verbs.keys._asdict()
+    server.zadd(keys[place], {"twice": 1, "ghost": 2})
+    assert sorted(topic.check().faults) == [
+        f"ghost: {place}, but there is no job", "twice: in more than one place"
+    ]  # fmt: skip
+    server.zrem(keys["due"], "lost")
+    assert "lost: in no place" in topic.check().faults
+    server.zrem(keys[place], "twice", "ghost")
+    assert topic.check().faults == ("lost: in no place",)
 
 
 def test_a_page_of_large_bodies_has_few_jobs(client: TestClient, topic: Any) -> None:
