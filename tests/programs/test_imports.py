@@ -84,6 +84,7 @@ def test_a_blocking_client_imports_what_topics_need(valkey_url: str, namespace: 
         ("list orders", 59, DRIVER),
         ("stats", 60, DRIVER),
         ("add orders 1", 53, DRIVER),
+        ("doctor", 64, DRIVER),
     ],
 )
 def test_a_command_imports_what_it_needs(
@@ -91,7 +92,8 @@ def test_a_command_imports_what_it_needs(
 ) -> None:
     client.topic("orders").add(1)
     place = [] if words.startswith("--") else ["--url", valkey_url, "--namespace", namespace]
-    found = imported(CALL.format(words=[*place, *words.split()], code=0))
+    code = int(words == "doctor")  # the tests' server loses jobs
+    found = imported(CALL.format(words=[*place, *words.split()], code=code))
     assert own(found) <= modules + MORE
     assert found & HEAVY == heavy
 

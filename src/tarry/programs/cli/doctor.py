@@ -68,6 +68,7 @@ def doctor(
     fail, a master that accepts jobs without its replicas), with 3 when the server cannot be used. It finds more as the server's administrator:
     tarry's own ACL roles may not CONFIG GET or SCAN. It prints what it could not check.
     """
+    client = session.client  # first: it imports redis-py, without telemetry
     from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import as_text
     from tarry.verbs import namespaces
@@ -75,7 +76,6 @@ def doctor(
     if acl:
         _print_acl_users(session, objects, other_namespace or ())
         return
-    client = session.client
     known = set(client.topics())  # connecting checks whether the server can be used
     try:
         there = _topics_with_jobs(client)
