@@ -15,6 +15,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.core.requests import Command, Flow, ask
 from tarry.programs.cli import progress
 from tarry.programs.cli.selection import list_jobs
+from tarry.programs.cli.topic_commands import check_with_progress
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -140,6 +141,26 @@ def test_looking_for_jobs_shows_its_progress(client: tarry.Client, monkeypatch: 
     assert len(list(list_jobs(orders, "ready", 10))) == 10
     assert "orders: looking" in screen.getvalue()
     assert "10/10" in screen.getvalue()
+
+
+def test_every_progress_line_knows_the_total(client: tarry.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, orders = Screen(), made(client)
+    orders.pop_many(5)
+    job = orders.pop()
+    assert job is not None
+    job.bury()
+    counts = orders.stats()
+    jobs = counts.ready + counts.reserved + counts.dead
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    assert check_with_progress(orders).looked_at == jobs + 6 + 5
+    assert f"{jobs + 6 + 5}/{jobs + 6 + 5}" in screen.getvalue()
+    assert len(list(list_jobs(orders, None, None))) == jobs
+    assert f"{jobs}/{jobs}" in screen.getvalue()
+    with progress.progress("orders: adding", 3) as more:
+        more(4)
+    assert "4/4" in screen.getvalue(), "more came meanwhile"
 
 
 def test_a_flow_with_progress_behaves_the_same() -> None:

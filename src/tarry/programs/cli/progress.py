@@ -21,12 +21,12 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, total: int | None = None) -> Generator[Advance]:
-    """``with progress("orders", 5000) as advance: … advance(500)``."""
+def progress(label: str, total: int | Callable[[], int]) -> Generator[Advance]:
+    """``with progress("orders", 5000) as advance: … advance(500)``. A function that counts is called only on a terminal."""
     if not sys.stderr.isatty():
         yield lambda n: None
         return
-    bar = _Bar(label, total)
+    bar = _Bar(label, total() if callable(total) else total)
     try:
         yield bar.advance
     finally:
@@ -34,7 +34,7 @@ def progress(label: str, total: int | None = None) -> Generator[Advance]:
 
 
 class _Bar:
-    def __init__(self, what: str, total: int | None) -> None:
+    def __init__(self, what: str, total: int) -> None:
         self._what = what
         self._total = total
         self._began = time.monotonic()
@@ -46,7 +46,8 @@ class _Bar:
         if self._shown is None and time.monotonic() - self._began >= AFTER_S:
             self._show()
         if self._shown is not None:
-            self._shown.update(self._shown.task_ids[0], completed=self._done)
+            total = max(self._total, self._done)  # jobs may be added meanwhile
+            self._shown.update(self._shown.task_ids[0], completed=self._done, total=total)
 
     def _show(self) -> None:
         from rich.console import Console

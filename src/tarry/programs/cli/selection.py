@@ -106,7 +106,7 @@ def list_jobs(
     """The jobs in a state, or all, page by page; of a search those that match."""
     cursor: str | None = None
     left = limit
-    with progress(f"{topic.name}: looking", limit) as advance:
+    with progress(f"{topic.name}: looking", lambda: count_jobs(topic, state, None if search else limit)) as advance:
         while left is None or left > 0:
             page_size = min(left or 1000, 1000)
             step = topic.verbs.list(cast("StateFilter | None", state), None, None, page_size, cursor, search)

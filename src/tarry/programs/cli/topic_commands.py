@@ -114,7 +114,7 @@ def purge(
         session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
         handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
-        with progress(f"{topic}: deleting") as advance:
+        with progress(f"{topic}: deleting", lambda: count_jobs(handle, state, None)) as advance:
             count = session.client.engine.run(
                 with_progress(flow_of(server_verbs(handle).purge(cast("StateFilter | None", state))), advance)
             )
@@ -229,7 +229,12 @@ def check_with_progress(topic: Topic[Any]) -> CheckReport:
     from tarry.verbs.jobs.views import CHECK
 
     topic.engine.run(server_verbs(topic).partitions())
-    with progress(f"{topic.name}: checking") as advance:
+
+    def total() -> int:  # of jobs, of their runs, and of reservations, if all is well
+        now = topic.stats()
+        return now.delayed + now.ready + 3 * now.reserved + 2 * now.dead + now.retrying
+
+    with progress(f"{topic.name}: checking", total) as advance:
         return topic.engine.run(
             with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), CHECK)
         )
