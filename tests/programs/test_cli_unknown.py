@@ -32,6 +32,32 @@ def test_a_topic_that_was_never_used_is_unknown(client: tarry.Client, cli: Cli, 
     )
 
 
+@pytest.mark.parametrize("command", ["delete", "kick", "reschedule --delay 1h", "kick --dry-run"])
+def test_an_unknown_id_exits_with_1_after_the_others(
+    client: tarry.Client, cli: Cli, answers: Answers, command: str
+) -> None:
+    """As `get` does: a script that names an id is told that nothing was done."""
+    orders = client.topic("orders")
+    orders.add(1, id="there", delay="1h")
+    verb, *options = command.split()
+    done = cli(verb, "orders", "typo", "there", *options)
+    assert (done.returncode, done.stderr) == (1, "")
+    first, second = done.stdout.splitlines()
+    assert first == "typo  unknown"
+    assert second.startswith("there  ")
+    orders.add(1, id="again", delay="1h")
+    assert cli(verb, "orders", "again", *options).returncode == 0
+    assert cli(verb, "nowhere", "typo", *options).returncode == 1
+
+
+def test_jobs_that_a_command_finds_by_itself_may_be_gone_when_it_comes_to_them(
+    client: tarry.Client, cli: Cli
+) -> None:
+    client.topic("orders").add(1)
+    assert cli("kick", "orders", "--all").returncode == 0
+    assert cli("reschedule", "orders", "--state", "delayed", "--delay", "0").returncode == 0
+
+
 def test_an_emptied_topic_stays_known(client: tarry.Client, cli: Cli) -> None:
     client.topic("orders").add(1)
     job = client.topic("orders").pop()
@@ -61,6 +87,5 @@ def test_commands_that_may_create_a_topic_accept_an_unknown_one(cli: Cli, answer
     assert cli("configure", "two").returncode == 0
     assert cli("configure", "three", "--rate", "none").returncode == 0
     assert cli("pause", "four").returncode == 0
-    assert cli("delete", "five", "7").returncode == 0
     assert cli("workers", "six").returncode == 0
     assert cli("stats").stderr == "there is no topic yet\n"

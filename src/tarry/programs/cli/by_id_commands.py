@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @verb()
 def delete(session: CommandSession, topic: TopicName, ids: Ids, running: Running = False) -> None:
-    """Deletes jobs by their ids, whatever their state; prints the state."""
+    """Deletes jobs by their ids, whatever their state; prints the state. Exits with 1 if one is unknown."""
     handle = session.topic(topic)
     act_on_each(
         session,
@@ -46,6 +46,7 @@ def delete(session: CommandSession, topic: TopicName, ids: Ids, running: Running
         lambda step: handle.delete_many(step, running=running),
         "deleted, was {was}",
         dry_run=False,
+        named=True,
     )
 
 
@@ -58,12 +59,13 @@ def kick(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Makes dead jobs ready again."""
+    """Makes dead jobs ready again. Exits with 1 if an id is unknown."""
     if bool(ids) == all:
         raise BadInput("ids: give ids, or --all for all dead jobs.")
     state = "dead" if all else None
     handle = topic_for(session, topic, ids, state)
-    act_on_each(session, handle, choose_ids(handle, ids, state, limit), handle.kick_many, "was {was}", dry_run=dry_run)
+    chosen = choose_ids(handle, ids, state, limit)
+    act_on_each(session, handle, chosen, handle.kick_many, "was {was}", dry_run=dry_run, named=bool(ids))
 
 
 @verb()
@@ -77,7 +79,7 @@ def reschedule(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Gives waiting jobs another due time."""
+    """Gives waiting jobs another due time. Exits with 1 if an id is unknown."""
     handle, moment = topic_for(session, topic, ids, state), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")
@@ -88,6 +90,7 @@ def reschedule(
         lambda step: handle.reschedule_many(step, delay=delay, at=moment),
         "was {was}",
         dry_run=dry_run,
+        named=bool(ids),
     )
 
 

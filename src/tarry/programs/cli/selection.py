@@ -127,19 +127,26 @@ def act_on_each(
     text: str,
     *,
     dry_run: bool,
+    named: bool = False,
 ) -> None:
-    """Acts on all jobs, and prints for each the state it was in (``{was}`` in ``text``)."""
+    """Acts on all jobs, and prints for each the state it was in (``{was}`` in ``text``). If the caller ``named`` the ids, one that is
+    unknown ends the command with 1, after the others."""
+    unknown = False
     with progress(topic.name, len(ids)) as advance:
         for at in range(0, len(ids), STEP):
             step = ids[at : at + STEP]
             if dry_run:
                 for id, job in zip(step, topic.get_many(step), strict=True):
                     state = None if job is None else job.state
+                    unknown = unknown or state is None
                     session.print_answer({"id": id, "state": state}, f"{id}  {state or 'unknown'}")
             else:
                 for id, was in zip(step, action(step), strict=True):
+                    unknown = unknown or was is None
                     session.print_answer(
                         {"id": id, "was": was}, f"{id}  {'unknown' if was is None else text.format(was=was)}"
                     )
             if not sys.stdout.isatty():  # on a terminal the answers show the progress, and would disturb the bar
                 advance(len(step))
+    if unknown and named:
+        raise typer.Exit(1)
