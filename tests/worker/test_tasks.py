@@ -190,6 +190,55 @@ def test_a_task_handle_is_also_the_result_of_add(valkey_url: str, namespace: str
         assert remind.cancel(copied.id) == "delayed"
 
 
+def test_what_add_returned_works_after_a_run(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+
+    @worker.task(keep_finished="1h")
+    async def double(n: int) -> int:
+        return 2 * n
+
+    topic = worker.client.topic("shop")
+    job = double.add(1)
+    asyncio.run(worker.run_until_idle())
+    assert (job.result(), topic.stats().finished) == (2, 1)
+
+    async def add_and_work() -> Any:
+        topic = worker.async_client.topic("shop")
+        job = await double.add_async(2)
+        await worker.run_until_idle()
+        assert (await job.result(), (await topic.stats()).finished) == (4, 2)
+        await worker.close()
+        assert await job.result() == 4, "the next verb connects again"
+        await worker.close()
+        return job
+
+    later = asyncio.run(add_and_work())
+    assert asyncio.run(_result_of(later, worker)) == 4
+    assert job.result() == 2
+    asyncio.run(worker.close())
+
+
+async def _result_of(job: Any, worker: tarry.Worker) -> Any:
+    result = await job.result()
+    await worker.close()
+    return result
+
+
+def test_a_handle_made_on_another_server_stays_there(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker("shop", url="redis://nowhere.invalid")
+
+    @worker.task(keep_finished="1h")
+    async def double(n: int) -> int:
+        return 2 * n
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        for server in ({"server": client}, {"server": valkey_url, "namespace": namespace}):
+            with worker.using(**server):  # type: ignore[arg-type]
+                job = double.add(1)
+                asyncio.run(worker.run_until_idle())
+            assert job.result() == 2
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

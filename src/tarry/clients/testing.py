@@ -175,9 +175,7 @@ async def _close_at_end(engine: AsyncEngine) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        closed = engine.runner.closed
-        await engine.close()
-        engine.runner.closed = closed  # the next loop may use a client that its owner has not closed
+        await engine.disconnect()  # the next loop may use a client that its owner has not closed
 
 
 def _result_of(caller: Caller) -> Caller:

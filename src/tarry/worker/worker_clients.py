@@ -53,17 +53,21 @@ class WorkerClients:
         return WorkerClients(url or config.address.full_url, namespace or client.namespace, config.settings())
 
     async def close(self, *, given: bool) -> None:
-        """Closes the clients that were made here; with ``given`` also the one that the worker was given.
+        """Disconnects the clients that were made here; their next verb, also of a handle or a topic that they have made, reconnects
+        them. With ``given`` it closes the one that the worker was given, too.
 
         An awaited client that belongs to another event loop is left open.
         """
-        awaited = self._awaited
-        if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.is_own:
-            await awaited.close()
-            self._awaited = None if awaited is not self.given else awaited
-        if self._blocking is not None and (given or self._blocking is not self.given):
-            self._blocking.close()
-            self._blocking = None if self._blocking is not self.given else self._blocking
+        awaited, blocking = self._awaited, self._blocking
+        if awaited is not None and awaited.engine.runner.is_own:
+            if awaited is not self.given:
+                await awaited.engine.disconnect()
+            elif given:
+                await awaited.close()
+        if blocking is not None and blocking is not self.given:
+            blocking.engine.disconnect()
+        elif blocking is not None and given:
+            blocking.close()
 
     @property
     def _url(self) -> str | None:

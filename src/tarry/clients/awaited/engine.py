@@ -53,6 +53,15 @@ class Engine:
         # blocking: Closes the connections for good.
         await self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
+    async def disconnect(self) -> None:
+        """Waits for unanswered requests, then closes the connections. The next verb opens new ones."""
+        # blocking: Closes the connections. The next verb opens new ones.
+        await self._shared_calls.run("disconnect", self._disconnect)
+
+    async def _disconnect(self) -> None:
+        await self._close_parts()
+        await self.runner.disconnect()
+
     async def _close(self) -> None:
         await self._close_parts()
         await self.runner.close()

@@ -249,6 +249,10 @@ class ServerPool:
     async def close(self) -> None:
         """Waits for unanswered requests, a few seconds at most, then closes for good."""
         self.closed = True
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Waits for unanswered requests, a few seconds at most, then closes the connections. The next request opens new ones."""
         loop = asyncio.get_running_loop()
         if self.is_own:
             try:

@@ -51,6 +51,14 @@ class Engine:
         """Closes the connections for good."""
         self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
 
+    def disconnect(self) -> None:
+        """Closes the connections. The next verb opens new ones."""
+        self._shared_calls.run("disconnect", self._disconnect)
+
+    def _disconnect(self) -> None:
+        self._close_parts()
+        self.runner.disconnect()
+
     def _close(self) -> None:
         self._close_parts()
         self.runner.close()

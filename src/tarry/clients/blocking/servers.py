@@ -131,6 +131,10 @@ class ServerPool:
     def close(self) -> None:
         """Closes for good."""
         self.closed = True
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Closes the connections. The next request opens new ones."""
         if self._forks == names.forks:
             for server in self._servers.values():
                 server.close()
