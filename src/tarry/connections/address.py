@@ -30,6 +30,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tarry.connections import tls
 from tarry.errors import BadInput, ServerUnfit
 
 ANSWER_TIMEOUT_S = 5.0
@@ -44,7 +45,7 @@ _MULTI_SERVER_URL = re.compile(r"(redis|rediss|valkey|valkeys)\+(cluster|sentine
 SENTINEL_PORT = 26379
 SENTINEL_PREFIX = "sentinel_"
 """Options of the URL with this prefix are for the Sentinels, not for their master: ``?sentinel_password=…``."""
-_CLASSES = {"rediss": redis.SSLConnection, "valkeys": redis.SSLConnection, "unix": redis.UnixDomainSocketConnection}
+_CLASSES = {"rediss": "SSLConnection", "valkeys": "SSLConnection", "unix": "UnixDomainSocketConnection"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def find_address(url: str | None, environment: Mapping[str, str]) -> Address:
         refuse_embedded(environment, "The URL names the embedded server")
         return Address("embedded", "", "the embedded server", _folder(rest))
     rest, read_from = _split_read_option(rest)
-    _refuse_unknown_options(rest, scheme)
+    _refuse_options(rest, scheme)
     if multi := _MULTI_SERVER_URL.fullmatch(scheme):
         scheme = _SCHEMES.get(multi[1], multi[1])
         _refuse_no_host(rest, multi[2])
@@ -121,27 +122,43 @@ def _split_read_option(rest: str) -> tuple[str, bool]:
     return (f"{plain}?{others}" if others else plain) if own else rest, bool(own)
 
 
-def _refuse_unknown_options(rest: str, scheme: str) -> None:
-    """Refuses options that the driver has no argument for: it would refuse them at the first call, with a ``TypeError``."""
-    options = rest.partition("?")[2]
-    known = _arguments_of(_CLASSES.get(scheme.partition("+")[0], redis.Connection))
+def _refuse_options(rest: str, scheme: str) -> None:
+    """Refuses options that the driver has no argument for, or reads in another way: it would say so at the first call, or never."""
+    query = rest.partition("?")[2]
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    known = _arguments_of(_CLASSES.get(scheme.partition("+")[0], "Connection"))
     prefix = SENTINEL_PREFIX if scheme.endswith("+sentinel") else ""
-    for name, _ in parse_qsl(options):
-        if name.removeprefix(prefix) in known:
-            continue
-        if "@" in options:  # perhaps a part of a password
-            raise BadInput(f"url: {_UNREADABLE_URL}")
-        if name.startswith("ssl_"):
-            raise BadInput(f"url: {name} is for rediss://, which uses TLS.")
-        raise BadInput(
-            f"url: {name} is unknown; the options after the ? are views=replica and redis-py's, such as socket_timeout=5."
-        )
+    for name, value in given.items():
+        if problem := _problem_of(name, value, name.removeprefix(prefix), known, given):
+            raise BadInput(f"url: {_UNREADABLE_URL if '@' in query else problem}")  # perhaps a part of a password
+
+
+def _problem_of(name: str, value: str, option: str, known: frozenset[str], given: Mapping[str, str]) -> str | None:
+    """Why an option is refused; ``option`` is its name in the driver."""
+    if option not in known:
+        if not option.startswith(tls.PREFIX):
+            advice = "the options after the ? are views=replica and redis-py's, such as socket_timeout=5"
+            return f"{name} is unknown; {advice}." if value else None  # without one it may be a part of a password
+        if not any(one.startswith(tls.PREFIX) for one in known):
+            return f"{name} is for rediss://, which uses TLS."
+        return f"{name} is unknown; {tls.known_options(option, known)}."
+    if not value:
+        return f"{name} is empty; give it a value, or leave it out."
+    problem = tls.problem_of(option, value, given)
+    return problem and f"{name} {problem}."
 
 
 @cache
-def _arguments_of(connection: type) -> frozenset[str]:
-    """The options that a URL may have: the arguments of the driver's connection class and of its pool."""
+def _arguments_of(name: str) -> frozenset[str]:
+    """The options that a URL may have: the arguments of the driver's pool, and of both its connection classes of this name."""
     return frozenset({"db", "max_connections"}).union(
+        _arguments_of_class(getattr(redis.connection, name))
+        & _arguments_of_class(getattr(redis.asyncio.connection, name))
+    )
+
+
+def _arguments_of_class(connection: type) -> frozenset[str]:
+    return frozenset().union(
         *(inspect.signature(vars(base).get("__init__", connection)).parameters for base in connection.__mro__[:-1])
     ) - {"self", "kwargs"}
 
@@ -209,7 +226,9 @@ def connection_class(
     arguments["socket_timeout"] = None if awaited else answer_s
     if "path" not in arguments:
         arguments["socket_keepalive"] = True
-    if "driver_info" in _arguments_of(redis.Connection) and arguments.keys().isdisjoint(("lib_name", "lib_version")):
+    if "ssl_certfile" in arguments:
+        arguments.setdefault("ssl_password", "")  # OpenSSL would ask the terminal for one
+    if "driver_info" in _arguments_of("Connection") and arguments.keys().isdisjoint(("lib_name", "lib_version")):
         arguments.setdefault("driver_info", _driver_info())
     return driver_class, arguments, answer_s
 

@@ -20,7 +20,7 @@ import redis.exceptions as driver
 
 from tarry.connections.address import connection_class
 from tarry.connections.connection_limit import Permit
-from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.faults import CLOSED, CONNECTION_ERRORS, ConnectionLost, Fault, fault_of, with_tls_reason
 from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
 from tarry.connections.pipelined import OnReplies, PipelinedConnection, abort_connection, writer_of
 from tarry.connections.resp import READ_ONLY, WAIT_S, Args, Outgoing, Replies, pack_all, raise_faults, transaction_end
@@ -163,7 +163,10 @@ class Server:
             if not isinstance(error, Exception):
                 raise
             self._refuse_if_closed()  # the driver whose connection was taken from it may raise anything
-            raise self._meaning(error) from error
+            fault = self._meaning(error)
+            if self.url.startswith("rediss"):
+                fault = await asyncio.to_thread(with_tls_reason, fault, self.url, self._arguments)
+            raise fault from error
         return connection
 
     def drop_all(self) -> None:

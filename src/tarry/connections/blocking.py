@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from traceback import walk_tb
 from typing import Any, TypeVar
 
 import redis.exceptions as driver
 
+from tarry.connections import tls
 from tarry.connections.address import connection_class
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of, with_tls_reason
 from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
 from tarry.connections.resp import (
     DRAIN_TIMEOUT_S,
@@ -166,8 +166,9 @@ class Server:
                 connection._parser.set_invalidation_push_handler(_unchanged)  # noqa: SLF001  # nor for that
         except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
             connection.disconnect()
-            _close_tls_socket(error.__context__)
-            raise fault_of(error, database=self._arguments.get("db", 0)) from error
+            tls.close_socket(error.__context__)
+            fault = fault_of(error, database=self._arguments.get("db", 0))
+            raise with_tls_reason(fault, self.url, self._arguments) from error
         except BaseException:
             connection.disconnect()
             raise
@@ -214,16 +215,6 @@ class Server:
         """Closes a connection that failed, and all idle ones."""
         connection.disconnect()
         self.close()
-
-
-def _close_tls_socket(error: BaseException | None) -> None:
-    """Closes the socket of a connection that was reset before its handshake with TLS began: Python's ``SSLSocket`` has taken it from
-    the driver by then, and leaves it open."""
-    if error is not None:
-        for frame, _ in walk_tb(error.__traceback__):
-            made = frame.f_locals.get("self")
-            if isinstance(made, socket.socket):
-                made.close()
 
 
 class RequestConnection:

@@ -10,10 +10,12 @@ ServerRefused    the server refuses for good; the error says why.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import redis.exceptions as driver
 
+from tarry.connections import tls
 from tarry.core.requests import WrongType, refusal_error
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 
@@ -113,6 +115,13 @@ _WRONG_KIND_TEXTS = {
     "unknown command .CLUSTER": "The server at this URL is not part of a Cluster",
     "unknown command .SENTINEL": "The server at this URL is not a Sentinel; use redis://host:port",
 }
+_OTHER_HOST = (
+    "The server's certificate is for another host name; write in the URL the name that is in the certificate, or "
+    "?ssl_check_hostname=no if any server of its CA will do"
+)
+_WANTS_CERTIFICATE = (
+    "The server wants a certificate of this client; name its files with ?ssl_certfile= and ?ssl_keyfile="
+)
 _KNOWN_REFUSALS = {
     "WRONGTYPE": "A key has another type than expected: another program uses the name, choose another one; or a newer version of "
     "tarry wrote the topic, upgrade this process",
@@ -120,9 +129,33 @@ _KNOWN_REFUSALS = {
     "WRONG_VERSION_NUMBER": "The server at this URL does not use TLS; write redis for rediss in the URL",
     "Protocol error": "The server at this URL is not Redis or Valkey; correct the URL",
     "not allowed in cluster mode": ONE_DATABASE,
-    CERTIFICATE_UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
+    "Hostname mismatch, certificate is not valid": _OTHER_HOST,
+    "IP address mismatch, certificate is not valid": _OTHER_HOST,
+    "certificate has expired": "The server's certificate has expired; renew it",
+    "certificate is not yet valid": "The server's certificate is not valid yet; correct this machine's clock",
+    CERTIFICATE_UNTRUSTED: "The server's certificate cannot be trusted; name the file of its CA with ?ssl_ca_certs=",
+    "ALERT_CERTIFICATE_REQUIRED": _WANTS_CERTIFICATE,
+    "ALERT_HANDSHAKE_FAILURE": "The server refused the handshake of TLS. If it wants a certificate of this client, name its files with "
+    "?ssl_certfile= and ?ssl_keyfile=",
+    "ALERT_PROTOCOL_VERSION": "The server speaks no version of TLS that this machine allows; allow TLS 1.2 or 1.3 there",
+    "UNSUPPORTED_PROTOCOL": "The server speaks no version of TLS that this machine allows; allow TLS 1.2 or 1.3 there",
+    **dict.fromkeys(
+        ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED", "ALERT_CERTIFICATE_UNKNOWN"),
+        "The server does not accept the certificate of this client; ?ssl_certfile= names one that the server's CA has signed",
+    ),
 }
+_CUT_OFF = re.compile("reset by peer|closed by server|EOF occurred|Broken pipe")
 _NO_WAIT_ON_REPLICA = "cannot be used with replica instances"
+
+
+def with_tls_reason(fault: Fault, url: str, arguments: Mapping[str, Any]) -> Fault:
+    """The fault of a connection that could not be made with these arguments of the driver; if it was TLS, the reason. Blocks then."""
+    if not url.startswith("rediss") or not (isinstance(fault, ConnectionLost) or CERTIFICATE_UNTRUSTED in str(fault)):
+        return fault
+    if (refused := tls.refused_files(arguments)) is not None:
+        return ServerRefused(refused)
+    alert = tls.alert_of(arguments) if _CUT_OFF.search(str(fault)) else None
+    return fault if alert is None else fault_of(alert)
 
 
 def fault_of(error: BaseException, what: str = "the call", *, database: int = 0) -> Fault:
