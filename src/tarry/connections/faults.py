@@ -108,6 +108,11 @@ _ERROR_IN_SCRIPT = re.compile(
     r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|MISCONF|BUSY|TRYAGAIN|NOPERM) .*)", re.S
 )
 WRONG_LOGIN = "The server refused the user or password; correct the URL."
+NO_LOGIN = (
+    "The server wants a password, and the URL has none; write redis://:PASSWORD@host, or redis://USER:PASSWORD@host, with @ / ? # in a "
+    "password as %40 %2F %3F %23."
+)
+NEEDLESS_LOGIN = "The server has no password, and the URL has one; take it out of the URL."
 CERTIFICATE_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 ONE_DATABASE = "A Cluster has one database, or with Valkey 9 as many as its `cluster-databases` says; leave its number out of the URL"
 _WRONG_KIND_TEXTS = {
@@ -246,7 +251,11 @@ def _known_refusal(error: BaseException, text: str) -> TarryError | None:
         return Unavailable(
             f"{MEMORY_FULL} (maxmemory), nothing was written. Raise maxmemory, or finish and delete jobs, which still works."
         )
-    if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
+    if text.startswith(("NOAUTH", "Authentication required", "HELLO must be called with the client already auth")):
+        return ServerUnfit(NO_LOGIN)
+    if "called without any password configured" in text:
+        return ServerUnfit(NEEDLESS_LOGIN)
+    if isinstance(error, driver.AuthenticationError) or text.startswith("WRONGPASS"):
         return ServerUnfit(WRONG_LOGIN)
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
         return NotPermitted(

@@ -23,6 +23,8 @@ from redis.crc import key_slot
 from tarry.connections.address import ASK_TIMEOUT_S, SENTINEL_PORT, SENTINEL_PREFIX, Address
 from tarry.connections.blocking import Server
 from tarry.connections.faults import (
+    NEEDLESS_LOGIN,
+    NO_LOGIN,
     ONE_DATABASE,
     WRONG_LOGIN,
     ConnectionLost,
@@ -50,9 +52,12 @@ SLOTS = 16384
 slot_of = lru_cache(maxsize=4096)(key_slot)
 """Cached: all calls of a topic have the same first key."""
 
-REFUSED_BY_SENTINELS = (
-    "The Sentinels refused the user or password; give theirs as ?sentinel_username= and ?sentinel_password= in the URL."
-)
+_LOGIN_OF_SENTINELS = {
+    WRONG_LOGIN: "The Sentinels refused the user or password; give theirs as ?sentinel_username= and ?sentinel_password= in the URL.",
+    NO_LOGIN: "The Sentinels want a password; give theirs as ?sentinel_password= in the URL.",
+    NEEDLESS_LOGIN: "The Sentinels have no password; take ?sentinel_password= out of the URL.",
+}
+"""The errors of a login at the Sentinels, whose options have other names, by those of a server."""
 
 
 class Topology:
@@ -215,7 +220,7 @@ if hasattr(os, "register_at_fork"):
 
 def _sentinels_error(faults: Sequence[Fault]) -> Exception:
     error = _error_of_all(faults)
-    return ServerUnfit(REFUSED_BY_SENTINELS) if str(error) == WRONG_LOGIN else error
+    return ServerUnfit(_LOGIN_OF_SENTINELS[str(error)]) if str(error) in _LOGIN_OF_SENTINELS else error
 
 
 def read_slots(url: str, within_s: float, known: Sequence[str] = ()) -> list[tuple[str, ...]]:
