@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -35,6 +36,7 @@ def _as_json(kind: Any) -> Any:
 
 
 LINE = _line_type()
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _decode = msgspec.json.Decoder(LINE).decode
 
 
@@ -69,10 +71,15 @@ def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:
 
 
 def _text_of(path: str) -> str:
+    """The file's text, without the mark that PowerShell and Excel write before UTF-8."""
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as fault:
         raise BadInput(f"file: {path!r}: {fault.strerror}.") from fault
+    if content.startswith(UTF_16):
+        raise BadInput(f"file: {path!r} is UTF-16, as PowerShell's > writes it; save it as UTF-8.")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise BadInput(f"file: {path!r} is not UTF-8, from byte {fault.start} on.") from fault
 
