@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,77 @@ def test_a_refusal_is_one_line_with_a_code(cli: Cli, words: str, code: int, said
     [line] = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert line.endswith(f"[{said}]")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("add orders {", 2, "bad_input"),
+        ("finish orders 7 1", 1, "stale_receipt"),
+        ("stats typo", 1, "unknown_topic"),
+        ("stats --url ftp://x", 2, "bad_input"),
+        ("stats --patience 10ms --url redis://127.0.0.1:{port}", 3, "unavailable"),
+        ("frob", 2, "bad_input"),
+        ("add", 2, "bad_input"),
+        ("finish orders 7 receipt", 2, "bad_input"),
+        ("stats --frob", 2, "bad_input"),
+        ("list orders --limit 0", 2, "bad_input"),
+        ("cancel orders 7", 2, "bad_input"),
+        ("worker nowhere:app", 2, "bad_input"),
+    ],
+)
+def test_with_json_every_message_is_json(cli: Cli, words: str, code: int, said: str) -> None:
+    for call in (f"{words} --json", f"--json {words}"):
+        done = cli(*call.replace("{port}", str(free_ports(1)[0])).split())
+        assert (done.returncode, done.stdout) == (code, "")
+        messages = [json.loads(line) for line in done.stderr.splitlines()]
+        assert all(one["message"] and one["level"] for one in messages)
+        assert messages[-1]["code"] == said
+        assert messages[-1]["level"] == "error"
+
+
+def test_with_json_notes_and_warnings_are_json(cli: Cli, client: tarry.Client, valkey_url: str) -> None:
+    client.topic("orders").add_many([1, 2])
+    for words in ("pop nothing", "list orders --limit 1", "workers"):
+        [line] = cli(*words.split(), "--json").stderr.splitlines()
+        assert json.loads(line)["level"] == "info"
+    here = {name: value for name, value in os.environ.items() if name != "TARRY_LOG"}
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "stats", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, env=here, check=False)
+    warned = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any("it has no persistence" in one["message"] and one["level"] == "warning" for one in warned)
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+def interrupt(event, arguments):
+    if event == "import" and arguments[0] == {module!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(interrupt)
+sys.argv = ["tarry", *{words!r}]
+from tarry.programs.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tarry.programs.cli.commands", "typer", "typer.core", "redis", "msgspec"])
+def test_ctrl_c_is_one_line_whatever_is_being_imported(valkey_url: str, module: str) -> None:
+    """Most of a short call is imports: Ctrl-C after 0.4 s meets one of them."""
+    words = ["--url", valkey_url, "list", "orders"]
+    code = INTERRUPTED_AT.format(module=module, words=words)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(client: tarry.Client, cli: Cli, tmp_path: Path) -> None:
+    lines = tmp_path / "jobs.jsonl"
+    lines.write_text('{"body": 1, "id": "one"}\r\n{"body": 2, "id": "two"}\r\n', encoding="utf-8-sig")
+    assert cli("add", "orders", "--file", str(lines)).returncode == 0
+    assert cli("add", "orders", "--file", "-", stdin='\ufeff{"body": 3, "id": "three"}').returncode == 0
+    assert sorted(job.id for job in client.topic("orders").list()) == ["one", "three", "two"]
+    lines.write_text('{"body": 1}', encoding="utf-16")
+    done = cli("add", "orders", "--file", str(lines))
+    assert (done.returncode, "is UTF-16, as PowerShell's > writes it; save it as UTF-8" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("words", ["frob", "add", "pop", "finish orders 7 receipt", "stats --frob"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -54,6 +55,16 @@ def test_deleting_many_jobs_asks_for_confirmation(
         terminal.type("y\n")
         assert terminal.end() == 0
     assert count(orders) == left
+
+
+def test_ctrl_c_at_a_question_is_a_no(orders: tarry.Topic[object], place: dict[str, str]) -> None:
+    with Terminal("purge", "orders", place=place) as terminal:
+        terminal.read_until(lambda seen: "[y/N]" in seen)
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+    assert terminal.shown.endswith("interrupted\n")
+    assert "Traceback" not in terminal.shown
+    assert count(orders) == 4
 
 
 @pytest.mark.parametrize("words", ["purge orders", "purge orders --state delayed", "purge orders --limit 1 --json"])

@@ -50,9 +50,7 @@ def test_an_unknown_id_exits_with_1_after_the_others(
     assert cli(verb, "nowhere", "typo", *options).returncode == 1
 
 
-def test_jobs_that_a_command_finds_by_itself_may_be_gone_when_it_comes_to_them(
-    client: tarry.Client, cli: Cli
-) -> None:
+def test_jobs_that_a_command_finds_by_itself_may_be_gone_when_it_comes_to_them(client: tarry.Client, cli: Cli) -> None:
     client.topic("orders").add(1)
     assert cli("kick", "orders", "--all").returncode == 0
     assert cli("reschedule", "orders", "--state", "delayed", "--delay", "0").returncode == 0

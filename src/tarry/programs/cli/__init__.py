@@ -5,22 +5,23 @@
                 2  bad arguments: BadInput, unknown options
                 3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]; a worker that is unfit
                 4  tarry worker: stopped, but running jobs had to be given back
+              130  Ctrl-C
 
-Answers go to stdout, messages to stderr. With ``--json`` an answer is one line of JSON: ``*_ms`` integers, RFC 3339 times.
+Answers go to stdout, messages to stderr. With ``--json`` each is one line of JSON: ``*_ms`` integers, RFC 3339 times.
 Nothing heavy is imported before a verb runs.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarry.programs.cli.collector import gc_paused
 
 if TYPE_CHECKING:
     from tarry.errors import TarryError
 
-REFUSED, WRONG, NO_SERVER = 1, 2, 3
+REFUSED, WRONG, NO_SERVER, INTERRUPTED = 1, 2, 3, 130
 MISSING_EXTRA = "The command line needs more than the library: pip install 'tarry[cli]'."
 
 
@@ -31,7 +32,16 @@ def main() -> None:
 
 def run() -> int:
     """Runs the command line; returns the exit code."""
-    from tarry.errors import MissingExtra, TarryError
+    wants_json = "--json" in sys.argv
+    try:
+        return _run(wants_json)
+    except KeyboardInterrupt:
+        write_message("interrupted", wants_json, level="error", message="interrupted", code="interrupted")
+        return INTERRUPTED
+
+
+def _run(wants_json: bool) -> int:
+    from tarry.errors import BadInput, MissingExtra, TarryError
 
     try:
         with gc_paused():
@@ -42,14 +52,44 @@ def run() -> int:
             from tarry.programs.cli import commands
 
             commands.load_commands(sys.argv[1:])
-        commands.app()
-        return 0
+        code = commands.app(standalone_mode=False) or 0
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else REFUSED
     except TarryError as fault:
         message = " ".join(str(fault).split())
-        print(f"error: {message} [{fault.code}]", file=sys.stderr)
+        write_message(f"error: {message} [{fault.code}]", wants_json, level="error", message=message, code=fault.code)
         return exit_code(fault)
+    except Exception as fault:
+        if (code := _usage_code(fault)) is None:
+            raise
+        if not wants_json:
+            fault.show()  # type: ignore[attr-defined]  # it has an exit code, so it is one of click's
+        elif message := fault.format_message():  # type: ignore[attr-defined]
+            write_message("", wants_json, level="error", message=message, code=BadInput.code)
+        return code
+    if code == INTERRUPTED:  # Typer makes it of Ctrl-C while a command runs
+        raise KeyboardInterrupt
+    return int(code)
+
+
+def _usage_code(fault: Exception) -> int | None:
+    """The exit code of an error that click, or the copy of it in Typer, found in the arguments. Raises ``KeyboardInterrupt`` for
+    Ctrl-C at a question."""
+    from typer import Abort
+
+    if isinstance(fault, Abort):
+        raise KeyboardInterrupt
+    code = getattr(fault, "exit_code", None)
+    return code if isinstance(code, int) and hasattr(fault, "format_message") else None
+
+
+def write_message(text: str, as_json: bool, **fields: Any) -> None:
+    """Writes a message to stderr: the text, or its fields as one line of JSON."""
+    if as_json:
+        import msgspec
+
+        text = msgspec.json.encode(fields).decode()
+    print(text, file=sys.stderr)
 
 
 def exit_code(fault: TarryError) -> int:

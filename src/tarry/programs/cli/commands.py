@@ -24,8 +24,6 @@ from tarry.errors import MissingExtra, TarryError
 from tarry.programs.cli import completion
 from tarry.programs.cli.session import CommandSession
 
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, by convention of the shells."""
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
     "Topics": "topics stats histogram throughput top check purge pause resume configure migrate",
@@ -299,8 +297,6 @@ def verb(
                 sys.stdout.flush()
             except BrokenPipeError:
                 session.discard_stdout()
-            except KeyboardInterrupt:
-                raise typer.Exit(INTERRUPTED) from None
             except TarryError as fault:
                 from tarry.programs.cli.messages import with_option_names
 

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tarry.programs.cli import write_message
 from tarry.programs.cli.collector import gc_paused
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class CommandSession:
                 from tarry.clients.blocking.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
-            _log_to_stderr(self._client)
+            _log_to_stderr(self._client, as_json=self.json)
         return self._client
 
     def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
@@ -68,8 +69,8 @@ class CommandSession:
         print(dumps(answer() if callable(answer) else answer) if self.json else text)
 
     def print_note(self, text: str) -> None:
-        """Prints a message to stderr."""
-        print(text, file=sys.stderr)
+        """Prints a message to stderr, with ``--json`` as JSON."""
+        write_message(text, self.json, level="info", message=text)
 
     def discard_stdout(self) -> None:
         """The reader of a pipe has exited (``| head``): discards further output, also that at the exit."""
@@ -100,20 +101,24 @@ def dumps(answer: Any) -> str:
     return msgspec.json.encode(answer).decode()
 
 
-def _log_to_stderr(client: Client) -> None:
+def _log_to_stderr(client: Client, *, as_json: bool) -> None:
     """Sends the library's logs to stderr. A note about the embedded server appears only when this call has started it; a note
     that the server does not answer appears at once, and once."""
     logger = logging.getLogger("tarry")
-    handler = logging.StreamHandler()
+    handler, patience_handler = logging.StreamHandler(), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
+    patience_handler.setFormatter(logging.Formatter("%(message)s (--patience)"))
+    if as_json:
+        from tarry.worker.log_setup import JsonFormatter
+
+        handler.setFormatter(JsonFormatter())
+        patience_handler.setFormatter(JsonFormatter())
     level = logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper())
     handler.setLevel(level or logging.WARNING)
     if level is None:
         patience = logging.getLogger("tarry.patience")
         patience.setLevel(logging.INFO)
         patience.propagate = False
-        patience_handler = logging.StreamHandler()
-        patience_handler.setFormatter(logging.Formatter("%(message)s (--patience)"))
         patience_handler.addFilter(lambda line: line.levelno == logging.INFO)
         patience.addHandler(patience_handler)
     handler.addFilter(
