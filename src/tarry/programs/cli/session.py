@@ -109,10 +109,10 @@ def _log_to_stderr(client: Client, *, as_json: bool) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     patience_handler.setFormatter(logging.Formatter("%(message)s (--patience)"))
     if as_json:
-        from tarry.worker.log_setup import JsonFormatter
+        from tarry.worker import log_setup
 
-        handler.setFormatter(JsonFormatter())
-        patience_handler.setFormatter(JsonFormatter())
+        handler.setFormatter(log_setup.JsonFormatter())
+        patience_handler.setFormatter(log_setup.JsonFormatter())
     level = logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper())
     handler.setLevel(level or logging.WARNING)
     if level is None:
