@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import operator
 import sys
+from collections.abc import Container, Iterable, Sized
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.values.other_words import MISSING
 
 registry = tarry.Registry()
 
@@ -32,6 +35,16 @@ orders: Any = tarry.Client("redis://none").topic("orders")
 awaited_orders: Any = tarry.AsyncClient("redis://none").topic("orders")
 HELD = tarry.Reservation("7", 1)
 far_orders: Any = tarry.HTTPClient("http://none").topic("orders")
+CLIENTS: list[Any] = [
+    tarry.Client("redis://none"),
+    tarry.AsyncClient("redis://none"),
+    tarry.HTTPClient("http://none"),
+    tarry.AsyncHTTPClient("http://none"),
+]
+RIVER = {"codec": "river"}
+WAITING = [queue for one in CLIENTS for queue in (one.blocking_queue("q", **RIVER), one.guarded_queue("q"))]
+QUEUES = [*WAITING, *[one.delayed_queue("q", **RIVER) for one in CLIENTS]]
+MAPS: list[Any] = [one.map_cache("m", **RIVER) for one in CLIENTS[:2]]
 
 
 async def perform(call: Any) -> None:
@@ -79,9 +92,32 @@ async def perform(call: Any) -> None:
                 ("add", (7,), {"queue": "mails"}, "client.topic("),
                 ("add_many", ([7],), {"countdown": 5}, "delay="),
                 ("pop", (), {"timeout": 5}, "wait="),
+                ("pop", (), {"n": 5}, "pop_many"),
+                ("pop", (), {"limit": 5}, "pop_many"),
                 ("pop_many", (7,), {"timeout": 5}, "wait="),
+                ("pop_many", (), {"n": 5}, "limit="),
+                ("pop_many", (), {"count": 5}, "limit="),
             ]
         ],
+        *[
+            (partial(getattr(one, verb), "orders", **words), TypeError, word)
+            for one in CLIENTS
+            for verb, words, word in [
+                ("pop", {"n": 5}, "pop_many"),
+                ("pop", {"timeout": 5}, "wait="),
+                ("pop_many", {"n": 5}, "limit="),
+                ("pop_many", {"count": 5}, "limit="),
+            ]
+        ],
+        *[(partial(queue.poll, 3), TypeError, "poll_many(limit)") for queue in QUEUES],
+        *[(partial(queue.poll, count=3), TypeError, "poll_many(limit)") for queue in QUEUES],
+        *[(partial(queue.poll, timeout=3), TypeError, "wait=") for queue in WAITING],
+        *[(partial(queue.poll_many, n=3), TypeError, "limit=") for queue in QUEUES],
+        *[(partial(queue.poll_many, 3, timeout=3), TypeError, "wait=") for queue in WAITING],
+        (lambda: given(registry.on, queue="mails"), TypeError, "topic="),
+        *[(partial(operator.getitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
+        *[(partial(operator.setitem, one, "a", 1), TypeError, "map.as_dict()") for one in MAPS],
+        *[(partial(operator.delitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
         *[
             (partial(getattr, topic, name), AttributeError, "add")
             for topic in (orders, awaited_orders, far_orders)
@@ -155,8 +191,9 @@ def test_a_decorator_without_brackets_says_that_they_are_missing(verb: str) -> N
 def test_an_option_that_is_given_by_place_is_answered_with_its_name(
     topic: Any, verb: str, given: tuple[Any, ...], option: str
 ) -> None:
+    name = type(topic).__name__
     places = f"takes {len(given)} positional arguments? but {len(given) + 1} were given"  # its own place is one
-    with pytest.raises(TypeError, match=rf"\.{verb}\(\) {places}; give options by name, such as {option}=$"):
+    with pytest.raises(TypeError, match=rf"^{name}\.{verb}\(\) {places}; give options by name, such as {option}=$"):
         asyncio.run(perform(partial(getattr(topic, verb), *given)))
 
 
@@ -190,6 +227,40 @@ def test_a_keyword_that_nobody_has_is_refused_as_python_does(topic: Any) -> None
         with pytest.raises(TypeError) as told:
             asyncio.run(perform(partial(getattr(topic, verb), *given, **options)))
         assert str(told.value) == f"{type(topic).__name__}.{verb}() {text}"
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "options", "text"),
+    [
+        *[(one.pop_many, ("orders",), {"limit": 1, "xyzzy": 1}, "pop_many() got an unexpected") for one in CLIENTS],
+        *[(one.pop_many, ("orders",), {}, "pop_many() missing 1 required argument: 'limit'") for one in CLIENTS],
+        *[(one.poll_many, (), {}, "poll_many() missing 1 required argument: 'limit'") for one in QUEUES],
+        *[(one.poll_many, (1,), {"xyzzy": 1}, "poll_many() got an unexpected") for one in QUEUES],
+        *[(one.pop_many, (), {}, "pop_many() missing 1 required argument: 'limit'") for one in (orders, far_orders)],
+        (orders.add, (), {}, "add() missing 1 required argument: 'body'"),
+        (orders.add_many, (), {}, "add_many() missing 1 required argument: 'bodies'"),
+        (tarry.Worker("shop", url="redis://none").on, ("mails",), {"xyzzy": 1}, "on() got an unexpected"),
+        (tarry.Worker("shop", url="redis://none").every, (), {}, "every() missing 1 required argument: 'period'"),
+        (registry.on, (), {}, "on() missing 1 required argument: 'topic'"),
+        (registry.cron, (), {}, "cron() missing 1 required argument: 'expression'"),
+    ],
+)
+def test_a_refusal_names_the_class_that_the_user_has(verb: Any, given: Any, options: Any, text: str) -> None:
+    with pytest.raises(TypeError) as told:
+        asyncio.run(perform(partial(verb, *given, **options)))
+    assert str(told.value).startswith(f"{type(verb.__self__).__name__}.{text}")
+
+
+@pytest.mark.parametrize("one", MAPS)
+def test_a_map_is_no_container(one: Any) -> None:
+    """What is refused with a hint does not exist otherwise."""
+    assert not {name for name in dir(one) if name in {"__getitem__", "__setitem__", "__delitem__"}}
+    assert not hasattr(one, "__getitem__")
+    assert not isinstance(one, (Iterable, Container, Sized))
+    with pytest.raises(TypeError):
+        list(one)
+    with pytest.raises(TypeError):
+        _ = "a" in one
 
 
 def test_a_worker_is_given_a_name_before_its_server() -> None:
@@ -287,11 +358,13 @@ def test_an_argument_of_the_task_of_such_a_name_is_its_own() -> None:
             for topic in (orders, awaited_orders, far_orders)
             for verb in ("add", "add_many", "pop", "pop_many")
         ],
+        *[getattr(queue, verb) for queue in QUEUES for verb in ("poll", "poll_many")],
     ],
 )
 def test_no_signature_shows_them(verb: Any) -> None:
-    kinds = {parameter.kind for parameter in inspect.signature(verb).parameters.values()}
-    assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+    shown = inspect.signature(verb).parameters.values()
+    assert not {one.kind for one in shown} & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+    assert not any(one.default is MISSING for one in shown)
 
 
 def test_awaited_verbs_are_coroutine_functions() -> None:

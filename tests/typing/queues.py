@@ -20,7 +20,7 @@ def blocking() -> None:
         assert_type(delayed.offer("tea", "10m"), datetime)
         assert_type(delayed.offer_many(["tea"], timedelta(1)), list[datetime])
         assert_type(delayed.poll_many(3), list[Any])
-        delayed.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        delayed.poll(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         assert_type(delayed.remove("tea"), bool)
         assert_type(delayed.stats(), tarry.redisson.QueueStats)
         assert_type(delayed.stats().oldest_overdue, timedelta)
@@ -29,7 +29,7 @@ def blocking() -> None:
         ready = client.blocking_queue("orders", redisson="3.16.8")
         assert_type(ready, tarry.redisson.BlockingQueue[Any])
         assert_type(ready.poll_many(3, wait="1s"), list[Any])
-        ready.poll(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        ready.poll(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         assert_type(ready.drain_to([]), int)
         assert_type(ready.subscribe(print), tarry.redisson.Subscription)
         assert_type(client.migrate_queue(delayed, "orders", progress=print), tarry.Migrated)

@@ -5,10 +5,11 @@ They are answered at run time only. Type checkers see no attribute and no ``**kw
 
 from __future__ import annotations
 
+import enum
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
 from inspect import Parameter, getattr_static, signature
+from types import MappingProxyType
 from typing import Any, Never, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,7 +65,21 @@ OF_ADD = {
     "job_id": "id=",
     "expires": "max_lateness=",
 }
-OF_POP = {"timeout": 'wait=, such as wait=5 or wait="5m"'}
+_WAIT = 'wait=, such as wait=5 or wait="5m"'
+_NUMBERS: tuple[str, ...] = ("n", "count")
+OF_POP = {"timeout": _WAIT, **dict.fromkeys((*_NUMBERS, "limit"), "pop_many, which takes up to limit=")}
+OF_POP_MANY = {"timeout": _WAIT, **dict.fromkeys(_NUMBERS, "limit=")}
+_POLL_MANY = "poll_many(limit), which takes up to so many"
+OF_POLL = {
+    "timeout": _WAIT,
+    **dict.fromkeys((*_NUMBERS, "limit"), _POLL_MANY),
+    "*": f"{_POLL_MANY}, or poll(wait=), which waits",
+}
+OF_POLL_AT_ONCE = {**dict.fromkeys((*_NUMBERS, "limit"), _POLL_MANY), "*": _POLL_MANY}
+"""For a delayed queue, which does not wait."""
+OF_POLL_MANY = OF_POP_MANY
+OF_POLL_MANY_AT_ONCE: dict[str, str] = dict.fromkeys(_NUMBERS, "limit=")
+AS_DICT = "map.get(key), or map.as_dict(), which is the same map as a dictionary"
 OF_JOBS = {
     **KEYWORDS,
     "queue": "topic=, an argument of @worker.task",
@@ -122,6 +137,17 @@ class OtherWord:
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise no_attribute(f"{owner.__name__!r} object", self._name, self._word)
+
+
+class _NoOperator(AttributeError, TypeError):
+    pass
+
+
+class OtherOperator(OtherWord):
+    """An operator that does not exist: a use of it raises ``TypeError``, as without it, with tarry's word. ``hasattr`` is false."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        raise _NoOperator(f"{owner.__name__!r} object is not subscriptable; tarry's word is {self._word}")
 
 
 class HidesOtherWords(type):
@@ -188,70 +214,64 @@ def hint_for_options(error: str) -> str:
     )
 
 
-def hide_others(verb: F) -> F:
-    """A decorator for a verb that has ``*others`` and ``**words``, for ``refuse_others``: its signature does not show them.
+class _Missing(enum.Enum):
+    MISSING = "missing"
 
-    It is no wrapper, because each would be one more call.
+
+MISSING: Any = _Missing.MISSING
+"""Stands for a required argument that was not given; see ``hide_others``."""
+
+
+def hide_others(verb: F) -> F:
+    """A decorator for a verb that has ``*others`` or ``**words``, for ``refuse_others``: its signature does not show them.
+
+    A verb with ``**words`` is also called without what it requires, which is ``MISSING`` then; so that a call with another library's
+    word for it is told tarry's. It is no wrapper, because each would be one more call.
     """
     shown = signature(verb)
-    others = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    named = [one for one in shown.parameters.values() if one.kind not in others]
+    named = [one for one in shown.parameters.values() if one.name not in ("others", "words")]
     verb.__signature__ = shown.replace(parameters=named)  # type: ignore[attr-defined]  # as `inspect` reads it
+    if "words" in shown.parameters:
+        by_place = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in _required(named))
+        by_name = {one.name: MISSING for one in _required(named) if one.kind is one.KEYWORD_ONLY}
+        verb.__defaults__ = (MISSING,) * by_place + (verb.__defaults__ or ())
+        verb.__kwdefaults__ = {**(verb.__kwdefaults__ or {}), **by_name}
     return verb
 
 
+def _required(named: Sequence[Parameter]) -> list[Parameter]:
+    """Those without a default, after ``self``."""
+    return [one for one in named[1:] if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
+
+
 def refuse_others(
-    verb: Callable[..., Any], tarrys: Mapping[str, str], others: Sequence[object], words: Mapping[str, object]
+    verb: Callable[..., Any],
+    owner: object,
+    tarrys: Mapping[str, str],
+    others: Sequence[object] = (),
+    words: Mapping[str, object] = MappingProxyType({}),
 ) -> Never:
-    """Raises ``TypeError`` for what a verb takes only to refuse it.
+    """Raises ``TypeError`` for what a verb of ``owner`` takes only to refuse it, or for what it lacks.
 
     Of the keywords ``words`` the first that is another library's, with tarry's word for it; or one that nobody has; else for
-    ``others``, options that are given by place, with the name of the first option.
+    ``others``, options that are given by place, with ``tarrys["*"]`` or the name of the first option; else for what is ``MISSING``.
     """
     if name := next((name for name in words if name in tarrys), None):
         raise TypeError(f"{verb.__name__}() has no argument {name!r}; tarry's word is {tarrys[name]}")
     from difflib import get_close_matches  # no start imports it
 
+    label = f"{type(owner).__name__}.{verb.__name__}()"
     parameters = signature(verb).parameters
     for name in words:
         meant = "".join(f". Did you mean {one!r}?" for one in get_close_matches(name, parameters, 1))
-        raise TypeError(f"{verb.__qualname__}() got an unexpected keyword argument {name!r}{meant}")
+        raise TypeError(f"{label} got an unexpected keyword argument {name!r}{meant}")
+    if not others:
+        raise TypeError(f"{label} missing 1 required argument: {_required([*parameters.values()])[0].name!r}")
+    if "*" in tarrys:
+        raise TypeError(f"{label} takes nothing by place; tarry's word is {tarrys['*']}")
     options = [name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
     places = len(parameters) - len(options)
     raise TypeError(
-        f"{verb.__qualname__}() takes {places} positional argument{'s' * (places > 1)} but {places + len(others)} were given; "
+        f"{label} takes {places} positional argument{'s' * (places > 1)} but {places + len(others)} were given; "
         f"give options by name, such as {options[0]}="
     )
-
-
-def refuse_by_place(function: Callable[..., Any], fault: TypeError) -> None:
-    """Raises ``TypeError`` with the name of the first option if the fault is an option that was given by place."""
-    if str(fault).startswith(f"{function.__qualname__}() takes "):
-        named = (one.name for one in signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY)
-        raise TypeError(f"{fault}; give options by name, such as {next(named)}=") from None
-
-
-def answers_other_words(words: dict[str, str]) -> Callable[[F], F]:
-    """A decorator: the function raises ``TypeError`` with tarry's word for a keyword of another library, and with the first option's
-    name for one that is given by place."""
-
-    others = frozenset(words)
-
-    def decorate(function: F) -> F:
-        def refusal(options: dict[str, Any]) -> TypeError:
-            name = next(name for name in options if name in words)
-            return TypeError(f"{function.__name__}() has no argument {name!r}; tarry's word is {words[name]}")
-
-        @wraps(function)
-        def call(*args: Any, **options: Any) -> Any:
-            if not others.isdisjoint(options):
-                raise refusal(options)
-            try:
-                return function(*args, **options)
-            except TypeError as fault:
-                refuse_by_place(function, fault)
-                raise
-
-        return call  # type: ignore[return-value]  # the same signature
-
-    return decorate

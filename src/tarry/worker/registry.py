@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
@@ -24,7 +24,7 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.functions import is_async, name_of
-from tarry.values.other_words import OF_HANDLERS, answers_other_words
+from tarry.values.other_words import MISSING, OF_HANDLERS, hide_others, refuse_others
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
@@ -87,11 +87,11 @@ class Registry(ScheduleDecorators):
         self._included: list[Registry] = []
         self._parent: Registry | None = None
 
-    @answers_other_words(OF_HANDLERS)
+    @hide_others
     def on(
         self,
         topic: str,
-        *,
+        *others: Never,
         concurrency: int | None = None,
         weight: float = 1,
         type: type[Any] | Codec[Any] | None = None,
@@ -104,6 +104,7 @@ class Registry(ScheduleDecorators):
         max_lateness: Duration | None = None,
         on_too_late: Callable[[Any], Any] | None = None,
         keep_finished: Duration | None = None,
+        **words: Never,
     ) -> Callable[[F], F]:
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
 
@@ -122,6 +123,8 @@ class Registry(ScheduleDecorators):
         ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
         decides. Raises ``BadInput``.
         """
+        if others or words or topic is MISSING:
+            refuse_others(Registry.on, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root._routes()):
@@ -183,12 +186,12 @@ class Registry(ScheduleDecorators):
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-    @answers_other_words(OF_HANDLERS)
+    @hide_others
     def task(
         self,
         function: Callable[..., Any] | None = None,
         /,
-        *,
+        *others: Never,
         name: str | None = None,
         topic: str | None = None,
         concurrency: int | None = None,
@@ -198,6 +201,7 @@ class Registry(ScheduleDecorators):
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
+        **words: Never,
     ) -> Any:
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
@@ -206,6 +210,8 @@ class Registry(ScheduleDecorators):
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
         largest holds for all. ``timeout`` and the rest are those of ``on``.
         """
+        if others or words:
+            refuse_others(Registry.task, self, OF_HANDLERS, others, words)
         home = self._root._tasks_topic
         if topic is not None:
             names.check_name(topic, "topic")

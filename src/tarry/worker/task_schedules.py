@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Never, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -26,7 +26,7 @@ from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.connections.background import failures
 from tarry.errors import BadInput, TarryError
 from tarry.values.durations import Duration
-from tarry.values.other_words import OF_HANDLERS, answers_other_words
+from tarry.values.other_words import MISSING, OF_HANDLERS, hide_others, refuse_others
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedule_info import Timing
 from tarry.verbs.schedules import definitions, recurrences
@@ -68,11 +68,11 @@ class ScheduleDecorators:
     def __init__(self) -> None:
         self._own_schedules: list[TaskSchedule] = []
 
-    @answers_other_words(OF_HANDLERS)
+    @hide_others
     def every(
         self,
         period: Duration,
-        *,
+        *others: Never,
         args: Mapping[str, Any] | None = None,
         id: str | None = None,
         missed: Missed = "once",
@@ -82,6 +82,7 @@ class ScheduleDecorators:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        **words: Never,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs once in each period, with ``args``; a plain function becomes a task.
 
@@ -89,17 +90,19 @@ class ScheduleDecorators:
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
         worker starts. Raises ``BadInput``.
         """
+        if others or words or period is MISSING:
+            refuse_others(ScheduleDecorators.every, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(period, '@worker.every("5m")')
         options = JobOptions(
             ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
         )
         return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
-    @answers_other_words(OF_HANDLERS)
+    @hide_others
     def cron(
         self,
         expression: str,
-        *,
+        *others: Never,
         tz: str = "UTC",
         args: Mapping[str, Any] | None = None,
         id: str | None = None,
@@ -110,8 +113,11 @@ class ScheduleDecorators:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        **words: Never,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
+        if others or words or expression is MISSING:
+            refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
         options = JobOptions(
             ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar, Union
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
@@ -29,7 +29,15 @@ from msgspec import UNSET, UnsetType, structs
 from tarry.errors import BadInput, BodyError
 from tarry.values import functions, names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
-from tarry.values.other_words import ADD, OF_JOBS, HidesOtherWords, OtherWord, answers_other_words, hint_for_options
+from tarry.values.other_words import (
+    ADD,
+    OF_JOBS,
+    HidesOtherWords,
+    OtherWord,
+    hide_others,
+    hint_for_options,
+    refuse_others,
+)
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
@@ -249,10 +257,10 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         # the topic of its jobs, by the worker's awaited client
         return self._registry._including_worker().async_client.topic(self.topic_name)
 
-    @answers_other_words(OF_JOBS)
+    @hide_others
     def options(
         self,
-        *,
+        *others: Never,
         delay: Duration = 0,
         at: datetime | None = None,
         id: str | None = None,
@@ -263,8 +271,11 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         max_lateness: Duration | None = None,
         priority: int = 0,
         durability: Durability = None,
+        **words: Never,
     ) -> TaskOptions[P]:
         """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
+        if others or words:
+            refuse_others(Task.options, self, OF_JOBS, others, words)
         options = JobOptions(
             delay=delay,
             at=at,

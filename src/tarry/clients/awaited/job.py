@@ -66,19 +66,19 @@ class AsyncJob(BaseJob[T]):
     ) -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
         if others:
-            refuse_others(AsyncJob.release, {}, others, {})
+            refuse_others(AsyncJob.release, self, {}, others)
         await self._topic.release(self, delay=delay, counted=counted, reason=reason)
 
     @hide_others
     async def bury(self, *others: Never, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""
         if others:
-            refuse_others(AsyncJob.bury, {}, others, {})
+            refuse_others(AsyncJob.bury, self, {}, others)
         await self._topic.bury(self, reason=reason)
 
     @hide_others
     async def touch(self, *others: Never, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
         if others:
-            refuse_others(AsyncJob.touch, {}, others, {})
+            refuse_others(AsyncJob.touch, self, {}, others)
         await self._topic.touch(self, ttr=ttr)

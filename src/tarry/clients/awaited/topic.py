@@ -13,8 +13,10 @@ from tarry.clients.config import wait_seconds
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.other_words import (
+    MISSING,
     OF_ADD,
     OF_POP,
+    OF_POP_MANY,
     HidesOtherWords,
     OtherWord,
     hide_others,
@@ -103,8 +105,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
         """
-        if others or words:
-            refuse_others(AsyncTopic.add, OF_ADD, others, words)
+        if others or words or body is MISSING:
+            refuse_others(AsyncTopic.add, self, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -143,8 +145,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         nothing; ``JobExists``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        if others or words:
-            refuse_others(AsyncTopic.add_many, OF_ADD, others, words)
+        if others or words or bodies is MISSING:
+            refuse_others(AsyncTopic.add_many, self, OF_ADD, others, words)
         options = JobOptions(
             delay=delay,
             at=at,
@@ -172,7 +174,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         comes back after its TTR; a last attempt then does not count.
         """
         if others or words:
-            refuse_others(AsyncTopic.pop, OF_POP, others, words)
+            refuse_others(AsyncTopic.pop, self, OF_POP, others, words)
         for _, reply, raws in await self.engine.take([self.verbs], 1, wait, ttr):
             return self._make_jobs(reply, raws)[0]
         return None
@@ -182,8 +184,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[AsyncJob[T]]:
         """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
-        if others or words:
-            refuse_others(AsyncTopic.pop_many, OF_POP, others, words)
+        if others or words or limit is MISSING:
+            refuse_others(AsyncTopic.pop_many, self, OF_POP_MANY, others, words)
         return await pop_first(self.engine, [self], limit, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,14 +207,14 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def touch(self, job: HasReceipt, *others: Never, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
         if others:
-            refuse_others(AsyncTopic.touch, {}, others, {})
+            refuse_others(AsyncTopic.touch, self, {}, others)
         await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
 
     @hide_others
     async def touch_many(self, jobs: Sequence[HasReceipt], *others: Never, ttr: Duration | None = None) -> None:
         """Touches many."""
         if others:
-            refuse_others(AsyncTopic.touch_many, {}, others, {})
+            refuse_others(AsyncTopic.touch_many, self, {}, others)
         await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, jobs, ttr=ttr))
 
     @hide_others
@@ -225,7 +227,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
         if others:
-            refuse_others(AsyncTopic.release, {}, others, {})
+            refuse_others(AsyncTopic.release, self, {}, others)
         await self._settle(job_verbs.settle.RELEASE, [job], delay=delay, counted=counted, reason=reason)
 
     @hide_others
@@ -239,21 +241,21 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     ) -> None:
         """Releases many."""
         if others:
-            refuse_others(AsyncTopic.release_many, {}, others, {})
+            refuse_others(AsyncTopic.release_many, self, {}, others)
         await self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
 
     @hide_others
     async def bury(self, job: HasReceipt, *others: Never, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
         if others:
-            refuse_others(AsyncTopic.bury, {}, others, {})
+            refuse_others(AsyncTopic.bury, self, {}, others)
         await self._settle(job_verbs.settle.BURY, [job], reason=reason)
 
     @hide_others
     async def bury_many(self, jobs: Sequence[HasReceipt], *others: Never, reason: str = "") -> None:
         """Buries many."""
         if others:
-            refuse_others(AsyncTopic.bury_many, {}, others, {})
+            refuse_others(AsyncTopic.bury_many, self, {}, others)
         await self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
     async def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
@@ -268,7 +270,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def touch_holder(self, holder: str, *others: Never, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
         if others:
-            refuse_others(AsyncTopic.touch_holder, {}, others, {})
+            refuse_others(AsyncTopic.touch_holder, self, {}, others)
         return await self.engine.run(self.verbs.touch_holder(holder, ttr))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,13 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, overload
 
 from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.values.other_words import TOPIC, HidesOtherWords, OtherWord
+from tarry.values.other_words import (
+    MISSING,
+    OF_POP,
+    OF_POP_MANY,
+    TOPIC,
+    HidesOtherWords,
+    OtherWord,
+    hide_others,
+    refuse_others,
+)
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
@@ -78,16 +87,29 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
         """
         return self.engine.run(self.engine.config.set_worker_mode(worker, mode))
 
-    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
+    @hide_others
+    def pop(
+        self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
+    ) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        if words:
+            refuse_others(BaseClient.pop, self, OF_POP, words=words)
         jobs = pop_first(self.engine, self._topics_of("pop", topics), 1, wait, ttr)
         return jobs[0] if jobs else None
 
+    @hide_others
     def pop_many(
-        self, *topics: Topic[Any] | str, limit: int, wait: Duration | None = 0, ttr: Duration | None = None
+        self,
+        *topics: Topic[Any] | str,
+        limit: int,
+        wait: Duration | None = 0,
+        ttr: Duration | None = None,
+        **words: Never,
     ) -> list[Job[Any]]:
         """Up to ``limit`` jobs (at most 1000, and 4 MB of bodies), all of the first topic, in the order given, that has one ready;
         none when none is due within ``wait``."""
+        if words or limit is MISSING:
+            refuse_others(BaseClient.pop_many, self, OF_POP_MANY, words=words)
         return pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
 
     def _topics_of(self, label: str, topics: Sequence[Topic[Any] | str]) -> list[Topic[Any]]:

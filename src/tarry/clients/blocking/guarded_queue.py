@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from operator import itemgetter
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Never, Protocol, TypeVar
 
 from tarry.clients.blocking.concurrency import Signal, SizedOperators, finish_or_undo
 from tarry.clients.blocking.engine import Engine
@@ -18,6 +18,7 @@ from tarry.clients.guarded_queues import PollerNames, call_on_late, lock_domain,
 from tarry.core.requests import Transaction, split_items
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
+from tarry.values.other_words import MISSING, OF_POLL, OF_POLL_MANY, hide_others, refuse_others
 from tarry.verbs.guarded import guarded_scripts, plain_commands
 from tarry.verbs.guarded.guarded_context import GuardedContext, GuardedItem, GuardedStats, PollReply, checked_limit
 
@@ -80,12 +81,16 @@ class GuardedQueue(SizedOperators, Generic[T]):
                 scores += pushed
         return [as_datetime(score * self.context.unit) for score in scores]
 
-    def poll(self, *, wait: Duration | None = 0) -> GuardedItem[T] | None:
+    @hide_others
+    def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> GuardedItem[T] | None:
         """Removes and returns the item that is due first; ``None`` when none is due within ``wait``. It waits and raises as ``poll_many``."""
+        if others or words:
+            refuse_others(GuardedQueue.poll, self, OF_POLL, others, words)
         items = self.poll_many(1, wait=wait)
         return items[0] if items else None
 
-    def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[GuardedItem[T]]:
+    @hide_others
+    def poll_many(self, limit: int, *others: Never, wait: Duration | None = 0, **words: Never) -> list[GuardedItem[T]]:
         """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one; none when none is due
         within ``wait``.
 
@@ -93,7 +98,12 @@ class GuardedQueue(SizedOperators, Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """
-        polled = self._poll_until(checked_limit(limit), time.monotonic() + wait_seconds(wait))
+        if others or words or limit is MISSING:
+            refuse_others(GuardedQueue.poll_many, self, OF_POLL_MANY, others, words)
+        return self._poll_up_to(checked_limit(limit), wait_seconds(wait))
+
+    def _poll_up_to(self, limit: int, seconds: float) -> list[GuardedItem[T]]:
+        polled = self._poll_until(limit, time.monotonic() + seconds)
         if polled is None:
             return []
         items = self._items_of(polled)

@@ -60,19 +60,19 @@ class Job(BaseJob[T]):
     def release(self, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = "") -> None:
         """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
         if others:
-            refuse_others(Job.release, {}, others, {})
+            refuse_others(Job.release, self, {}, others)
         self._topic.release(self, delay=delay, counted=counted, reason=reason)
 
     @hide_others
     def bury(self, *others: Never, reason: str = "") -> None:
         """Sets it aside as dead, with the reason in one line."""
         if others:
-            refuse_others(Job.bury, {}, others, {})
+            refuse_others(Job.bury, self, {}, others)
         self._topic.bury(self, reason=reason)
 
     @hide_others
     def touch(self, *others: Never, ttr: Duration | None = None) -> None:
         """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
         if others:
-            refuse_others(Job.touch, {}, others, {})
+            refuse_others(Job.touch, self, {}, others)
         self._topic.touch(self, ttr=ttr)

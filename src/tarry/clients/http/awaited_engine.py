@@ -205,8 +205,8 @@ class AsyncHTTPGuardedQueue(AsyncGuardedQueue[T]):
         due: list[datetime] = await self.engine.run(self._verbs.push(items))
         return due
 
-    async def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[GuardedItem[T]]:
-        for request in self._verbs.poll_requests(limit, wait_seconds(wait)):
+    async def _poll_up_to(self, limit: int, seconds: float) -> list[GuardedItem[T]]:
+        for request in self._verbs.poll_requests(limit, seconds):
             items: list[GuardedItem[T]] = await self.engine.perform(request)
             if items:
                 call_on_late(items, self._on_late, self._max_lateness_us)

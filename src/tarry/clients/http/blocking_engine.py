@@ -205,8 +205,8 @@ class HTTPGuardedQueue(GuardedQueue[T]):
         due: list[datetime] = self.engine.run(self._verbs.push(items))
         return due
 
-    def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[GuardedItem[T]]:
-        for request in self._verbs.poll_requests(limit, wait_seconds(wait)):
+    def _poll_up_to(self, limit: int, seconds: float) -> list[GuardedItem[T]]:
+        for request in self._verbs.poll_requests(limit, seconds):
             items: list[GuardedItem[T]] = self.engine.perform(request)
             if items:
                 call_on_late(items, self._on_late, self._max_lateness_us)

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
@@ -18,6 +18,7 @@ from tarry.errors import TarryError
 from tarry.values.durations import Duration
 from tarry.values.functions import refuse_generator, refuse_unfinished
 from tarry.values.keys import QueueKeys
+from tarry.values.other_words import MISSING, OF_POLL, OF_POLL_MANY, hide_others, refuse_others
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
@@ -60,16 +61,22 @@ class AsyncBlockingQueue(CollectionOperators[T]):
             if taken is not None:
                 return taken[1]
 
-    async def poll(self, *, wait: Duration | None = 0) -> T | None:
+    @hide_others
+    async def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
         """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
         ``wait=None`` waits for ever. Due elements are moved first.
         """
+        if others or words:
+            refuse_others(AsyncBlockingQueue.poll, self, OF_POLL, others, words)
         values = await self.poll_many(1, wait=wait)
         return values[0] if values else None
 
-    async def poll_many(self, limit: int, *, wait: Duration | None = 0) -> list[T]:
+    @hide_others
+    async def poll_many(self, limit: int, *others: Never, wait: Duration | None = 0, **words: Never) -> list[T]:
         """Removes and returns up to ``limit`` elements (at most 1000), as soon as there is one; none when none comes within ``wait``."""
+        if others or words or limit is MISSING:
+            refuse_others(AsyncBlockingQueue.poll_many, self, OF_POLL_MANY, others, words)
         seconds = wait_seconds(wait)
         values = await self.engine.run(self.verbs.poll(limit))
         if not values and seconds and (taken := await self._take_next(seconds)) is not None:

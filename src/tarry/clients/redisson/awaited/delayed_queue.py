@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Never, TypeVar
 
 from tarry.clients.awaited.concurrency import CollectionOperators
 from tarry.clients.handle_verbs import DelayedQueueHandleVerbs
 from tarry.values.durations import Duration
+from tarry.values.other_words import MISSING, OF_POLL_AT_ONCE, OF_POLL_MANY_AT_ONCE, hide_others, refuse_others
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
 
@@ -62,15 +63,21 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
         return await self.engine.run(self.verbs.offer_many(values, delay))
 
-    async def poll(self) -> T | None:
+    @hide_others
+    async def poll(self, *others: Never, **words: Never) -> T | None:
         """Ignores the delay: removes and returns the element that was offered first, whenever it is due, as Redisson does;
         ``None`` when there is none. For due elements use the blocking queue.
         """
+        if others or words:
+            refuse_others(AsyncDelayedQueue.poll, self, OF_POLL_AT_ONCE, others, words)
         values = await self.poll_many(1)
         return values[0] if values else None
 
-    async def poll_many(self, limit: int) -> list[T]:
+    @hide_others
+    async def poll_many(self, limit: int, *others: Never, **words: Never) -> list[T]:
         """The same for up to ``limit`` elements (at most 1000), in the order of offers."""
+        if others or words or limit is MISSING:
+            refuse_others(AsyncDelayedQueue.poll_many, self, OF_POLL_MANY_AT_ONCE, others, words)
         return await self.engine.run(self.verbs.poll(limit))
 
     async def poll_last_and_offer_first_to(self, queue: str) -> T | None:

@@ -18,6 +18,7 @@ from tarry.clients.redisson.blocking.map_listener import MapListener
 from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
+from tarry.values.other_words import AS_DICT, HidesOtherWords, OtherOperator
 from tarry.verbs.redisson.mapcache.load import DEFAULT_LEASE_S
 from tarry.verbs.redisson.mapcache.map_values import EventKind, MapEvent, MapStats, Mode
 from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
@@ -30,12 +31,17 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class MapCache(Generic[K, V]):
+class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
 
     Made by ``client.map_cache(name)``, with Java's verbs; ``as_dict()`` is the same map as a dictionary. It never holds ``None``. From its
     first verb on it keeps expired entries out, until it is closed or lost.
     """
+
+    if not TYPE_CHECKING:
+        __getitem__ = OtherOperator(AS_DICT)
+        __setitem__ = OtherOperator(AS_DICT)
+        __delitem__ = OtherOperator(AS_DICT)
 
     def __init__(self, engine: HandleEngine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine
