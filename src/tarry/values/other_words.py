@@ -123,6 +123,31 @@ COMMANDS = {
 """Commands that others have, and what ``tarry`` calls them; those of a noun after it."""
 
 
+OPTIONS = {
+    f"{command} {option}": word
+    for word, options in {
+        "--limit": "pop -n, guarded-queue poll --count",
+        "--duration": "pause --for",
+        "--keep-dead": "configure --keep",
+        "--keep-moving": "delayed-queue move --keep",
+        "--other-namespace": "serve --also, doctor --also",
+        "--delayed-queue": "serve --queue",
+        "--max-request-body": "serve --max-request",
+        "--max-jobs": "doctor --most-jobs",
+        "--max-mb": "doctor --most-mb",
+        "tarry purge TOPIC --state dead": "delete --state, delete --limit, delete --dry-run",
+        "--all, for all dead jobs": "kick --state",
+    }.items()
+    for command, _, option in (one.rpartition(" ") for one in options.split(", "))
+}
+"""Options that a user may look for, with their command, and what ``tarry`` calls them."""
+
+
+def word_for_command(typed: str) -> str | None:
+    """What ``tarry`` calls a command, or an option after its command."""
+    return f"tarry {COMMANDS[typed]}" if typed in COMMANDS else OPTIONS.get(typed)
+
+
 class OtherWord:
     """A class attribute that does not exist: reading it raises ``AttributeError`` with tarry's word. ``hasattr`` is false.
 

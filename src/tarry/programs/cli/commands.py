@@ -83,13 +83,26 @@ def _pass_text_on(parameters: Sequence[Any]) -> None:
         parameter._runtime_param = PlainText()  # noqa: SLF001  # older versions of Typer ignore it
 
 
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Click's, or that of the Click in newer versions of Typer."""
+
+
 class PlainCommand(TyperCommand):
     """A command whose text parameters need no pydantic. ``--help`` has each argument as its metavar says: ``ID...`` for several,
     ``[ID]...`` for none or several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _pass_text_on(self.get_params(ctx))
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE_ERROR as fault:
+            from tarry.values.other_words import word_for_command
+
+            option = getattr(fault, "option_name", None)  # of an option that does not exist
+            _, _, command = ctx.command_path.partition(" ")
+            if word := word_for_command(f"{command} {option}"):
+                ctx.fail(f"No such option: {option}; tarry's is: {word}")
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [str(one.metavar) for one in self.get_params(ctx) if one.param_type_name == "argument"]
@@ -116,11 +129,10 @@ class PlainGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
-            from tarry.values.other_words import COMMANDS
+            from tarry.values.other_words import word_for_command
 
-            word = args[0] if ctx.parent is None else f"{ctx.info_name} {args[0]}"
-            if word in COMMANDS:
-                ctx.fail(f"No such command '{args[0]}'; tarry's is: tarry {COMMANDS[word]}")
+            if word := word_for_command(args[0] if ctx.parent is None else f"{ctx.info_name} {args[0]}"):
+                ctx.fail(f"No such command '{args[0]}'; tarry's is: {word}")
         return super().resolve_command(ctx, args)
 
 
