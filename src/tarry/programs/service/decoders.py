@@ -73,7 +73,7 @@ def _with_choices(fault: msgspec.ValidationError, model: Any) -> msgspec.Validat
 
 
 def _kind_at(model: Any, place: str) -> Any:
-    """The type at a place of the model, such as ``.jobs[0].if_exists``."""
+    """The type at a place of the model, such as ``.jobs[0].priority``."""
     for name in re.findall(r"\.(\w+)", place):
         model = get_type_hints(next(_structs_of(model)))[name]  # without Annotated
     return model
