@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tarry.errors import BadInput
 from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.queue_context import keys_of
 
@@ -53,6 +54,23 @@ async def test_poll_from_any_takes_from_the_first_nonempty_queue(
     assert await blocking.poll_from_any(f"other-{name}", wait=1) == "theirs"
     await queues.delayed(f"other-{name}", codec="string").offer("later", 5)
     assert await blocking.poll_from_any(f"other-{name}", wait="1m") == "later"
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "said"),
+    [
+        ([], "a", "limit: 'a'; it is a whole number"),
+        ([], -1, "limit: -1; it is a whole number"),
+        ([], True, "limit: True; it is"),
+        ((), None, "target: a tuple; it is a list"),
+        (None, 1, "target: a NoneType; it is a list"),
+    ],
+)
+async def test_drain_to_takes_nothing_that_it_cannot_append(blocking: Any, target: Any, limit: Any, said: str) -> None:
+    await blocking.put("tea")
+    with pytest.raises(BadInput, match=f"^{said}"):
+        await blocking.drain_to(target, limit)
+    assert await blocking.size() == 1
 
 
 async def test_drain_to_appends_all_or_up_to_a_limit(blocking: Any) -> None:

@@ -15,7 +15,7 @@ from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
 from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
-from tarry.errors import TarryError
+from tarry.errors import BadInput, TarryError
 from tarry.values.durations import Duration
 from tarry.values.functions import refuse_generator, refuse_unfinished
 from tarry.values.keys import QueueKeys
@@ -97,6 +97,10 @@ class BlockingQueue(CollectionOperators[T]):
 
     def drain_to(self, target: list[T], limit: int | None = None) -> int:
         """Appends all elements, or ``limit`` at most, to a list. Returns their number."""
+        if not isinstance(target, list):
+            raise BadInput(f"target: a {type(target).__name__}; it is a list, to which the elements are appended.")
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise BadInput(f"limit: {limit!r}; it is a whole number, 0 or more, or None for all elements.")
         done = 0
         while limit is None or done < limit:
             values = self.engine.run(self.verbs.poll(1000 if limit is None else min(limit - done, 1000)))
