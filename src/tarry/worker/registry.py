@@ -127,7 +127,7 @@ class Registry(ScheduleDecorators):
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(topic, "topic")
-        if any(route.topic == topic for route in self._root._routes()):
+        if self._root._handled_by(topic) is not None or has_tasks(self._root, topic):
             raise BadInput(f"topic: {topic!r} has a handler already.")
         slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
@@ -228,7 +228,7 @@ class Registry(ScheduleDecorators):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
                 )
-            if any(route.topic == topic_name and route.handler for route in self._root._routes()):
+            if self._root._handled_by(topic_name) is not None:
                 raise BadInput(f"task: the topic {topic_name!r} has a handler; tasks need a topic of their own.")
             self._own_tasks.append(made)
             return made
@@ -339,6 +339,11 @@ class Registry(ScheduleDecorators):
                     known.takes_ahead = known.takes_ahead and route.takes_ahead
                     known.processes = max(known.processes, route.processes)
         return list(found.values())
+
+    def _handled_by(self, topic: str) -> str | None:
+        """The topic of a handler, of its own or of an included registry, that this one would have a second handler of."""
+        own = topic if topic in self._own_routes else None
+        return own or next(filter(None, (included._handled_by(topic) for included in self._included)), None)
 
     def _queue_routes(self) -> list[QueueRoute]:
         """All queues, those of included registries too."""

@@ -91,8 +91,9 @@ class WorkerRun:
         if worker._is_child and worker._max_jobs_per_child is not None:
             self._quota = JobQuota(worker._max_jobs_per_child)
         self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
+        active: dict[TopicConsumer, None] = {}
         for consumer in self._consumers:
-            consumer.consumers = self._consumers
+            consumer.active = active
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
         self._liveness = self._make_liveness(routes)

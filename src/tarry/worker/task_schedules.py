@@ -40,6 +40,8 @@ R = TypeVar("R")
 REDECLARE_S = 60.0
 """How often code is declared; lua/schedules/declare.lua takes its schedules for gone after 2.5 times as long."""
 RETRY_S = 5.0
+MOST_AT_ONCE = 100
+"""So many topics' schedules are declared at the same time."""
 logger = logging.getLogger("tarry.worker")
 
 
@@ -187,32 +189,36 @@ class ScheduleDeclarer:
             await asyncio.sleep(REDECLARE_S if answered else RETRY_S)
 
     async def _declare(self) -> bool:
-        """Declares all topics once. Returns whether the server answered."""
-        for name, topic in list(self._topics.items()):
-            schedules = self._definitions[name]
-            try:
-                if schedules:
-                    await topic.engine.register_topic(name)
-                found = await topic.engine.run(declare_schedules(server_verbs(topic), schedules))
-            except TarryError as fault:
-                if self._health.should_retry(fault):
-                    self._health.failed(fault)
-                    return False
-                self._log_once("schedules of %s: %s", name, str(fault))
-            else:
-                self._health.succeeded()
-                for id in found.conflicting:
-                    self._log_once(
-                        "schedule %s of %s: one with this id was put by hand; delete it, or give id=",
-                        id,
-                        name,
-                    )
-                for id in found.older:
-                    self._log_once(
-                        "schedule %s of %s: a worker with a newer version of it runs; that one counts", id, name
-                    )
-                if not found.any_from_code:
-                    del self._topics[name]
+        """Declares all topics once, those with schedules first. Returns whether the server answered."""
+        names = sorted(self._topics, key=lambda name: not self._definitions[name])
+        for at in range(0, len(names), MOST_AT_ONCE):
+            if not all(await asyncio.gather(*map(self._declare_topic, names[at : at + MOST_AT_ONCE]))):
+                return False
+        return True
+
+    async def _declare_topic(self, name: str) -> bool:
+        topic, schedules = self._topics[name], self._definitions[name]
+        try:
+            if schedules:
+                await topic.engine.register_topic(name)
+            found = await topic.engine.run(declare_schedules(server_verbs(topic), schedules))
+        except TarryError as fault:
+            if self._health.should_retry(fault):
+                self._health.failed(fault)
+                return False
+            self._log_once("schedules of %s: %s", name, str(fault))
+        else:
+            self._health.succeeded()
+            for id in found.conflicting:
+                self._log_once(
+                    "schedule %s of %s: one with this id was put by hand; delete it, or give id=",
+                    id,
+                    name,
+                )
+            for id in found.older:
+                self._log_once("schedule %s of %s: a worker with a newer version of it runs; that one counts", id, name)
+            if not found.any_from_code:
+                del self._topics[name]
         return True
 
     def _log_once(self, message: str, *args: str) -> None:

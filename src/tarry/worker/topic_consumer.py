@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -94,8 +94,8 @@ class TopicConsumer:
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
-        self.consumers: Sequence[TopicConsumer] = ()
-        """Those of all topics of the worker."""
+        self.active: dict[TopicConsumer, None] = {}
+        """Those of the worker's topics that had jobs, the last ones last."""
         self.quota: JobQuota | None = None
         """How many jobs the process may still take; ``None`` is any number."""
         settler.on_answered = self._free
@@ -162,6 +162,8 @@ class TopicConsumer:
                 if self.only_target is not None and not self.only_target.is_async:
                     taken_jobs = [Job._of(job._parts, self.blocking) for job in jobs]
                 self._in_hand.jobs_came(loop.time())
+                self.active.pop(self, None)
+                self.active[self] = None
                 self.running.update(dict.fromkeys(taken_jobs))
                 self.on_popped(taken_jobs)
                 loop.call_soon(
@@ -185,13 +187,26 @@ class TopicConsumer:
         return min(limit - count, most, MOST_JOBS)
 
     def _most_at_once(self, now: float) -> int:
-        if any(consumer is not self and consumer.expects_job(now) for consumer in self.consumers):
+        if any(consumer is not self and consumer.expects_job for consumer in self._had_jobs_since(now)):
             return in_hand.FEW_AT_ONCE
         return max(self.slots // 2, in_hand.MOST_AT_ONCE)
 
-    def expects_job(self, now: float) -> bool:
-        """Whether it has no backlog, and had a job a moment ago: another one may be due at any time."""
-        return not self._backlog and now < self._in_hand.came_at + in_hand.EXPECTED_S
+    def _had_jobs_since(self, now: float) -> Iterator[TopicConsumer]:
+        """Those that had a job a moment ago, the last ones first."""
+        for consumer in reversed(self.active):
+            if now >= consumer.came_at + in_hand.EXPECTED_S:
+                return
+            yield consumer
+
+    @property
+    def expects_job(self) -> bool:
+        """Whether it has no backlog, so that after a job another one may be due at any time."""
+        return not self._backlog
+
+    @property
+    def came_at(self) -> float:
+        """When its last jobs came."""
+        return self._in_hand.came_at
 
     async def _wait_for_slot(self) -> None:
         if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
