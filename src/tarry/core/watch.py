@@ -3,7 +3,8 @@
     callers  ──▶  wait queues, one a topic    steps                what comes back
     pop(wait)     ┌ callers, in order         PopStep(queue)   ──▶ jobs, the next alarm, the seat
     pop(wait)     │ alarm: when to pop next   BlockStep(keys)  ──▶ a token's key, or nothing: the alarm rang, or a new caller came
-    pop(wait)     └ seat                      LeaveStep(keys), GiveBackStep(jobs)
+    pop(wait)     └ seat                      LookStep(queues) ──▶ those of them that have jobs or schedules
+                                              LeaveStep(keys), GiveBackStep(jobs)
 
 The pop script (lua/lib/watch.lua) answers by when to pop again, and whether that is a **seat**: a promise that other consumers
 rely on. Until then the client blocks on the topic's **tokens**, with BLPOP: on ``wake``, and on ``relay`` while it has no seat. A
@@ -12,6 +13,9 @@ the start, after a lost connection) it pops before it blocks. A pop while blocke
 if a seat is free: one client must never have both a seat and the token that calls for another consumer
 (docs/decisions/0003-the-watch.md).
 
+Where many topics wait without a seat, the regular pops of all of them are one LookStep: only those that have jobs or schedules are
+popped from. So an empty topic costs nothing.
+
 Nothing here does I/O or knows the time. A driver asks for the next **step**, performs it and reports the result. Drivers are
 in tarry.clients; in the one for tests, waiting makes time pass.
 """
@@ -19,7 +23,7 @@ in tarry.clients; in the one for tests, waiting makes time pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
@@ -30,6 +34,8 @@ from tarry.values.keys import TopicKeys
 
 MOST_JOBS = 1000
 """No pop asks for more jobs than this."""
+MANY_QUEUES = 8
+"""From so many on, the waiting topics are looked at together, before any is popped from."""
 FROZEN_S = 0.05
 """If an answer is read later than this, the process was probably frozen meanwhile."""
 
@@ -80,7 +86,7 @@ class Caller:
 class WaitQueue:
     """The callers that wait for one topic, with one TTR and one holder. ``waiter_id`` is its name in the server's ``watch``."""
 
-    __slots__ = ("alarm", "callers", "holder", "keys", "seat", "ttr", "uncertain", "waiter_id")
+    __slots__ = ("alarm", "callers", "holder", "keys", "pause", "seat", "ttr", "uncertain", "waiter_id")
 
     def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, waiter_id: bytes) -> None:
         self.keys = keys
@@ -89,6 +95,8 @@ class WaitQueue:
         self.waiter_id = waiter_id
         self.callers: list[Caller] = []
         self.alarm: float | None = None
+        #: how long after its last pop the alarm was to ring
+        self.pause = 0.0
         self.seat = 0
         #: a pop or a wait was interrupted, or a token is not answered yet: there may be a seat or a token to give back
         self.uncertain = False
@@ -102,6 +110,13 @@ class PopStep:
     max_jobs: int
     min_jobs: int
     may_take_seat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookStep:
+    """Ask which of these queues' topics have jobs or schedules. Nobody relies on when it is done: they have no seat."""
+
+    queues: tuple[WaitQueue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +146,7 @@ class BlockStep:
     abandon: bool = False
 
 
-WaitStep = PopStep | LeaveStep | GiveBackStep | BlockStep
+WaitStep = PopStep | LookStep | LeaveStep | GiveBackStep | BlockStep
 
 
 class Watch:
@@ -197,7 +212,7 @@ class Watch:
         for caller in self._callers:
             for queue in caller.queues:
                 if _wants_pop(caller, queue, now):
-                    return self._pop_step(queue)
+                    return self._look_step(queue) or self._pop_step(queue)
         for key, queue in list(self._queues.items()):
             if not queue.callers:
                 del self._queues[key]
@@ -213,6 +228,13 @@ class Watch:
             yield math.inf if queue.alarm is None else queue.alarm
         for caller in self._callers:
             yield caller.deadline
+
+    def _look_step(self, due: WaitQueue) -> LookStep | None:
+        """Many topics at once, if this one's pop is a regular one, and so are theirs. Sooner than their alarms is no harm."""
+        if not _is_regular(due) or len(self._queues) < MANY_QUEUES:
+            return None
+        queues = tuple(filter(_is_regular, self._queues.values()))
+        return LookStep(queues) if len(queues) >= MANY_QUEUES else None
 
     def _pop_step(self, queue: WaitQueue) -> PopStep:
         queue.uncertain = True
@@ -235,7 +257,7 @@ class Watch:
         jitter = (
             0 if queue.seat else crc32(queue.waiter_id) % 50 / 1000
         )  # clients without a seat do not pop at the same moment
-        wait = answer.wait / 1e6 * (1 + jitter)
+        wait = queue.pause = answer.wait / 1e6 * (1 + jitter)
         queue.alarm = min(now, sent + FROZEN_S) + wait if stays else None
         served = [caller for caller in queue.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
@@ -253,6 +275,12 @@ class Watch:
                     caller.last_pops.discard(queue)
                     if not caller.last_pops:
                         self._serve(caller)
+
+    def looked(self, step: LookStep, used: Collection[WaitQueue], sent: float) -> None:
+        """The topics of the ``used`` queues have jobs or schedules: they are popped from. The others are looked at again."""
+        for queue in step.queues:
+            if _is_regular(queue):
+                queue.alarm = None if queue in used else sent + queue.pause
 
     def pop_failed(self, step: PopStep, fault: BaseException) -> None:
         """Raises the error at the callers of the queue."""
@@ -301,6 +329,18 @@ def _wants_pop(caller: Caller, queue: WaitQueue, now: float) -> bool:
     return queue.alarm is None or queue.alarm <= now
 
 
+def _is_regular(queue: WaitQueue) -> bool:
+    """Whether its next pop is one in case that a token was lost: it has callers with time left, no seat, and a fresh answer."""
+    return (
+        queue.seat == 0
+        and queue.alarm is not None
+        and queue.pause > 0
+        and not queue.uncertain
+        and bool(queue.callers)
+        and all(caller.last_pops is None for caller in queue.callers)
+    )
+
+
 def _tokens_of(queue: WaitQueue) -> tuple[bytes, ...]:
     return (queue.keys.wake,) if queue.seat else (queue.keys.wake, queue.keys.relay)
 
@@ -311,4 +351,4 @@ def _keys_of(token: bytes) -> TopicKeys:
     return TopicKeys(*[stem + b":" + part.encode() for part in TopicKeys._fields])
 
 
-__all__ = ["BlockStep", "Caller", "GiveBackStep", "LeaveStep", "PopStep", "WaitQueue", "WaitStep", "Watch"]
+__all__ = ["BlockStep", "Caller", "GiveBackStep", "LeaveStep", "LookStep", "PopStep", "WaitQueue", "WaitStep", "Watch"]

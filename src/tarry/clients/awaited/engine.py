@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is f
     from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 T = TypeVar("T")
+TOPICS_PER_WAITER = 64
+"""So many topics share a waiter, with its connection: each job costs a new wait for all of these."""
 
 
 class Engine:
@@ -46,6 +48,8 @@ class Engine:
         self._registered: set[str] = set()
         self._shared_calls = SharedCalls()
         self._waiters: Local[int, Waiter] = Local()
+        self._waited_for: dict[bytes, int] = {}
+        """The topics that were waited for, one at a time, in their order."""
         self._parts: Local[Callable[[SharedPartHost], Any], Any] = Local()
 
     async def close(self) -> None:
@@ -210,15 +214,23 @@ class Engine:
     async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller behind the callers that wait already."""
         await self.runner.ensure_open()
-        slots: dict[int, list[WaitQueueKey]] = {}
+        groups: dict[int, list[WaitQueueKey]] = {}
         for queue_key in queue_keys:
-            slots.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
-        entries = [(self._waiter(slot), its) for slot, its in slots.items()]
+            groups.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
+        if len(queue_keys) == 1:
+            groups = {self._share_of(queue_keys[0]): [*queue_keys]}
+        entries = [(self._waiter(group), its) for group, its in groups.items()]
         if len(entries) == 1:
             return await entries[0][0].wait(max_jobs, seconds, queue_keys)
         from tarry.clients.awaited.race import race
 
         return await race(self.runner, entries, max_jobs, seconds)
+
+    def _share_of(self, queue_key: WaitQueueKey) -> int:
+        """The waiter of a caller of one topic: that of its slot; where all are in one group, that of its share of the topics."""
+        keys = queue_key[0]
+        number = self._waited_for.setdefault(keys.wake, len(self._waited_for))
+        return self.runner.group_of(keys.due) or -(number // TOPICS_PER_WAITER)
 
     async def wait_until_ended(self, topic: TopicVerbs[Any], id: str, seconds: float) -> JobInfo[Any] | None:
         """Waits until a job is finished or dead; returns it as it is then, or at the end of the time."""
@@ -229,12 +241,12 @@ class Engine:
 
         return await wait_until_ended(self, topic, id, seconds)
 
-    def _waiter(self, slot: int) -> Waiter:
+    def _waiter(self, group: int) -> Waiter:
         from tarry.clients.awaited.wait_connections import WaitConnections
         from tarry.clients.awaited.waiter import Waiter
 
         return self._waiters.get(
-            slot,
+            group,
             lambda: Waiter(self.runner, self.config.new_waiter_name(), self.shared_part(WaitConnections)),
         )
 

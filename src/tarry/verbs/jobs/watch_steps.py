@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
-from tarry.core.requests import Command, Flow, ask
-from tarry.core.watch import BlockStep, Caller, GiveBackStep, LeaveStep, PopStep, Watch
+from tarry.core.requests import Batch, Command, Flow, ask
+from tarry.core.watch import BlockStep, Caller, GiveBackStep, LeaveStep, LookStep, PopStep, WaitQueue, Watch
 from tarry.errors import TarryError
-from tarry.values.keys import TopicKeys
+from tarry.values.keys import TopicKeys, part_key
 from tarry.verbs.jobs import pop
 
 WaitQueueKey = tuple[TopicKeys, bytes, bytes]
@@ -23,7 +23,7 @@ WaitQueueKey = tuple[TopicKeys, bytes, bytes]
 
 def perform_step(
     watch: Watch,
-    step: PopStep | LeaveStep | GiveBackStep,
+    step: PopStep | LookStep | LeaveStep | GiveBackStep,
     now: Callable[[], float],
     lock: AbstractContextManager[object] | None = None,
 ) -> Flow[None]:
@@ -49,12 +49,39 @@ def perform_step(
             else:
                 with lock:
                     watch.pop_answered(step, reply, sent, now())
+        case LookStep(queues):
+            sent = now()
+            used = yield from _find_used(queues)
+            with lock:
+                watch.looked(step, used, sent)
         case LeaveStep(keys, waiter_id):
             with suppress(TarryError):  # then other consumers notice after a round
                 yield from ask(pop.leave_watch(keys, waiter_id))
         case GiveBackStep(queue, reply, jobs):
             with suppress(TarryError):  # then they come back after their TTR
                 yield from ask(pop.give_back_reply(queue.keys, reply.receipt, jobs))
+
+
+def _find_used(queues: Sequence[WaitQueue]) -> Flow[set[WaitQueue]]:
+    """Which topics have jobs or schedules, or partitions by now: asks for all, then for halves of what has any. A refusal counts as some:
+    their pops will tell."""
+    used: set[WaitQueue] = set()
+    parts = [queues]
+    while parts:
+        counts: list[int | TarryError] = yield Batch([_count_used(part) for part in parts])
+        found, parts = [part for part, count in zip(parts, counts, strict=True) if count != 0], []
+        for part in found:
+            if len(part) == 1:
+                used.update(part)
+            else:
+                parts += [part[: len(part) // 2], part[len(part) // 2 :]]
+    return used
+
+
+def _count_used(queues: Sequence[WaitQueue]) -> Command[int]:
+    """Every job that waits, is reserved or dead has a field in ``jobs``; of a topic with partitions, that is a string."""
+    keys = [key for queue in queues for key in (queue.keys.jobs, part_key(queue.keys, "schedules"))]
+    return Command((b"EXISTS", *keys), int)
 
 
 class SimulatedClock(Protocol):

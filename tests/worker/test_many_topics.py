@@ -1,0 +1,185 @@
+"""A worker with thousands of topics: each costs the same at the start, and nothing while it is empty. Counted, not timed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from tarry.clients.awaited.engine import TOPICS_PER_WAITER
+from tarry.clients.awaited.waiter import Waiter
+from tarry.core.requests import Batch
+from tarry.core.watch import BlockStep, Caller, LookStep, PopStep, WaitStep, Watch
+from tarry.values.keys import TopicKeys, topic_keys
+from tarry.verbs.jobs.watch_steps import perform_step
+from until import until
+
+FEW, MANY = 100, 400
+
+
+async def handle(job: tarry.AsyncJob[Any]) -> None: ...
+
+
+def worker_for(topics: int, url: str, namespace: str, **options: Any) -> tarry.Worker:
+    worker = tarry.Worker(url=url, namespace=namespace, **options)
+    for number in range(topics):
+        worker.on(f"t{number}")(handle)
+    return worker
+
+
+@contextmanager
+def calls_counted() -> Generator[Callable[[], int]]:
+    """Counts the calls of functions in this thread."""
+    count = 0
+
+    def note(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        yield lambda: count
+    finally:
+        sys.setprofile(None)
+
+
+def test_a_topic_costs_the_same_to_register_however_many_there_are(valkey_url: str, namespace: str) -> None:
+    counts = []
+    for topics in (FEW, MANY):
+        with calls_counted() as counted:
+            worker_for(topics, valkey_url, namespace)
+            counts.append(counted())
+    assert counts[1] < 1.5 * counts[0] * MANY / FEW
+
+
+def test_a_start_costs_each_topic_the_same_however_many_there_are(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    async def start(topics: int) -> int:
+        worker = worker_for(topics, valkey_url, namespace)
+        done = asyncio.Event()
+
+        @worker.on("last")
+        async def end(job: tarry.AsyncJob[Any]) -> None:
+            done.set()
+
+        client.topic("last").add(topics)
+        with calls_counted() as counted:
+            async with worker:
+                await done.wait()
+        return counted()
+
+    counts = [asyncio.run(start(topics)) for topics in (FEW, MANY)]
+    assert counts[1] < 1.5 * counts[0] * MANY / FEW
+
+
+def waiters(client: tarry.AsyncClient) -> list[Waiter]:
+    return [waiter for _, waiter in client.engine._waiters.items()]
+
+
+def callers_of(waiter: Waiter) -> int:
+    return len(list(waiter._watch))
+
+
+def test_so_many_topics_share_a_waiting_connection(valkey_url: str, namespace: str) -> None:
+    async def story() -> None:
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            topics = [client.topic(f"t{number}") for number in range(2 * TOPICS_PER_WAITER + 1)]
+            waits = [asyncio.ensure_future(topic.pop(wait=None)) for topic in topics]
+            await asyncio.to_thread(until, lambda: sum(map(callers_of, waiters(client))) == len(topics))
+            assert sorted(map(callers_of, waiters(client))) == [
+                1, TOPICS_PER_WAITER, TOPICS_PER_WAITER,
+            ]  # fmt: skip
+            both = asyncio.ensure_future(client.pop(topics[0], topics[-1], wait=None))
+            await topics[-1].add("x")
+            [popped], _ = await asyncio.wait([waits[-1], both], return_when=asyncio.FIRST_COMPLETED)
+            assert (await popped).body == "x", "one of two callers that wait in different connections"
+
+    asyncio.run(story())
+
+
+class WaitedTopics:
+    """Waits for topics by a clock of its own, on a real server, and notes what is sent."""
+
+    def __init__(self, client: tarry.Client, topics: int) -> None:
+        self.client, self.now_s, self.sent = client, 0.0, list[str]()
+        self.watch = Watch(b"many")
+        self.callers = []
+        for number in range(topics):
+            caller = Caller(1, 1e9, lambda: None)
+            [partition] = client.engine._partitions(client.topic(f"t{number}").verbs)
+            self.watch.enter(caller, [partition.wait_queue_key(None)])
+            self.callers.append(caller)
+
+    def pass_until_blocked(self) -> list[WaitStep]:
+        """Performs what is due, and returns it."""
+        performed: list[WaitStep] = []
+        while not isinstance(step := self.watch.next_step(self.now_s), BlockStep):
+            assert step is not None
+            flow: Any = perform_step(self.watch, step, lambda: self.now_s)
+            request = next(flow)
+            try:
+                while True:
+                    self.sent += ["EXISTS"] * len(request.requests) if isinstance(request, Batch) else ["EVALSHA"]
+                    request = flow.send(self.client.engine.runner.perform_step(request))
+            except StopIteration:
+                performed.append(step)
+        self.watch.token_received(None)
+        self.now_s = step.until
+        return performed
+
+
+def test_empty_topics_are_looked_at_together_with_one_command(client: tarry.Client) -> None:
+    waited = WaitedTopics(client, 50)
+    assert all(isinstance(step, PopStep) for step in waited.pass_until_blocked())
+    for _ in range(3):
+        waited.sent.clear()
+        [step] = waited.pass_until_blocked()
+        assert isinstance(step, LookStep)
+        assert (len(step.queues), waited.sent) == (50, ["EXISTS"])
+
+
+def keys_of(topic: tarry.Topic[Any]) -> TopicKeys:
+    return topic_keys(topic.engine.config.namespace, topic.name)
+
+
+def test_a_look_finds_a_job_whose_token_was_lost(client: tarry.Client, valkey_client: redis.Redis) -> None:
+    waited = WaitedTopics(client, 50)
+    waited.pass_until_blocked()
+    topic = client.topic("t7")
+    topic.add("x")
+    valkey_client.delete(keys_of(topic).wake)
+    waited.sent.clear()
+    look, pop = waited.pass_until_blocked()
+    assert isinstance(look, LookStep)
+    assert isinstance(pop, PopStep)
+    assert pop.queue.keys == keys_of(topic)
+    assert waited.callers[7].result is not None
+    assert len(waited.sent) < 16, "it asks for halves of what has any"
+
+
+@pytest.mark.parametrize("used", ["delayed", "schedule"])
+def test_topics_with_jobs_or_schedules_are_popped_from(client: tarry.Client, used: str) -> None:
+    """Their next deadline may be within the next round."""
+    waited = WaitedTopics(client, 50)
+    waited.pass_until_blocked()
+    if used == "delayed":
+        client.topic("t3").add("x", delay="1d")
+    else:
+        client.schedules.put("t3", "daily", every="1d", body="x")
+    _, pop = waited.pass_until_blocked()
+    assert isinstance(pop, PopStep)
+    assert pop.queue.keys == keys_of(client.topic("t3"))
+
+
+def test_few_topics_are_popped_from_one_by_one(client: tarry.Client) -> None:
+    """A pop does more than to look: it writes down the minute's totals, and deletes old dead jobs."""
+    waited = WaitedTopics(client, 3)
+    waited.pass_until_blocked()
+    assert all(isinstance(step, PopStep) for step in waited.pass_until_blocked())
