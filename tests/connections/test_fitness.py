@@ -117,6 +117,21 @@ def test_acceptable_problems_are_logged_once(
 
 
 @servers.ON_BOTH
+def test_a_warning_is_logged_once_for_all_clients_of_a_process_and_again_for_another_server(
+    own_server: Callable[..., ServerProcess], make_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "tarry")
+    urls = own_server(port=True).url, own_server(port=True).url
+    for url in urls:
+        for kind in ("sync", "async", "sync"):
+            for address in (url, url.replace("127.0.0.1", "localhost")):  # two names of one server
+                any_client = make_client(kind, address)
+                any_client.call(any_client.topic("a"), "add", 7)
+    told = [record.getMessage().partition(": ")[0] for record in caplog.records]
+    assert told == [f"The server at {url}" for url in urls]
+
+
+@servers.ON_BOTH
 def test_a_user_without_config_permission_leaves_no_acl_log_entry(
     own_server: Callable[..., ServerProcess], kind: str, make_client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ import servers
 import tarry
 from server_groups import MASTER, port_of
 from tarry.clients.replies import unavailable_error
+from tarry.connections import fitness
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import Fault, fault_of
 
@@ -177,8 +178,13 @@ def test_a_tls_alert_on_a_plain_connection_is_recognized(kind: str, make_client:
 
 @pytest.mark.otherserver
 def test_each_cluster_node_without_persistence_is_warned_about(
-    cluster_nodes: list[tuple[str, int]], kind: str, make_client: Any, caplog: pytest.LogCaptureFixture
+    cluster_nodes: list[tuple[str, int]],
+    kind: str,
+    make_client: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(fitness, "warned", {})  # other tests use the nodes, too
     caplog.set_level(logging.WARNING, "tarry")
     nodes = [f"{host}:{port}" for host, port in cluster_nodes]
     any_client = make_client(kind, f"redis+cluster://{','.join(nodes)}")

@@ -67,6 +67,10 @@ SOME_KEY = b"tarry:"
 OLDEST_REDIS, OLDEST_VALKEY = (6, 2), (7, 2)
 
 
+warned: dict[tuple[str, str], object] = {}
+"""The warnings of this process: one of a kind for each run of a server, which its ``run_id`` tells, not for each client."""
+
+
 @dataclass(slots=True)
 class FitnessReport:
     refusals: list[str] = field(default_factory=list)
@@ -108,7 +112,9 @@ def check_fitness(
     if report.refusals:
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(report.refusals)}.")
     for warning in report.warnings:
-        logger.warning("The server at %s: %s.", shown, warning)
+        said, now = (info.get("run_id", shown), warning), object()
+        if warned.setdefault(said, now) is now:
+            logger.warning("The server at %s: %s.", shown, warning)
     forbidden = replies[2]
     return frozenset(forbidden) if isinstance(forbidden, list) else frozenset()
 
