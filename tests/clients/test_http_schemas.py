@@ -47,6 +47,8 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             lateness=LATE,
             retrying=1,
             finished_kept=2,
+            died_lately=3,
+            last_died=AT,
         ),
         {
             "topic": "orders",
@@ -69,6 +71,11 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             },
             "retrying": 1,
             "finished_kept": 2,
+            "died_lately": 3,
+            "last_died": TEXT,
+            "last_popped": None,
+            "expired": 0,
+            "damaged": 0,
         },
     ),
     (

@@ -249,6 +249,7 @@ def test_doctor_reports_jobs_of_an_interrupted_migration(
     assert "broken  A key has another type" in done.stdout
     assert words in cli("check", "moving").stdout
     assert words in cli("stats", "moving").stderr
+    assert topic.stats().damaged == 0, "what moves is not damaged"
     told = answers("check", "moving", "zoo")
     assert [(one["leaving"], one["schedules_leaving"]) for one in told] == [(30, 1), (0, 0)]
     trial = cli("migrate", "moving", "--to", "there", "--dry-run")

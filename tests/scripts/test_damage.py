@@ -226,3 +226,17 @@ def test_receipts_rise_even_when_the_clock_is_set_back(topic: Any, client: TestC
     back.drive(client.engine.runner)
     topic.reschedule(first.id, delay=0)
     assert topic.pop().receipt == first.receipt + 1
+
+
+def test_stats_count_what_is_damaged_and_not_what_is_moving(topic: Any, server: Any) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "abcd"])
+    keys = topic.verbs.keys
+    assert topic.stats().damaged == 0
+    server.hdel(keys.jobs, "a")
+    assert topic.stats().damaged == 1, "a place without a record"
+    server.hdel(keys.jobs, "b")
+    assert topic.stats().damaged == 2
+    topic.purge()
+    topic.add_many([NewJob(n, id=n) for n in "abcd"])
+    server.zrem(keys.due, "c")
+    assert topic.stats().damaged == 1, "a record without a place"

@@ -137,6 +137,24 @@ async def test_counters_count_every_event(adapter: Adapter, topic: Any, clock: C
     assert timedelta(seconds=20) <= stats.lateness.max <= timedelta(seconds=25)
 
 
+async def test_stats_say_what_died_lately_and_when_a_job_was_last_handed_out(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.add_many([NewJob(n, id=str(n)) for n in range(3)])
+    jobs = await topic.pop_many(2, ttr=10)
+    await topic.bury(jobs[0])
+    popped = died = now(clock)
+    clock.advance("10m")
+    stats = await topic.stats()
+    assert (stats.died_lately, stats.last_died, stats.expired) == (1, died, 1)
+    assert timedelta(0) <= stats.last_popped - popped < timedelta(milliseconds=1)
+    clock.advance("1s")
+    assert (await topic.stats()).died_lately == 0, "the last one died more than ten minutes ago"
+    await topic.kick("0")
+    stats = await topic.stats()
+    assert (stats.died_lately, stats.last_died, stats.damaged) == (0, None, 0)
+
+
 async def test_lateness_percentiles_are_accurate_within_a_fifth(adapter: Adapter, topic: Any, clock: Clock) -> None:
     moment = now(clock)
     await topic.add_many([NewJob(n, at=moment + timedelta(milliseconds=n)) for n in range(100)])

@@ -1,10 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results = unpack(KEYS)
-local clock = unpack(ARGV)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results, leaving = unpack(KEYS)
+local clock, lately = unpack(ARGV)
 --
 -- The numbers of a topic. A reservation whose TTR is over counts as ready. Changes nothing.
 -- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
--- when, meta, retrying, finished jobs that are kept.
+-- when, meta, retrying, finished jobs that are kept, dead jobs that died in the last `lately` µs, when the last one died,
+-- reservations whose TTR is over, jobs that an interrupted move has left between topics (and one more).
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -43,4 +44,8 @@ return {
   redis.call('HGETALL', meta),
   redis.call('ZCOUNT', retrying, '(' .. present, '+inf'),
   redis.call('ZCOUNT', finished, '(' .. present, '+inf'),
+  redis.call('ZCOUNT', dead, text(now - lately), '+inf'),
+  redis.call('ZRANGE', dead, -1, -1, 'WITHSCORES')[2] or false,
+  over,
+  redis.call('HLEN', leaving),
 }

@@ -56,6 +56,8 @@ def merge_stats(parts: list[Stats]) -> Stats:
         **{**sums, "watching": max(part.watching for part in parts)},
         next_due=_earliest(part.next_due for part in parts),
         oldest_ready=_earliest(part.oldest_ready for part in parts),
+        last_died=_latest(part.last_died for part in parts),
+        last_popped=_latest(part.last_popped for part in parts),
         lateness=Lateness.of(late),
         limited=_merge_limits(parts),
     )
@@ -71,6 +73,10 @@ def _merge_limits(parts: list[Stats]) -> LimitStatus | None:
 
 def _earliest(moments: Any) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _latest(moments: Any) -> datetime | None:
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def merge_histograms(parts: list[Histogram]) -> Histogram:

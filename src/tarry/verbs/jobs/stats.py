@@ -103,6 +103,16 @@ class Stats:
     """Those delayed jobs that have failed before."""
     finished_kept: int = 0
     """Finished jobs that are kept."""
+    died_lately: int = 0
+    """Those dead jobs that died in the last ten minutes."""
+    last_died: datetime | None = None
+    """When the newest of the dead jobs died."""
+    last_popped: datetime | None = None
+    """When a job was last handed out."""
+    expired: int = 0
+    """Those ready jobs whose reservation is over: the next pop puts them back."""
+    damaged: int = 0
+    """Records of jobs without a place, or places without a record."""
 
 
 @dataclass(frozen=True, slots=True)

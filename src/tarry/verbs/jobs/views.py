@@ -14,7 +14,15 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
-from tarry.values.keys import GETTING_PARTS, LISTING_PARTS, MOVING_PARTS, TopicKeys, keys_of_parts, part_key
+from tarry.values.keys import (
+    COUNTING_PARTS,
+    GETTING_PARTS,
+    LISTING_PARTS,
+    MOVING_PARTS,
+    TopicKeys,
+    keys_of_parts,
+    part_key,
+)
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import FinishedRecord
 from tarry.verbs.jobs.job_values import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
@@ -28,10 +36,12 @@ T = TypeVar("T")
 
 GET = Script("topic/get", args=("history",), item=("id",), keys=GETTING_PARTS, read_only=True)
 LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=LISTING_PARTS, read_only=True)
-STATS = Script("topic/stats", keys=LISTING_PARTS, read_only=True)
+STATS = Script("topic/stats", args=("lately",), keys=COUNTING_PARTS, read_only=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
+LATELY_US = 10 * 60 * SECOND
+"""Dead jobs that died within this time died lately."""
 MOST_SEARCHED = 1000
 """A page of a search reads at most this many jobs, however few match."""
 NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
@@ -176,8 +186,13 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
     """Reads the numbers of a topic."""
 
     def decode(reply: Reply) -> Stats:
-        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying, kept = reply
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying, kept, *more = (
+            reply
+        )
+        died_lately, last_died, expired, leaving = more
+        placed = delayed + ready + reserved + dead
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
+        last_receipt = int(meta.get(b"last", 0))
         paused = int(float(meta.get(b"paused", 0)))
         lateness = _lateness(meta)
         counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
@@ -199,9 +214,14 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             lateness=lateness,
             popped=lateness.count,
             **counters,
+            died_lately=died_lately,
+            last_died=_moment_of(last_died),
+            last_popped=as_datetime(min(last_receipt, now)) if last_receipt else None,
+            expired=expired,
+            damaged=abs(jobs - placed - max(leaving - 1, 0)),
         )
 
-    return ScriptCall(STATS, STATS.keys_for(context.keys), (), decode)
+    return ScriptCall(STATS, STATS.keys_for(context.keys), (b"%d" % LATELY_US,), decode)
 
 
 _COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept".split()
