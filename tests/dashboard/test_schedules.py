@@ -69,10 +69,13 @@ def test_each_schedule_shows_its_next_occurrence_and_origin(http: httpx.Client, 
     page = http.get("/schedules").text
     assert "<h1>2 schedules</h1>" in page
     daily, tidy = row(http, "daily"), row(http, "tidy")
-    for part in ("0 9 * * 1-5", "Europe/Berlin", "skipped", "by hand", "topic=mail", filters.iso(news.next)):
+    for part in ("0 9 * * 1-5", "Europe/Berlin", "from a client", "topic=mail", filters.iso(news.next)):
         assert part in daily, part
-    for part in ("every 1 h 30 m", filters.iso(often.next), "one for the last", "topic=chores"):
+    for part in ("every 1 h 30 m", filters.iso(often.next), "topic=chores"):
         assert part in tidy, part
+    for topic, name, missed in (("mail", "daily", "none"), ("chores", "tidy", "one, for the last")):
+        page = unescape(http.get(f"/schedule?topic={topic}&name={name}").text)
+        assert f"<dt>jobs for missed occurrences</dt><dd>{missed}</dd>" in page
 
     only = http.get("/schedules?topic=mail").text
     assert ("<bdi>daily" in only, "<bdi>tidy" in only) == (True, False)
@@ -91,7 +94,7 @@ def test_a_schedule_shows_next_and_last_occurrences_and_its_job_options(
     assert found is not None
     assert found.last is not None
     page = unescape(http.get("/schedule?topic=mail&name=news").text)
-    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "It was put by hand."):
+    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "A client put it there"):
         assert part in page, part
     assert found.next is not None
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):

@@ -21,7 +21,7 @@ from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
-MISSED = {"skip": "skipped", "once": "one for the last", "all": "one for each"}
+MISSED = {"skip": "none", "once": "one, for the last", "all": "one for each"}
 DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Put it again, or delete it."
 DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jobs that it made stay"}
 
@@ -70,7 +70,6 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "paused": sum(one.paused for one in found),
         "first": first,
         "shown": SHOWN,
-        "missed": MISSED,
     }
 
 
@@ -144,7 +143,7 @@ def explain_source(row: ScheduleRow) -> str:
     """Where the schedule comes from, and why it is orphaned."""
     one, now = row.schedule, row.stats.now
     if not one.from_code or one.declared is None:
-        return "It was put by hand."
+        return "A client put it there; no worker's code declares it."
     age = f"{filters.span(max(now - one.declared, timedelta()))} ago"
     if one.orphaned:
         return (

@@ -1,0 +1,118 @@
+"""Every page on three usual screens: no word and no row of buttons breaks, nothing overlaps or touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tarry
+from dashboard.conftest import Site, expect
+from dashboard.test_live_streams import QUERIES
+from tarry.programs.dashboard.sections import sections
+from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
+
+pytestmark = pytest.mark.slow
+WIDTHS = (1024, 1280, 1920)
+MORE = ("/jobs?topic=orders&state=dead", "/jobs?topic=orders&state=delayed", "/job?topic=orders&id=dead-0", "/nowhere")
+ERROR = """RuntimeError: parcel service: no answer for order {n} from https://parcels.example/v1/orders/{n}
+Traceback (most recent call last):
+  File "/srv/shop/parcels.py", line {n}, in {function}
+    raise RuntimeError
+"""
+FAULTS = """() => {
+  const view = document.getElementById('view'), found = [];
+  const told = (what, one) => found.push(`${what}: ${(one.outerHTML || one.textContent).slice(0, 120)}`);
+  const lines = (range) => new Set([...range.getClientRects()].map((box) => Math.round(box.top / 6))).size;
+  const shown = (one) => { const box = one.getBoundingClientRect(); return box.width > 1 && box.height > 1 && box.right > 0; };
+  // a word, such as "charge" or "digest-1637", stands on one line
+  const texts = document.createTreeWalker(view, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    if (node.parentElement.closest('pre, svg, .skip, .readout, select, option')) continue;
+    for (const word of node.data.matchAll(/\\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+      if (word[0].length <= 24 && lines(range) > 1) told(`the word ${word[0]} breaks`, node.parentElement);
+    }
+  }
+  // so does what is read at one glance
+  for (const one of view.querySelectorAll('button, a.button, .chip, .state, .number, td.n, time, thead th, td .quiet')) {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    if (shown(one) && !one.querySelector('.axis, .quiet, .skip, button, .chip') && lines(range) > 1) told('it breaks', one);
+  }
+  for (const row of view.querySelectorAll('.actions, .acts .with')) {
+    const tops = [...row.querySelectorAll('button, a.button')].filter(shown).map((one) => Math.round(one.getBoundingClientRect().top));
+    if (new Set(tops).size > 1) told('the buttons are in several rows', row);
+  }
+  const boxes = [...view.querySelectorAll('h1, h2, p, a, button, input, select, td, th, dt, dd, li, pre, label')].filter(shown)
+    .filter((one) => !one.closest('.time-line, .chart, .skip') && getComputedStyle(one).position === 'static');
+  boxes.forEach((one, i) => boxes.slice(i + 1).forEach((other) => {
+    if (one.contains(other) || other.contains(one)) return;
+    const a = one.getBoundingClientRect(), b = other.getBoundingClientRect();
+    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (wide > 2 && high > 2 && !one.closest('.bulk') && !other.closest('.bulk')) told('they overlap', one) || told('with', other);
+  }));
+  const blocks = [...view.children].filter(shown);
+  blocks.slice(1).forEach((one, i) => {
+    const gap = one.getBoundingClientRect().top - blocks[i].getBoundingClientRect().bottom;
+    if (gap < (blocks[i].matches('.crumbs') ? 4 : 8)) told(`it is ${gap} px below the one before`, one);
+  });
+  for (const one of view.querySelectorAll('table, form, section, dl')) if (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX === 'visible') told('it is cut', one);
+  return found;
+}"""
+
+
+@pytest.fixture
+def full(site: Site, client: tarry.Client, namespace: str) -> Iterator[Site]:
+    """Something on each page, with names and errors as long as they are in practice."""
+    orders = client.topic("orders")
+    functions = ("ship", "charge", "send_the_receipt")
+    jobs = [
+        tarry.NewJob({"task": functions[n % 3], "args": {"order": n}}, id=f"dead-{n}", max_attempts=1) for n in range(9)
+    ]
+    orders.add_many(jobs)
+    for n, job in enumerate(orders.pop_many(9)):
+        orders.release(job, reason=ERROR.format(n=4711, function=functions[n % 3]))
+    orders.add_many([tarry.NewJob({"text": "tea " * 50}, id=f"order-{n}", delay="1h") for n in range(3)])
+    orders.add(0, id="ready", ttr="10m")
+    held = orders.pop()
+    assert held is not None
+    orders.add(
+        1, id="7", delay="1h", headers={"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    )
+    client.topic("notifications-of-a-tenant-with-a-name").add_many(range(3))
+    client.schedules.put("orders", "daily", every="1h30m")
+    client.schedules.put("orders", "digest-1637", cron="0 9 * * mon-fri", tz="America/Argentina/Buenos_Aires")
+    client.schedules.pause("orders", "digest-1637")
+    client.delayed_queue("java", codec="string", format="tarry").offer("tea", "1h")
+    topics = [WorkerTopic("orders", ("close", "an_old_handler_with_a_name", "send_mail"), 50, 1, overrun=1)]
+    report = WorkerReport(
+        "a-host.somewhere.example", 4711, "1", 50, 1, False, topics, [ReportedJob("orders", held.id, 1, 1)], "work"
+    )
+    client.engine.run(report_worker(client.namespace, b"ada", None, report))
+    site.sample()
+    with (
+        client.map_cache(f"prices-{namespace}", codec="string") as prices,
+        client.lock(f"till-{namespace}", lease="10m"),
+    ):
+        prices.put("tea", "4", ttl="1h")
+        yield site
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_box_breaks_or_overlaps(full: Site, browser: Any, namespace: str, width: int) -> None:
+    queries = {**QUERIES, "/locks": f"name=till-{namespace}", "/maps": f"name=prices-{namespace}"}
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce", locale="en-US")
+    page = context.new_page()
+    faults = {}
+    for path in (*[f"{one.path}?{queries.get(one.path, '')}" for one in sections()], *MORE):
+        page.goto(full.at + path)
+        expect(page.locator("h1").first).to_be_visible()
+        if found := page.evaluate(FAULTS):
+            faults[path] = found
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    context.close()
+    assert not faults, "\n".join(f"{path} {one}" for path, found in faults.items() for one in found)
