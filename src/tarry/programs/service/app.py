@@ -21,7 +21,7 @@ from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
 from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
-from tarry.programs.service.responses import NO_CONTENT, RESPOND, Headers, PlainResponse, Response, StreamResponse
+from tarry.programs.service.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
 from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
@@ -230,18 +230,15 @@ class ServiceApp:
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
         if answer is None and (route.returns is NOTHING or NO_CONTENT in route.other_statuses):
-            if headers or not _respond(request.scope, NO_CONTENT, b""):
-                await send({"type": "http.response.start", "status": NO_CONTENT, "headers": list(headers)})
-                await send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.start", "status": NO_CONTENT, "headers": headers})
+            await send({"type": "http.response.body"})
             return NO_CONTENT
         if isinstance(answer, PlainResponse):
             await _send(send, status, answer.media, answer.body, headers)
         elif isinstance(answer, StreamResponse):
             await self._stream(request, answer, status, headers, send)
         else:
-            body = _encode(route.dump(answer))
-            if headers or not _respond(request.scope, status, body):
-                await _send(send, status, JSON, body, headers)
+            await _send(send, status, JSON, _encode(route.dump(answer)), headers)
         return status
 
     async def _stream(
@@ -280,7 +277,6 @@ class ServiceApp:
 
 
 NO_HEADERS: Headers = ()
-NO_EXTENSIONS: dict[str, Any] = {}
 ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """The methods of a route with ``any_method``; not TRACE, which only echoes."""
 SINGLE_HEADERS = frozenset(
@@ -307,12 +303,6 @@ def headers_of(scope: Any) -> dict[bytes, bytes]:
     if b"host" not in found and scope.get("http_version") == "1.1":
         raise BadInput("request: it has no Host header, which HTTP/1.1 requires.")
     return found
-
-
-def _respond(scope: Any, status: int, body: bytes) -> bool:
-    """Sends an answer in one piece, if the HTTP server can. Returns whether it did."""
-    respond = scope.get("extensions", NO_EXTENSIONS).get(RESPOND)
-    return respond is not None and respond(status, body)
 
 
 async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Headers) -> None:

@@ -18,9 +18,6 @@ requests before it, and the connection is closed.
 
 A connection beyond the limit of open files is answered 503, except for health checks. A few such connections may send a
 request at a time; the one that has been silent for longest is rejected for the next.
-
-The head of a response is sent together with its body: one system call instead of two, which are most of its cost. The application
-gives a plain JSON answer to ``scope["extensions"][RESPOND]``, which writes it at once; any other response goes through ASGI's ``send``.
 """
 
 from __future__ import annotations
@@ -29,19 +26,17 @@ import asyncio
 import logging
 import re
 from enum import Enum
-from functools import partial
 from typing import Any
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tarry.errors import BadInput
-from tarry.programs.service.responses import NO_CONTENT, RESPOND
 from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
 
 _UPGRADE_OFFER = re.compile(rb"(?<=[^\r\n])\r\nupgrade:[^\r\n]*(?=\r\n[^ \t])", re.IGNORECASE)
 """A whole line of a head: not the first, and not continued."""
-_LINE_END, _END = b"\r\n", b"\r\n\r\n"
+_END = b"\r\n\r\n"
 LONGEST_HEAD = 64 << 10
 HEAD_TIMEOUT_S = 10.0
 """A head must arrive within this time."""
@@ -109,9 +104,7 @@ class HTTPProtocol(HttpToolsProtocol):
         self._open_file_limit = open_file_limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        buffer: Any = HeadBuffer(transport)
-        self._write_response = buffer.write_response
-        super().connection_made(buffer)
+        super().connection_made(transport)
         self._is_surplus = self._open_file_limit.is_over(self)
         self._restart_timer()
 
@@ -170,9 +163,6 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_last:
             self.cycle.keep_alive = False
         self.headers = [*self.headers]  # a copy: the parser appends trailers to the original
-        if not self._is_surplus:
-            scope: Any = self.scope
-            scope["extensions"] = {RESPOND: partial(self._respond, self.cycle)}
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0
@@ -188,21 +178,6 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_surplus:
             self.transport.close()
         self._restart_timer()
-
-    def _respond(self, cycle: Any, status: int, body: bytes) -> bool:
-        """Sends a whole answer of JSON, or 204 without a body. Returns whether it did; if not, it must go through ``send``."""
-        if cycle.disconnected or cycle.response_started or self.flow.write_paused or cycle.scope["method"] == "HEAD":
-            return False
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        kind = b"" if status == NO_CONTENT else b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
-        end = _LINE_END if cycle.keep_alive else b"connection: close\r\n\r\n"
-        self._write_response(b"".join((STATUS_LINE[status], kind, end, body)))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        return True
 
     def _unread_body(self) -> int:
         """How many bytes of the body are still to come, if its length is known."""
@@ -285,46 +260,3 @@ async def _refuse_upgrade(scope: Any, receive: Any, send: Any) -> None:  # noqa:
     headers = [(b"content-type", MEDIA), *headers]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": msgspec.json.encode(problem)})
-
-
-class HeadBuffer:
-    """A transport that holds back the head of a response until the body is written, or until the next loop turn."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._call_soon = asyncio.get_running_loop().call_soon
-        self._head = b""
-        self.is_closing, self.get_extra_info = (
-            transport.is_closing,
-            transport.get_extra_info,
-        )  # called for each response
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            if data:
-                self._transport.writelines((head, data))
-            else:  # from Python 3.12 on, `writelines` never gets rid of an empty part: it tries to send it for ever
-                self._transport.write(head)
-        elif data.endswith(_END):
-            self._head = data
-            self._call_soon(self._flush_head)
-        else:
-            self._transport.write(data)
-
-    def write_response(self, data: bytes) -> None:
-        """Writes a whole response."""
-        if self._head:
-            self._flush_head()
-        self._transport.write(data)
-
-    def close(self) -> None:
-        self._flush_head()
-        self._transport.close()
-
-    def _flush_head(self) -> None:
-        if self._head and not self.is_closing():
-            self.write(b"")

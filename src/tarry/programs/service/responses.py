@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-RESPOND = "tarry.respond"
-"""The extension of ASGI by which ``HTTPProtocol`` sends an answer in one piece: ``respond(status, body)``, which returns whether it
-did."""
 NO_CONTENT = 204
 Headers = Sequence[tuple[bytes, bytes]]
 
