@@ -144,7 +144,7 @@ OPTIONS = {
 
 
 def word_for_command(typed: str) -> str | None:
-    """What ``tarry`` calls a command, or an option after its command."""
+    """Translates a command, or an option after its command, into the word of ``tarry``."""
     return f"tarry {COMMANDS[typed]}" if typed in COMMANDS else OPTIONS.get(typed)
 
 
