@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -85,6 +86,43 @@ def test_the_topic_decides_for_handlers_without_an_own_keep(
     assert "cannot be encoded" in topic.get("strange").result_not_kept  # type: ignore[union-attr]
     assert topic.stats().finished == 2, "a result that cannot be kept does not make the job run again"
     assert mails.get("m") is None
+
+
+@pytest.mark.parametrize("keep", [0, "0s", timedelta()])
+def test_a_handler_keeps_none_in_a_topic_that_keeps_its_finished_jobs(
+    client: tarry.Client, valkey_url: str, namespace: str, keep: Any
+) -> None:
+    topic, mails = client.topic("shop"), client.topic("mails")
+    topic.configure(keep_finished="1h")
+    mails.configure(keep_finished="1h")
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+
+    @worker.task(keep_finished=keep)
+    async def forget(order: int) -> int:
+        return order
+
+    @worker.task(keep_finished=keep)
+    async def nothing() -> None: ...
+
+    @worker.task
+    async def keeps() -> int:
+        return 7
+
+    @worker.on("mails", keep_finished=keep)
+    def mail(body: Any) -> str:
+        return "sent"
+
+    gone, empty, kept = forget.add(7), nothing.add(), keeps.add()
+    mails.add({}, id="m")
+    asyncio.run(worker.run_until_idle())
+    assert (topic.get(gone.id), topic.get(empty.id), mails.get("m")) == (None, None, None)
+    assert (topic.result(kept.id), topic.stats().finished_kept, topic.stats().finished) == (7, 1, 3)
+
+
+@pytest.mark.parametrize("keep", ["10ms", 0.5, -1])
+def test_a_keep_that_is_too_short_is_refused(keep: Any) -> None:
+    with pytest.raises(tarry.BadInput, match=r"^keep_finished: "):
+        tarry.Registry().on("mails", keep_finished=keep)
 
 
 def test_a_worker_encodes_no_result_that_is_not_kept(

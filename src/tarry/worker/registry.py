@@ -120,8 +120,8 @@ class Registry(ScheduleDecorators):
         ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_too_late``, and finished when that returns; without ``on_too_late`` it is buried as
-        ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; without it the topic
-        decides. Raises ``BadInput``.
+        ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; 0 keeps none, and without it
+        the topic decides. Raises ``BadInput``.
         """
         if others or words or topic is MISSING:
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)

@@ -41,7 +41,7 @@ from tarry.values.other_words import (
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
-from tarry.verbs.jobs.records import keep_finished_arg
+from tarry.verbs.jobs.records import handlers_keep_finished_arg
 from tarry.worker import handlers
 from tarry.worker.process_functions import ProcessFunction, Run, name_function
 from tarry.worker.targets import Target, call_as_current, drop_when_late, set_current
@@ -89,7 +89,7 @@ class RunOptions:
         keep_finished: Duration | None = None,
     ) -> RunOptions:
         """Checks the options. Raises ``BadInput``."""
-        keep_finished_arg(keep_finished)
+        handlers_keep_finished_arg(keep_finished)
         max_attempts_of(max_attempts)
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
         if on_too_late is not None:

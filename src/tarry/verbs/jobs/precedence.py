@@ -106,6 +106,7 @@ KEEP_FINISHED = Setting(
     {"handler": _handler("keep_finished"), "topic": "`configure(keep_finished=…)`"},
     None,
     "not kept",
+    note="a handler's 0 keeps none, whatever the topic says.",
 )
 PRIORITY = Setting("priority", _job_and_call("priority"), 0, "0")
 RETRY = Setting(

@@ -250,3 +250,8 @@ def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: b
 def keep_finished_arg(span: Duration | None) -> bytes:
     """How long finished jobs are kept, as it is sent: µs, or nothing. Raises ``BadInput``."""
     return b"" if span is None else b"%d" % duration_us(span, "keep_finished", minimum=SECOND)
+
+
+def handlers_keep_finished_arg(span: Duration | None) -> bytes:
+    """The same for a handler or a task, whose 0 keeps none, whatever the topic says."""
+    return b"0" if span is not None and duration_us(span, "keep_finished") == 0 else keep_finished_arg(span)

@@ -294,9 +294,9 @@ def result_in(fields: Any) -> bytes:
 
 
 def encode_result(result: Any, keep: Duration | None = None) -> bytes:
-    """A result as ``finish`` sends it. ``keep``: how long the task keeps its finished jobs. Raises ``BadInput`` for a wrong ``keep``."""
-    span = records.keep_finished_arg(keep)
-    if result is None:
+    """A result as ``finish`` sends it. ``keep``: how long the handler keeps its finished jobs. Raises ``BadInput`` for a wrong ``keep``."""
+    span = records.handlers_keep_finished_arg(keep)
+    if result is None or span == b"0":
         return span + b"n" if span else NO_RESULT
     try:
         raw = _encode(result)
