@@ -92,6 +92,12 @@ REFUSALS = [
     ),
     ("reschedule orders --delay 1", "ID: give ids, or --state for all jobs in a state."),
     ("reschedule orders --state gone --delay 1", "--state: 'gone' is unknown; it is one of"),
+    ("reschedule orders --state dead --delay 1", "--state: dead jobs do not wait and have no due time; `tarry kick"),
+    ("reschedule orders --state reserved --delay 1", "--state: reserved jobs run and have no due time; `tarry release"),
+    (
+        "reschedule orders --state finished --delay 1",
+        "--state: finished jobs are history, and only shown; `tarry purge",
+    ),
     ("dead orders --kick --delete", "dead: give one of --jobs, --kick and --delete."),
     ("reschedule orders 7", "reschedule: give --delay or --at."),
     ("reschedule orders 7 --delay 1 --at 2100-01-01T00:00Z", "--delay and --at: give one of the two."),

@@ -13,6 +13,7 @@ import typer
 from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Id, Ids, TopicName, verb
+from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.job_commands import At, Delay
 from tarry.programs.cli.selection import (
     DryRun,
@@ -68,6 +69,23 @@ def kick(
     act_on_each(session, handle, chosen, handle.kick_many, "was {was}", dry_run=dry_run, named=bool(ids))
 
 
+WaitingState = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="All jobs in this state: delayed, ready, or retrying: delayed, and failed before.",
+        show_default=False,
+        autocompletion=complete_words("delayed", "ready", "retrying"),
+    ),
+]
+_NOT_WAITING = {
+    "reserved": "reserved jobs run and have no due time; `tarry release TOPIC ID RECEIPT --delay DURATION` puts one back, to be due later.",
+    "dead": "dead jobs do not wait and have no due time; `tarry kick TOPIC --all` makes them ready.",
+    "finished": "finished jobs are history, and only shown; `tarry purge TOPIC --state finished` deletes it.",
+}
+
+
 @verb()
 def reschedule(
     session: CommandSession,
@@ -75,11 +93,13 @@ def reschedule(
     ids: SomeIds = None,
     delay: Delay = None,
     at: At = None,
-    state: StateName = None,
+    state: WaitingState = None,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
     """Gives waiting jobs another due time. Exits with 1 if an id is unknown."""
+    if instead := _NOT_WAITING.get(state or ""):
+        raise BadInput(f"state: {instead}")
     handle, moment = topic_for(session, topic, ids, state), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")

@@ -84,10 +84,6 @@ def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
 
 def topic_for(session: CommandSession, topic: str, ids: Sequence[str] | None, state: str | None) -> Topic[Any]:
     """The topic for a command on jobs by id, or on all in a state. Only for a state an unknown topic is refused."""
-    if state == "finished":  # a living job may have the same id
-        raise BadInput(
-            "state: finished jobs are history, and only shown; `tarry purge TOPIC --state finished` deletes it."
-        )
     return session.topic(topic) if ids or state is None else session.known_topic(topic)
 
 
