@@ -120,6 +120,23 @@ def test_a_paused_topic_resumes_on_time(life: Life) -> None:
     assert life.seen == [(300, "done")]
 
 
+def test_a_topic_with_a_rate_gets_its_jobs_at_their_time(life: Life) -> None:
+    worker = tarry.Worker("shop")
+
+    @worker.on("n")
+    def handle(job: Any) -> None:
+        life.note(job.body)
+
+    life.clock.attach(worker)
+    topic = life.clock.client.topic("n")
+    topic.configure(rate="1/1m")
+    topic.add_many(["a", "b", "c"])
+    life.advance("2m")
+    assert life.seen == [(60, "a"), (120, "b")]
+    life.advance("1h")
+    assert life.seen[2:] == [(180, "c")]
+
+
 def test_the_clock_advances_without_an_attached_worker(tarry_clock: TestClock, tarry_client: TestClient) -> None:
     tarry_client.topic("n").add("x", delay="1m")
     tarry_clock.advance("59s 999ms")

@@ -72,7 +72,7 @@ class TestClock(Clock):
 
     def _has_work(self, worker: Worker) -> bool:
         topics = [self.client.topic(name).stats() for name in topics_of(worker)]
-        return any(stats.ready and stats.paused_until is None for stats in topics) or any(
+        return any(stats.ready and stats.limited is None for stats in topics) or any(
             stats.ready or stats.overdue for stats in self._queues(worker)
         )
 
@@ -80,7 +80,7 @@ class TestClock(Clock):
         return [self.client.blocking_queue(name).stats() for name in queues_of(worker)]
 
     def _next_moments(self) -> Iterator[int]:
-        """The next moments at which a job becomes due, a pause ends or a reservation ends."""
+        """The next moments at which a job becomes due, a limit or a pause allows one, or a reservation ends."""
         for worker in self._workers:
             for queue in self._queues(worker):
                 if queue.next_due is not None and (us := us_of(queue.next_due)) > self.us:
@@ -88,7 +88,8 @@ class TestClock(Clock):
         for topic in (self.client.topic(name) for worker in self._workers for name in topics_of(worker)):
             stats = topic.stats()
             reserved = topic.list("reserved", limit=1) if stats.reserved else ()
-            for moment in (stats.next_due, stats.paused_until, *(job.reserved_until for job in reserved)):
+            allowed_at = None if stats.limited is None else stats.limited.until
+            for moment in (stats.next_due, stats.paused_until, allowed_at, *(job.reserved_until for job in reserved)):
                 if moment is not None and (us := us_of(moment)) > self.us:
                     yield us
 
