@@ -35,6 +35,14 @@ def pack(body: Order) -> None: ...
 def weigh(number: int) -> None: ...
 
 
+@registry.task(retry=ConnectionError)
+def ask(number: int) -> None: ...
+
+
+@registry.task(retry=(ConnectionError, TimeoutError))
+def ask_again(number: int) -> None: ...
+
+
 @registry.on("letters", retry=tarry.BackOff("1s", factor=3))
 def send(body: Order) -> int:
     raise tarry.Snooze("1h")

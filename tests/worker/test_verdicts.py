@@ -233,6 +233,67 @@ def test_a_back_off_may_depend_on_the_exception_type(play: Play) -> None:
     assert play.dead().reason == "PermissionError: never"
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_exception_as_retry_is_the_only_one_that_is_retried(play: Play, plain: bool) -> None:
+    for retry, retried in [
+        (ConnectionError, [ConnectionError, ConnectionResetError]),
+        ((KeyError, TimeoutError), [KeyError, TimeoutError]),
+        (Exception, [KeyError, ValueError]),
+    ]:
+        for kind in retried:
+            play.topic.add("tea", id="7", if_exists="replace")
+            play.run(lambda job, kind=kind: kind("later"), retry=retry, plain=plain)
+            assert timedelta(seconds=0.8) <= play.wait() <= timedelta(seconds=1.2)
+        if retry is Exception:
+            continue
+        play.topic.add("tea", id="7", if_exists="replace")
+        play.run(lambda job: OSError("another"), retry=retry, plain=plain)
+        assert play.dead().reason == "OSError: another"
+
+
+def test_an_exception_as_retry_leaves_the_handlers_own_verdict_and_a_body_for_the_next_worker(play: Play) -> None:
+    play.topic.add("tea", id="7")
+    play.run(lambda job: tarry.Retry(), retry=ConnectionError)
+    assert timedelta(seconds=0.8) <= play.wait() <= timedelta(seconds=1.2)
+    play.topic.add("tea", id="7", if_exists="replace")
+    play.run(lambda job: tarry.BodyError("another release reads it"), retry=ConnectionError)
+    assert timedelta(seconds=0.8) <= play.wait() <= timedelta(seconds=1.2)
+
+
+class Choosing:
+    def __call__(self, _job: Any, _fault: Exception) -> int:
+        return 7
+
+
+async def awaited_choice(job: Any, fault: Exception) -> int:
+    return 7
+
+
+@pytest.mark.parametrize(
+    ("retry", "words"),
+    [
+        (tarry.BackOff, r"BackOff is a class; give one that is made, such as tarry.BackOff\("),
+        (Choosing, "Choosing is a class"),
+        (awaited_choice, "an async def is not awaited"),
+        (lambda job: 7, "called with the job and the exception: too many positional arguments"),
+        ((), r"retry: \(\); give a duration, a BackOff, exceptions, "),
+        ((ConnectionError, "2s"), "give a duration, a BackOff, exceptions, "),
+        ([ConnectionError], "give a duration, a BackOff, exceptions, "),
+    ],
+)
+def test_a_retry_that_would_fail_at_the_first_failure_is_refused(retry: Any, words: str) -> None:
+    registry = tarry.Registry()
+    with pytest.raises(tarry.BadInput, match=words):
+        registry.on("n", retry=retry)
+    with pytest.raises(tarry.BadInput, match=words):
+        registry.task(retry=retry)
+
+
+@pytest.mark.parametrize("retry", [Choosing(), lambda job, fault: 7, lambda *both: 7, max])
+def test_anything_that_can_be_called_with_both_is_a_retry(retry: Any) -> None:
+    tarry.Registry().on("n", retry=retry)
+
+
 def test_a_back_off_may_be_a_function(play: Play) -> None:
     play.topic.add("tea")
 

@@ -21,7 +21,7 @@ KEYWORDS = {
     "eta": "at=, a datetime with a time zone",
     "queue": "topic=",
 }
-_RETRY = 'retry=, such as retry={ConnectionError: "2s", Exception: None}'
+_RETRY = "retry=, such as retry=ConnectionError, or retry={ValueError: None}"
 _BACK_OFF = 'retry=, such as retry=tarry.BackOff(first="2s", longest="60s")'
 _ATTEMPTS = "max_attempts=, which counts the first run too"
 _MAX_LATENESS = "max_lateness=, of options(…), of topic.configure(…) or of @worker.on(…)"

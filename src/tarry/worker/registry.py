@@ -117,7 +117,7 @@ class Registry(ScheduleDecorators):
         with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
         Without ``run`` an ``async def`` runs in the loop, and a plain function in a thread, which ``run="thread"`` says, too.
 
-        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
+        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function; an exception is the only one that is retried); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_too_late``, and finished when that returns; without ``on_too_late`` it is buried as
         ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; 0 keeps none, and without it

@@ -6,11 +6,14 @@
     any other exception         again after a back-off; dead after the last attempt
 
 A policy is a ``BackOff``; or a duration, how long each retry waits; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
-the first type in the exception's method resolution order counts; or a function ``(job, exception) -> duration or None``.
+the first type in the exception's method resolution order counts; or a function ``(job, exception) -> duration or None``. A type of
+exception, or a tuple of them: only these are retried, any other makes the job dead at once
+(docs/decisions/0094-a-class-as-retry.md).
 """
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, BodyError
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.job_values import BaseJob
@@ -83,7 +86,7 @@ class BackOff:
 
 Delay = BackOff | Duration | None
 Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
-PolicyLike = Policy | Duration
+PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException], ...]
 """A policy, as users may write it."""
 DEFAULT_BACK_OFF = BackOff()
 
@@ -120,11 +123,44 @@ def check_policy(policy: PolicyLike | None) -> Policy:
                 raise BadInput(f"retry: {kind!r} is not a type of exception.")
             if delay is not None and not isinstance(delay, BackOff):
                 duration_us(delay, "retry")
-    elif not isinstance(policy, BackOff) and not callable(policy):
+        return policy
+    if isinstance(policy, BackOff):
+        return policy
+    kinds = policy if isinstance(policy, tuple) else (policy,)
+    if kinds and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        return _retry_only(kinds)
+    if isinstance(policy, type):
         raise BadInput(
-            f"retry: {policy!r}; give a duration, a BackOff, a map from exceptions to delays, or a function."
+            f"retry: {policy.__name__} is a class; give one that is made, such as tarry.BackOff(first='2s')."
         )
+    if not callable(policy):
+        raise BadInput(
+            f"retry: {policy!r}; give a duration, a BackOff, exceptions, a map from exceptions to delays, or a function."
+        )
+    _check_function(policy)
     return policy
+
+
+def _retry_only(kinds: tuple[Any, ...]) -> Policy:
+    """Retries these exceptions, and a body that this worker cannot read: the function has not run yet, and during a deployment the
+    next worker may read it."""
+
+    def policy(_: Any, fault: Exception) -> Any:
+        return DEFAULT_BACK_OFF if isinstance(fault, (*kinds, BodyError)) else None
+
+    return policy
+
+
+def _check_function(policy: Callable[..., Any]) -> None:
+    """Raises ``BadInput`` for a function that could not be called at the first failure, or whose answer nobody awaits."""
+    if inspect.iscoroutinefunction(policy):
+        raise BadInput("retry: an async def is not awaited; give a plain function (job, exception).")
+    try:
+        inspect.signature(policy).bind(None, None)
+    except TypeError as fault:
+        raise BadInput(f"retry: the function is called with the job and the exception: {fault}.") from fault
+    except ValueError:  # one of C without a signature
+        return
 
 
 def decide(
