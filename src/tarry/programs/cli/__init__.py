@@ -14,9 +14,10 @@ Nothing heavy is imported before a verb runs.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tarry.programs.cli.collector import gc_paused
+from tarry.programs.cli.stderr import write_message
 
 if TYPE_CHECKING:
     from tarry.errors import TarryError
@@ -81,15 +82,6 @@ def _usage_code(fault: Exception) -> int | None:
         raise KeyboardInterrupt
     code = getattr(fault, "exit_code", None)
     return code if isinstance(code, int) and hasattr(fault, "format_message") else None
-
-
-def write_message(text: str, as_json: bool, **fields: Any) -> None:
-    """Writes a message to stderr: the text, or its fields as one line of JSON."""
-    if as_json:
-        import msgspec
-
-        text = msgspec.json.encode(fields).decode()
-    print(text, file=sys.stderr)
 
 
 def exit_code(fault: TarryError) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tarry.programs.cli import write_message
 from tarry.programs.cli.collector import gc_paused
+from tarry.programs.cli.stderr import write_message
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
