@@ -46,7 +46,10 @@ def parse_rate(value: object) -> tuple[int, int]:
         raise BadInput(
             f"rate: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
         )
-    us = duration_us(span, "rate", minimum=MILLISECOND)
+    try:
+        us = duration_us(span, "rate", minimum=MILLISECOND)
+    except BadInput as fault:
+        raise BadInput(f"rate: {value!r}; {_TEXT_HINT}, with a time of 1 ms or more.") from fault
     if us > LONGEST_US:
         raise BadInput("rate: its span is longer than a year.")
     return count, us

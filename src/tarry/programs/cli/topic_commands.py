@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 NO_LIMIT = "none"
 LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
-COUNTS = ("max_attempts", "burst", "concurrency")
+NUMBERS = ("max_attempts", "rate", "burst", "concurrency")
 Rate = Annotated[
     str | None,
     typer.Option(
-        metavar="RATE", help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False
+        metavar="RATE",
+        help="Jobs in a time, such as 100/1m, 5/s, or 5 for 5 a second; none removes the limit.",
+        show_default=False,
     ),
 ]
 Burst = Annotated[
@@ -188,7 +190,7 @@ def configure(
 def _settings(**settings: str | None) -> dict[str, Any]:
     """The options that were given, as ``configure`` takes them: ``none`` is None, digits are a number."""
     return {
-        name: None if word == NO_LIMIT else int(word) if word.isdecimal() and name in COUNTS else word
+        name: None if word == NO_LIMIT else int(word) if word.isdecimal() and name in NUMBERS else word
         for name, word in settings.items()
         if word is not None
     }
