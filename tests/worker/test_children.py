@@ -293,6 +293,18 @@ def test_wrong_usage_exits_with_2(cli: Cli, monkeypatch: pytest.MonkeyPatch, app
     assert "Traceback" not in done.stderr
 
 
+def test_another_module_by_the_name_of_the_file_is_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python has imported its own `queue` long before."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.py").write_text("import tarry\nworker = tarry.Worker('shop')\n")
+    done = cli("worker", "queue:worker")
+    assert done.returncode == 2
+    assert "worker: queue has no worker; it is /" in done.stderr
+    assert "queue.py, and not queue.py here: another module has this name; give the file another one." in done.stderr
+
+
 def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(
@@ -304,13 +316,13 @@ def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pyte
 
 
 BROKEN = {
-    "raising": ("import deeper", ["deeper.py", "limit = read()", "ValueError: invalid literal"]),
+    "raising": ("import deeper", ["deeper.py", "limit = read()", "ValueError: invalid literal", "(deeper.py, line 2)"]),
     "refused": (
         "import tarry\ntarry.Worker().on('n')(print)",
         ["refused.py", "tarry.errors.BadInput: handler print"],
     ),
-    "unwritten": ("def (:", ["unwritten.py", "SyntaxError"]),
-    "lacking": ("import nowhere_at_all", ["lacking.py", "No module named 'nowhere_at_all'"]),
+    "unwritten": ("def (:", ["unwritten.py", "SyntaxError", "(unwritten.py, line 1)"]),
+    "lacking": ("import nowhere_at_all", ["lacking.py", "No module named 'nowhere_at_all' (lacking.py, line 1)"]),
     "made": ("def worker(): return 1 / 0", ["made.py", "made:worker cannot be called", "ZeroDivisionError"]),
 }
 

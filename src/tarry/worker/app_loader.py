@@ -43,7 +43,9 @@ def load(path: str) -> Worker:
     found = module
     for part in (name or "worker").split("."):
         if not hasattr(found, part):
-            raise BadInput(f"worker: {module_name} has no {name or 'worker'}; {_workers_in(module_name, module)}.")
+            raise BadInput(
+                f"worker: {module_name} has no {name or 'worker'}; {_other_file(module_name, module) or _workers_in(module_name, module)}."
+            )
         found = getattr(found, part)
     if _makes_a_worker(found):
         found = _run_user_code(found, f"{path} cannot be called")
@@ -74,13 +76,36 @@ def _workers_in(module_name: str, module: object) -> str:
     return f"write {' or '.join(f'{module_name}:{name}' for name in names)}" if names else EXPECTED
 
 
+def _other_file(module_name: str, module: object) -> str | None:
+    """The end of an error, if the folder has a file for the module, but Python has imported another one by this name."""
+    path, loaded = Path(*module_name.split(".")), getattr(module, "__file__", None)
+    here = [file.resolve() for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+    if not here or (loaded is not None and Path(loaded).resolve() in here):
+        return None
+    return f"it is {loaded or 'a part of Python'}, and not {here[0].name} here: another module has this name; give the file another one"
+
+
 def _run_user_code(application: Callable[[], T], label: str) -> T:
     """Runs code of the application. Raises ``BadInput``, caused by the application's exception."""
     try:
         return application()
     except Exception as fault:
         last = traceback.format_exception_only(fault)[-1].strip()
-        raise BadInput(f"worker: {label}: {last}") from fault
+        raise BadInput(f"worker: {label}: {last}{_place_of(fault)}") from fault
+
+
+def _place_of(fault: Exception) -> str:
+    """Where the application failed: `` (shop.py, line 7)``; of its own files the one that Python came to last."""
+    if isinstance(fault, SyntaxError) and fault.filename:
+        return f" ({_shown(fault.filename)}, line {fault.lineno})"
+    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if not _is_own(frame.filename)]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(Path.cwd())] or frames
+    return f" ({_shown(own[-1].filename)}, line {own[-1].lineno})" if own else ""
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def traceback_of(fault: BaseException) -> str:
