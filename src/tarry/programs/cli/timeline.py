@@ -4,7 +4,7 @@
             ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
      late 1   next minute 735      next hour 70         next day 7      later 3
 
-    ada  pid 4711  busy 12 of 50  orders 12/50  for 2h 3m, reported 4s ago  longest orders/7 8s
+    ada:4711:k3x9  busy 12 of 50  orders 12/50  for 2h 3m, reported 4s ago  longest orders/7 8s
 
 Each part of the time line is one call of ``histogram``, which costs the same for three jobs and for a million.
 """

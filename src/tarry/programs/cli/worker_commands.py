@@ -66,8 +66,9 @@ def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[Worke
 
 
 def as_text(info: WorkerInfo) -> str:
-    """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago  ada:4711:k3x9``"""
-    parts = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
+    """``ada:4711:k3x9  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago``. The name, which has host and pid, is first:
+    the end of a line may be cut."""
+    parts = [f"{info.name}  busy {info.busy} of {info.slots}"]
     parts += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
     parts.append(
         f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.reported_at)} ago"
@@ -80,10 +81,9 @@ def as_text(info: WorkerInfo) -> str:
         parts.append("quiet")
     if info.asked not in ("", info.mode):
         parts.append(f"asked to {WORDS.get(info.asked, info.asked)}")
-    parts.append(info.name)
     if info.jobs:
-        oldest = info.jobs[0]
-        parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.now - oldest.taken)}")
+        oldest = info.jobs[0]  # when it reported: the job may be done by now
+        parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.reported_at - oldest.taken)}")
     return "  ".join(parts)
 
 
