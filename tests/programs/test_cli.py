@@ -84,7 +84,7 @@ def test_a_dead_job_is_listed_and_kicked(answers: Answers) -> None:
     answers("bury", "orders", "7", str(job["receipt"]), "--reason", "no such customer")
     [seen] = answers("list", "orders", "--state", "dead")
     assert (seen["id"], seen["state"], seen["reason"], seen["attempts"]) == ("7", "dead", "no such customer", 1)
-    assert answers("kick", "orders", "7", "8") == [{"id": "7", "was": "dead"}, {"id": "8", "was": None}]
+    assert answers("kick", "orders", "7", "8", code=1) == [{"id": "7", "was": "dead"}, {"id": "8", "was": None}]
     assert answers("delete", "orders", "7") == [{"id": "7", "was": "ready"}]
 
 
@@ -224,7 +224,39 @@ def test_long_lists_are_read_to_their_end(client: tarry.Client, answers: Answers
     assert len(answers("list", "orders", "--limit", "2000")) == 1500
     some = cli("list", "orders", "--limit", "10")
     assert len(some.stdout.splitlines()) == 10
-    assert "there are more" in some.stderr
+    assert some.stderr == "10 of 1,500 jobs; --limit 1500 shows all\n"
+
+
+def test_a_list_says_how_many_there_are(client: tarry.Client, cli: Cli) -> None:
+    orders = client.topic("orders")
+    now = orders.stats().now
+    hours = [now + timedelta(hours=n) for n in range(10)]
+    orders.add_many([tarry.NewJob({"n": n}, at=at) for n, at in enumerate(hours)])
+    late = orders.add("late", at=now - timedelta(hours=1))
+    assert late.state == "ready"
+
+    def note(*words: str) -> str:
+        return cli("list", "orders", "--limit", "1", *words).stderr.strip()
+
+    def at(n: int) -> str:
+        return (hours[n] - timedelta(minutes=30)).isoformat()
+
+    assert note() == "1 of 11 jobs; --limit 11 shows all"
+    assert note("--state", "delayed") == "1 of 9 jobs; --limit 9 shows all"
+    assert note("--due-after", at(2)) == "1 of 8 jobs; --limit 8 shows all"
+    assert note("--due-before", at(3)) == "1 of 4 jobs; --limit 4 shows all"
+    assert note("--due-after", at(2), "--due-before", at(5)) == "1 of 3 jobs; --limit 3 shows all"
+    assert note("--due-before", at(3), "--state", "delayed") == "1 of 2 jobs; --limit 2 shows all"
+    assert note("--due-before", at(3), "--state", "ready") == "1 of 2 jobs; --limit 2 shows all"
+    assert note("--text", '"n"') == "1 found among the first 2; a higher --limit looks for more"
+    assert note("--text", "late", "--limit", "20") == ""
+
+
+def test_a_rate_is_given_as_in_python(answers: Answers, cli: Cli) -> None:
+    assert answers("configure", "orders", "--rate", "5")[0]["rate"] == "5/1s"
+    assert answers("configure", "orders", "--rate", "100/1m")[0]["rate"] == "100/1m"
+    for rate in ("5/x", "5/", "x"):
+        assert f"--rate: '{rate}'; write" in cli("configure", "orders", "--rate", rate).stderr
 
 
 def test_plain_output_is_readable(cli: Cli) -> None:

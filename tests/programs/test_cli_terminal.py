@@ -134,6 +134,43 @@ def test_list_is_a_table_on_a_terminal_and_plain_lines_in_a_pipe(
     assert terminal.raw.startswith('{"id":')
 
 
+def test_dead_is_a_table_on_a_terminal(client: tarry.Client, place: dict[str, str], cli: Cli) -> None:
+    shop = client.topic("shop")
+    for n in range(3):
+        shop.add({"task": "charge", "args": {"order": n}}, max_attempts=1)
+        job = shop.pop()
+        assert job is not None
+        error = f"ConnectionError: 503 from the bank for order {n}, which is \x1b[2J a long message about it\n"
+        error += f'Traceback (most recent call last):\n  File "/srv/billing.py", line {n}, in charge\n    pay()\n'
+        client.engine.run(shop.verbs.fail(job, None, f"attempts exhausted\n{error}", True))
+    with Terminal("dead", "shop", place=place, size=(30, 150)) as terminal:
+        assert terminal.end() == 0
+    header, line = terminal.shown.splitlines()
+    assert header.split() == ["GROUP", "JOBS", "LAST", "TASK", "ERROR", "AT"]
+    assert re.match(r"\w{12}\s+3  \d+ s ago, \d\d:\d\d:\d\d  charge  ConnectionError: … from the bank", line), line
+    assert "billing.py, charge" in line
+    assert "\x1b[2J" not in terminal.raw
+    with Terminal("dead", "shop", place=place, size=(30, 60)) as terminal:
+        assert terminal.end() == 0
+    header, first, second = terminal.shown.splitlines()
+    assert header.split() == ["GROUP", "JOBS", "LAST", "TASK"]
+    assert second.startswith("  ConnectionError: … from the bank"), "in a line of its own"
+    assert all(len(line.rstrip()) <= 60 for line in (header, first, second))
+    [piped] = cli("dead", "shop").stdout.splitlines()
+    assert "  3 jobs  last 2" in piped
+
+
+def test_top_shows_the_names_of_workers_whole(client: tarry.Client, orders: object, place: dict[str, str]) -> None:
+    name = "build-host-7:1428:k3x9QmYt2a"
+    topics = [WorkerTopic("orders", ("close",), 100, 20)]
+    report = WorkerReport("build-host-7", 1428, "1", 100, 20, False, topics, [])
+    client.engine.run(report_worker(client.namespace, name.encode(), None, report))
+    with Terminal("top", place=place, size=(20, 44)) as terminal:
+        terminal.read_until(lambda seen: f"\n{name}  " in seen)
+        terminal.type("q")
+        assert terminal.end() == 0
+
+
 def test_the_table_of_finished_jobs_says_when_they_finished(client: tarry.Client, place: dict[str, str]) -> None:
     shop = client.topic("shop")
     shop.configure(keep_finished="1d")

@@ -27,6 +27,7 @@ from tarry.programs.cli.selection import (
     WithText,
     act_on_each,
     choose_ids,
+    count_listed,
     list_jobs,
     topic_for,
 )
@@ -193,7 +194,7 @@ def _list(
         cast("StateFilter | None", state), after, before, 1, None
     )  # bad options are refused before an unknown topic
     JobSearch(task, error, text).check(None)
-    handle, cursor, left = session.known_topic(topic), None, limit
+    handle, cursor, left, looked_at = session.known_topic(topic), None, limit, 0
     table: list[JobInfo[Any]] = []
     while left:
         page = handle.list(
@@ -217,7 +218,7 @@ def _list(
             session.print_answer(
                 partial(output.job_data, job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
             )
-        left, cursor = left - len(page), page.cursor
+        left, cursor, looked_at = left - len(page), page.cursor, looked_at + page.scanned
         if cursor is None:
             break
     if table:
@@ -228,4 +229,10 @@ def _list(
         session.print_note("there are no such jobs")
     if cursor is None:
         return
-    session.print_note(f"there are more; --limit {limit * 10} shows them")
+    searches = not (task is error is text is None)
+    total = None if searches else count_listed(handle, state, after, before)
+    if total is not None and total > limit:
+        session.print_note(output.more_note(limit, total, "job"))
+    elif total is None:
+        among = f" among the first {looked_at:,}" if searches else ""
+        session.print_note(f"{limit:,} found{among}; a higher --limit looks for more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,7 +59,7 @@ def dead(
     search = JobSearch(task, error, text, group).check("dead")
     handle = session.known_topic(topic)
     if not (jobs or kick or delete):
-        _print_groups(session, _all_groups(handle, search), limit)
+        _print_groups(session, handle, _all_groups(handle, search), limit)
         return
     found = islice(list_jobs(handle, "dead", None, search), limit)
     if jobs:
@@ -93,10 +94,16 @@ def _all_groups(topic: Topic[Any], search: JobSearch | None) -> DeadGroups:
     return found
 
 
-def _print_groups(session: CommandSession, found: DeadGroups, limit: int | None) -> None:
+def _print_groups(session: CommandSession, topic: Topic[Any], found: DeadGroups, limit: int | None) -> None:
     from tarry.wire.topic_answers import DEAD_GROUP
 
-    for group in found.groups[:limit]:
+    shown = found.groups[:limit]
+    if shown and not session.json and sys.stdout.isatty():
+        from tarry.programs.cli.job_table import print_groups
+
+        print_groups(shown, topic.stats().now)
+        shown = ()
+    for group in shown:
         where = "".join(f"  {part}" for part in (group.task, group.error, group.place and f"at {group.place}") if part)
         count, last = output.count_text(group.count, "job"), output.rfc3339(group.last)
         session.print_answer(output.as_data(DEAD_GROUP, group), f"{group.id}  {count}  last {last}{where}")

@@ -1,8 +1,11 @@
-"""The table of ``tarry list`` on a terminal. A pipe gets one plain line a job, and ``--json`` all there is.
+"""The tables of ``tarry list`` and ``tarry dead`` on a terminal. A pipe gets one plain line each, and ``--json`` all there is.
 
 ID      STATE    WHEN                  ATTEMPTS  TASK   BODY
 close-7 delayed  in 30 m, 14:32:10     0         close  {"order":7}
 close-8 dead     5 m ago, 13:57:01     20        close  {"order":8}   ConnectionError: refused (attempts exhausted)
+
+GROUP         JOBS  LAST               TASK    ERROR                            AT
+3f9a1c0284b1   812  5 m ago, 13:57:01  charge  ConnectionError: … from … for …  billing.py, charge
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tarry.values.durations import SECOND, as_text
 from tarry.verbs.jobs.dead_groups import raw_body, task_call
 
 if TYPE_CHECKING:
+    from tarry.verbs.jobs.dead_groups import DeadGroup
     from tarry.verbs.jobs.job_values import JobInfo
 
 COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red", "finished": "blue"}
@@ -31,30 +35,55 @@ MOST_SHOWN = 200
 
 
 def print_jobs(jobs: Sequence[JobInfo[Any]], now: datetime) -> None:
-    """Prints jobs as a table with a header, as wide as the terminal. In a narrow one each error and body gets a line of its own."""
-    console = Console()
+    """Prints jobs as a table with a header, as wide as the terminal."""
     named = [task_and_body(job) for job in jobs]
-    has_errors = any(job.reason for job in jobs)
     titles = ["ID", "STATE", "WHEN", "ATTEMPTS", *(["TASK"] if any(task for task, _ in named) else [])]
     cells = [_cells(job, task, now)[: len(titles)] for job, (task, _) in zip(jobs, named, strict=True)]
-    columns = zip(*[[Text(title) for title in titles], *cells], strict=True)
-    widths = [max(cell.cell_len for cell in column) for column in columns]
     errors = [Text(printable(error_line(job)), "red" if job.state == "dead" else "") for job in jobs]
     bodies = [Text(printable(body), "dim") for _, body in named]
-    if console.width - sum(widths) - GAP * len(widths) < (ROOM_FOR_BOTH if has_errors else ROOM_FOR_BODY):
+    wide = {"BODY": (bodies, 1)}
+    if any(job.reason for job in jobs):
+        wide = {"ERROR": (errors, 2), **wide}
+    _print_table(titles, cells, wide)
+
+
+def print_groups(groups: Sequence[DeadGroup], now: datetime) -> None:
+    """Prints groups of dead jobs in the same way."""
+    titles = ["GROUP", "JOBS", "LAST", *(["TASK"] if any(group.task for group in groups) else [])]
+    cells = [
+        [
+            Text(group.id),
+            Text(f"{group.count:,}", justify="right"),
+            Text(moment_text(group.last, now)),
+            Text(printable(group.task)),
+        ][: len(titles)]
+        for group in groups
+    ]
+    wide = {"ERROR": ([Text(printable(group.error), "red") for group in groups], 3)}
+    if any(group.place for group in groups):
+        wide["AT"] = ([Text(printable(group.place), "dim") for group in groups], 1)
+    _print_table(titles, cells, wide)
+
+
+def _print_table(titles: Sequence[str], cells: Sequence[list[Text]], wide: dict[str, tuple[list[Text], int]]) -> None:
+    """Columns that are shown whole, then wide ones, each with its share of the rest. In a narrow terminal those get a line of their own."""
+    console = Console()
+    columns = zip(*[[Text(title) for title in titles], *cells], strict=True)
+    widths = [max(cell.cell_len for cell in column) for column in columns]
+    rows = list(zip(cells, zip(*[column for column, _ in wide.values()], strict=True), strict=True))
+    if console.width - sum(widths) - GAP * len(widths) < (ROOM_FOR_BOTH if len(wide) > 1 else ROOM_FOR_BODY):
         _print_line(console, [Text(title, "bold") for title in titles], widths)
-        for row, error, body in zip(cells, errors, bodies, strict=True):
+        for row, rest in rows:
             _print_line(console, row, widths)
-            _print_line(console, [Text(), *([error] if error else []), body], ())
+            _print_line(console, [Text(), *filter(None, rest)], ())
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), expand=True)
     for title, width in zip(titles, widths, strict=True):
         table.add_column(title, no_wrap=True, min_width=width)
-    if has_errors:
-        table.add_column("ERROR", no_wrap=True, overflow="ellipsis", ratio=2)
-    table.add_column("BODY", no_wrap=True, overflow="ellipsis", ratio=1)
-    for row, error, body in zip(cells, errors, bodies, strict=True):
-        table.add_row(*row, *([error] if has_errors else []), body)
+    for title, (_, share) in wide.items():
+        table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=share)
+    for row, rest in rows:
+        table.add_row(*row, *rest)
     console.print(table)
 
 
@@ -94,8 +123,11 @@ def error_line(job: JobInfo[Any]) -> str:
 def when_text(job: JobInfo[Any], now: datetime) -> str:
     """``in 30 m, 14:32:10``: from the server's present moment, and in local time; the date if it is another day."""
     at = state_moment(job)
-    if at is None:
-        return ""
+    return "" if at is None else moment_text(at, now)
+
+
+def moment_text(at: datetime, now: datetime) -> str:
+    """``in 30 m, 14:32:10`` or ``5 m ago, 13:57:01``."""
     distance = rounded(at - now)
     away = f"in {distance}" if at > now else f"{distance} ago"
     local, today = at.astimezone(), now.astimezone().date()

@@ -161,11 +161,12 @@ def _list(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists live entries, in no order. It does not restart their idle time."""
-    items = iter(_map(session, map, codec, key_codec, backend, redisson).as_dict().items())
+    cache = _map(session, map, codec, key_codec, backend, redisson)
+    items = iter(cache.as_dict().items())
     for key, value in islice(items, limit):
         session.print_answer({"key": _data(key), **output.element_data(value)}, f"{_text(key)}  {_text(value)}")
     if next(items, None) is not None:
-        session.print_note(f"there are more; --limit {limit * 10} shows them")
+        session.print_note(output.more_note(limit, cache.size(), "entry"))
 
 
 @verb(within=MAPS)

@@ -52,6 +52,12 @@ def count_text(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
+def more_note(shown: int, total: int, what: str) -> str:
+    """``100 of 1,662 jobs; --limit 1662 shows all``."""
+    plural = what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
+    return f"{shown:,} of {total:,} {plural}; --limit {total} shows all"
+
+
 def as_data(schema: Schema[T], value: T) -> dict[str, Any]:
     """A value of the library as JSON data."""
     import msgspec

@@ -107,8 +107,8 @@ def _list(
         at += size
         if size < migration.CLAIM_PAGE:
             return
-    if handle.size() > limit:
-        session.print_note(f"there are more; --limit {limit * 10} shows them")
+    if (size := handle.size()) > limit:
+        session.print_note(output.more_note(limit, size, "element"))
 
 
 @verb(within=QUEUES)

@@ -18,6 +18,8 @@ from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tarry.clients.blocking.topic import Topic
     from tarry.verbs.jobs.dead_groups import JobSearch
     from tarry.verbs.jobs.job_values import JobInfo, State, StateFilter
@@ -80,6 +82,25 @@ def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
         topic.list(cast("StateFilter", state), limit=1)  # raises for an unknown state
         found = now.finished_kept if state == "finished" else getattr(now, state)
     return min(found, limit or found)
+
+
+def count_listed(topic: Topic[Any], state: str | None, after: datetime | None, before: datetime | None) -> int | None:
+    """How many jobs a list without a search has; ``None`` where nothing counts them."""
+    if after is None and before is None:
+        return count_jobs(topic, state, None)
+    if state == "retrying":
+        return None
+
+    def due_before(moment: datetime) -> int:
+        return topic.histogram(start=moment, span=1, buckets=1).before
+
+    now = topic.stats()
+    due = [now.delayed + now.ready if before is None else due_before(before), 0 if after is None else due_before(after)]
+    if state == "ready":
+        due = [min(count, now.ready) for count in due]
+    elif state == "delayed":
+        due = [max(count, now.ready) for count in due]
+    return max(due[0] - due[1], 0)
 
 
 def topic_for(session: CommandSession, topic: str, ids: Sequence[str] | None, state: str | None) -> Topic[Any]:
