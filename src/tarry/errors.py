@@ -77,8 +77,8 @@ class StaleReceipt(TarryError):
         super().__init__(message or self.__doc__)
         #: the job; the first that was refused, if a ``…_many`` call refused several. So are ``reason`` and ``attempt``
         self.id = id
-        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out yet)
-        #: or ``"gone"`` (finished or deleted)
+        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
+        #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)
         self.reason = reason
         self.attempt = attempt
         #: of each job that the call refused, id → reason; a ``…_many`` call has settled the others

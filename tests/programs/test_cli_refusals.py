@@ -68,7 +68,7 @@ REFUSALS = [
     ("pop orders --ttr soon", "--ttr: 'soon' is not a duration"),
     ("pop ''", "TOPIC: it is empty"),
     ("finish orders 7 0", "RECEIPT: 0; "),
-    ("finish taken 7 5", "Job 7 waits, and was never handed out"),
+    ("finish taken 7 5", "Job 7 waits, and was not handed out since it was added or replaced"),
     ("touch orders 7 5 --ttr soon", "--ttr: 'soon' is not a duration"),
     ("release orders 7 5 --delay soon", "--delay: 'soon' is not a duration"),
     ("bury orders '' 5", "ID: it is empty"),

@@ -126,6 +126,14 @@ def test_unknown_paths_and_methods_are_refused(api: Api) -> None:
     assert api.refused("GET", "/v1/topics", params={"namespace": "elsewhere"}) == (403, "not_allowed")
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/topics"), ("POST", JOBS), ("POST", f"{JOBS}/pop")])
+def test_a_slash_at_the_end_of_a_path_is_named(api: Api, method: str, path: str) -> None:
+    answer = api(method, f"{path}/", None if method == "GET" else {"body": 1})
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_route")
+    assert answer.json()["detail"] == f"There is no such path; leave out the slash at its end: {path}"
+    assert "slash" not in api("GET", "/v1/nothing/").json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -101,10 +101,21 @@ async def test_a_refusal_of_many_has_the_reason_of_each(adapter: Adapter, topic:
     assert raised.value.reasons == {"a": "gone", "b": "dead", "c": "released"}
     assert (raised.value.id, raised.value.reason, raised.value.attempt) == ("a", "gone", None)
     assert str(raised.value) == (
-        "3 jobs were refused; stop working on them: a was finished or deleted; b was set aside; "
+        "3 jobs were refused; stop working on them: a was finished or deleted, or belongs to another topic; b was set aside; "
         "c was released, or ran out of its time to run."
     )
     assert await topic.get("d") is None, "the fourth was finished"
+
+
+async def test_a_refusal_says_when_the_topic_is_wrong_or_the_job_was_replaced(adapter: Adapter, topic: Any) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    await topic.bury(job)
+    with pytest.raises(StaleReceipt, match="Job 7 was finished or deleted, or belongs to another topic;"):
+        await adapter.topic("another").finish(job)
+    await topic.add("milk", id="7", if_exists="replace")
+    with pytest.raises(StaleReceipt, match="Job 7 waits, and was not handed out since it was added or replaced;"):
+        await topic.finish(job)
 
 
 async def test_a_refusal_of_many_names_ten_and_counts_the_others(adapter: Adapter, topic: Any) -> None:

@@ -185,7 +185,7 @@ def test_a_handler_sees_the_loss_of_its_job_and_its_finish_is_refused(
     assert (learned, stats.finished, stats.deleted) == ([True], 0, 1)
     told = "\n".join(line.getMessage() for line in caplog.records)
     assert "✗ n/7 attempt 1 is lost" in told
-    assert "Job 7 was finished or deleted; stop working on it." in told
+    assert "Job 7 was finished or deleted, or belongs to another topic; stop working on it." in told
 
 
 def void(_: object) -> None: ...

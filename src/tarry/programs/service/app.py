@@ -212,6 +212,9 @@ class ServiceApp:
         for mount in self.mounts:
             if mount.advise is not None and (advice := mount.advise(path)) is not None:
                 return UnservedRoute(advice)
+        plain = path.rstrip("/")
+        if plain != path and plain and self._routes.find(plain) is not None:
+            return UnknownRoute(f"There is no such path; leave out the slash at its end: {plain}")
         return UnknownRoute()
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:

@@ -51,8 +51,8 @@ _REASONS = {
     "timed out": "ran out of its time to run",
     "released": "was released, or ran out of its time to run",
     "dead": "was set aside",
-    "never": "waits, and was never handed out",
-    "gone": "was finished or deleted",
+    "never": "waits, and was not handed out since it was added or replaced",
+    "gone": "was finished or deleted, or belongs to another topic",
 }
 _MOST_NAMED = 10
 """How many refused jobs a message names."""
