@@ -15,7 +15,7 @@ from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import topic_page as topic_part
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
-from until import LONGEST_S
+from until import LONGEST_S, until
 from worker.test_undecodable import World
 
 ADA = "last seen in ada (process 4711)"
@@ -167,7 +167,7 @@ def test_a_policy_that_buries_unreadable_bodies_buries_unknown_tasks_too(world: 
 
 def test_the_dashboard_shows_unknown_tasks(world: World) -> None:
     line = f"nobody here knows task 'charge'; {ADA}"
-    topics = [WorkerTopic("shop", ("remind",), 5, 0, 0, (line,))]
+    topics = [WorkerTopic("shop", ("remind",), 5, 0, 0, (line,), ("charge",))]
     made = WorkerReport("bob", 7, "1", 5, 0, False, topics, [])
     world.client.engine.run(report_worker(world.client.namespace, b"bob", None, made))
     world.client.topic("shop").add({"task": "charge"})
@@ -225,3 +225,22 @@ def test_two_applications_share_a_topic_and_run_their_own_tasks(
     assert (seen.count("charge"), seen.count("remind"), stats.dead) == (20, 20, 0)
     one.client.close()
     two.client.close()
+
+
+def test_a_worker_reports_the_names_of_tasks_that_it_does_not_know(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    client.topic("shop").add({"task": "charge"})
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+
+    @worker.task
+    async def remind(user: int) -> None: ...
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(
+                until, lambda: [one.topics[0].unknown_tasks for one in client.workers()] == [("charge",)]
+            )
+
+    asyncio.run(work())
+    worker.client.close()

@@ -41,7 +41,7 @@ class WorkerTopic(Struct, frozen=True):
     """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now.
 
     ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
-    for each task whose jobs it has put back lately, because it does not know the task. ``max_attempts`` are those of the
+    for each task whose jobs it has put back lately, because it does not know the task; ``unknown_tasks`` are their names. ``max_attempts`` are those of the
     handlers that say it; ``None`` is no limit.
     """
 
@@ -51,6 +51,7 @@ class WorkerTopic(Struct, frozen=True):
     busy: int
     overrun: int = 0
     unknown: tuple[str, ...] = ()
+    unknown_tasks: tuple[str, ...] = ()
     max_attempts: dict[str, int | None] = {}
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:

@@ -24,7 +24,7 @@ def target_for(
     if route.handler is not None:
         return _with_settler(route.handler, settler, processes)
     unknown = UnknownTasks(settler, die_after_us)
-    settler.unknown_lines = unknown.lines
+    settler.unknown_lines, settler.unknown_names = unknown.lines, unknown.names
     retry = next((target.retry for target in route.tasks.values() if _maps_body_error(target.retry)), None)
     tasks = {name: _with_settler(target, settler, processes) for name, target in route.tasks.items()}
 

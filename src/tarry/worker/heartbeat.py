@@ -116,6 +116,7 @@ class WorkerReports:
                     busy=len(jobs),
                     overrun=len(consumer.overruns),
                     unknown=consumer.settler.unknown_lines(),
+                    unknown_tasks=consumer.settler.unknown_names(),
                     max_attempts=_max_attempts_of(self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running

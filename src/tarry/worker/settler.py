@@ -71,6 +71,7 @@ class Settler:
         self.results: dict[Job, bytes] = {}
         """The results of done jobs that will be kept."""
         self.unknown_lines: Callable[[], tuple[str, ...]] = tuple
+        self.unknown_names: Callable[[], tuple[str, ...]] = tuple
         """The lines of the worker's report about tasks of this topic that this worker does not know."""
         self.background: set[asyncio.Task[None]] = set()
         self.ending = False

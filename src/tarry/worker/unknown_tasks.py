@@ -65,9 +65,16 @@ class UnknownTasks:
 
     def lines(self) -> tuple[str, ...]:
         """The lines of the last minutes, for the worker's report."""
+        return tuple(line for _, line in self._recent())
+
+    def names(self) -> tuple[str, ...]:
+        """The tasks that the lines are about."""
+        return tuple(task for task, _ in self._recent())
+
+    def _recent(self) -> list[tuple[str, str]]:
         now = time.monotonic()
-        recent = [line for line, at in list(self._lines.values()) if now - at < SHOWN_S]
-        return tuple(recent[-MOST_SHOWN:])
+        recent = [(task, line) for task, (line, at) in list(self._lines.items()) if now - at < SHOWN_S]
+        return recent[-MOST_SHOWN:]
 
     def _note(self, task: str, line: str) -> None:
         self._lines.pop(task, None)
