@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from markupsafe import Markup
 
-STEPS = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+from tarry.programs.serving.spans import STEPS, span_text
 
 
 def count(n: float) -> str:
@@ -32,26 +32,7 @@ def span(of: timedelta | float | None) -> str:
     """A span: 0.42 ms, 1.5 s, 3 m 20 s, 2 h 5 m, 3 d 4 h."""
     if of is None:
         return "–"
-    seconds = of.total_seconds() if isinstance(of, timedelta) else of
-    if seconds < 0:
-        return "−" + span(-seconds)
-    if seconds < 0.0000005:
-        return "0 s"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.2g} ms" if seconds < 0.0995 else f"{seconds * 1000:.0f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    left = round(seconds)
-    parts = []
-    for size, unit in STEPS:
-        if left >= size:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-        elif parts:
-            break
-        if len(parts) == 2:
-            break
-    return " ".join(parts)
+    return span_text(of.total_seconds() if isinstance(of, timedelta) else of)
 
 
 def exact_span(of: timedelta) -> str:

@@ -1,0 +1,261 @@
+"""The conditions of a topic, worst first, from all that is known of it: what people, alerts and the dashboard are told.
+
+    Stats, live workers, the server  ──▶  assess_topic  ──▶  (Condition(kind, level, sentence, count, since), …)
+
+A condition is ``bad`` when somebody has to act, ``calm`` when it only explains what is seen. The bad ones come first, and of a level they
+have the order of ``KINDS``. A topic is ``on_time``, the only ``good`` condition, when it has no other: so nothing green stands over
+dead jobs, jobs that wait for a limit, or jobs that nobody takes. Pure functions: the overview, a topic's page, ``tarry top``,
+``tarry doctor`` and ``/metrics`` show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, get_args
+
+from tarry.programs.serving.spans import span_text
+from tarry.verbs.jobs.stats import Stats
+from tarry.verbs.workers import WorkerInfo, WorkerTopic
+
+Kind = Literal[
+    "died",
+    "unknown_tasks",
+    "no_consumer",
+    "held_back",
+    "late",
+    "stuck",
+    "damaged",
+    "unfit_server",
+    "slow_server",
+    "empty",
+    "on_time",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Level = Literal["bad", "calm", "good"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+LATE_AFTER = timedelta(seconds=5)
+"""A topic is late when a job has been ready for longer."""
+MANY_DIED = 10
+"""So many jobs that died in ten minutes are bad; fewer, and those that died before, are told calmly."""
+CONSUMED_LATELY = timedelta(minutes=1)
+"""A topic has a consumer when a job was handed out within this time."""
+UNTIL_RESUMED = 9000
+"""A pause that ends after this year lasts until it is resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition: a sentence, how many (jobs, tasks, records) it is about, and since when."""
+
+    kind: Kind
+    level: Level
+    sentence: str
+    count: int = 0
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The servers of a topic: why one is unfit, and the response time of the slowest if it is slow."""
+
+    unfit: tuple[str, ...] = ()
+    slow_ms: float | None = None
+
+
+UNKNOWN_SERVER = ServerFacts()
+"""A server that was not looked at: nothing is said of it."""
+
+
+def assess_topic(
+    stats: Stats, workers: Iterable[WorkerInfo], server: ServerFacts = UNKNOWN_SERVER
+) -> tuple[Condition, ...]:
+    """The conditions of a topic, the worst first; at least one."""
+    serving = [
+        (worker, one) for worker in workers if worker.takes_jobs for one in worker.topics if one.name == stats.topic
+    ]
+    topics = [one for _, one in serving]
+    found = [
+        *_died(stats),
+        *_unknown_tasks(topics),
+        *_no_consumer(stats, topics),
+        *_held_back(stats),
+        *_late(stats, topics),
+        *_stuck(stats, topics),
+        *_damaged(stats),
+        *assess_server(server),
+    ]
+    if not found:
+        found = [_empty_or_on_time(stats)]
+    return tuple(sorted(found, key=_rank))
+
+
+def assess_server(server: ServerFacts) -> Iterator[Condition]:
+    """The conditions of the server alone, which all of its topics share."""
+    if server.unfit:
+        reasons = "; ".join(server.unfit)
+        yield Condition("unfit_server", "bad", f"The server is unfit: {reasons}.", len(server.unfit))
+    if server.slow_ms is not None:
+        yield Condition("slow_server", "calm", f"The server answers slowly: after {server.slow_ms:.0f} ms.")
+
+
+def severity(conditions: Sequence[Condition]) -> tuple[float, ...]:
+    """Sorts topics: the one with the worst condition first; of the same kind the one with more of it, or for longer."""
+    worst = conditions[0]
+    return (*_rank(worst), -worst.count, worst.since.timestamp() if worst.since is not None else float("inf"))
+
+
+def summarize(topics: Mapping[str, Sequence[Condition]]) -> tuple[Level, str]:
+    """All topics in a sentence: its level, and what is worst."""
+    if not topics:
+        return "calm", "Nothing has been added yet."
+    ordered = sorted(topics, key=lambda name: (severity(topics[name]), name))
+    worst = topics[ordered[0]][0]
+    if worst.level == "good":
+        return "good", "All is on time."
+    if worst.level == "bad":
+        many = sum(conditions[0].level == "bad" for conditions in topics.values())
+        start = f"{many} topics need attention. " if many > 1 else ""
+        return "bad", f"{start}{ordered[0]}: {worst.sentence}"
+    if worst.kind == "empty":
+        if all(conditions[0].kind == "empty" for conditions in topics.values()):
+            return "calm", "No job waits."
+        return "good", "All is on time."
+    return "calm", f"Nothing is late. {ordered[0]}: {worst.sentence}"
+
+
+def has_consumer(stats: Stats, workers: Iterable[WorkerInfo]) -> bool:
+    """Whether a live worker takes jobs of the topic, a client waits for them, or one was handed out lately."""
+    served = any(worker.takes_jobs and one.name == stats.topic for worker in workers for one in worker.topics)
+    return served or _has_client(stats)
+
+
+def overdue(stats: Stats) -> timedelta | None:
+    """For how long the oldest ready job has waited."""
+    return max(stats.now - stats.oldest_ready, timedelta(0)) if stats.oldest_ready is not None else None
+
+
+def pause_text(stats: Stats) -> str:
+    """For how long a paused topic is paused."""
+    assert stats.paused_until is not None
+    return (
+        "until it is resumed"
+        if stats.paused_until.year > UNTIL_RESUMED
+        else f"for {_span(stats.paused_until - stats.now)}"
+    )
+
+
+def _rank(condition: Condition) -> tuple[int, int]:
+    return LEVELS.index(condition.level), KINDS.index(condition.kind)
+
+
+def _has_client(stats: Stats) -> bool:
+    lately = stats.last_popped is not None and stats.now - stats.last_popped <= CONSUMED_LATELY
+    return bool(stats.watching or lately)
+
+
+def _is_overdue(stats: Stats) -> bool:
+    """Whether a job waits that should have been handed out; one that a pause or a limit holds back should not."""
+    waits = overdue(stats)
+    return waits is not None and waits > LATE_AFTER and stats.limited is None and stats.paused_until is None
+
+
+def _died(stats: Stats) -> Iterator[Condition]:
+    if stats.dead == 0:
+        return
+    if (lately := stats.died_lately) > 0:
+        total = f"; {_jobs(stats.dead, 'is', 'are')} dead in all" if stats.dead > lately else ""
+        sentence = f"{_jobs(lately)} died in the last ten minutes{total}."
+        yield Condition("died", "bad" if lately >= MANY_DIED else "calm", sentence, lately, stats.last_died)
+    else:
+        last = f"; the last died {_span(stats.now - stats.last_died)} ago" if stats.last_died is not None else ""
+        yield Condition("died", "calm", f"{_jobs(stats.dead, 'is', 'are')} dead{last}.", stats.dead, stats.last_died)
+
+
+def _unknown_tasks(topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
+    """Tasks whose jobs some worker has put back lately: bad if no live worker knows them."""
+    tasks = list(dict.fromkeys(task for one in topics for task in one.unknown_tasks))
+    nowhere = [task for task in tasks if not any(task in one.handlers for one in topics)]
+    if nowhere:
+        its = "its" if len(nowhere) == 1 else "their"
+        sentence = f"No live worker knows {_tasks(nowhere)}: {its} jobs are put back, and not done."
+        yield Condition("unknown_tasks", "bad", sentence, len(nowhere))
+    elif tasks:
+        lacking = sum(any(task in one.unknown_tasks for task in tasks) for one in topics)
+        who = f"{lacking} of {len(topics)} workers {'does' if lacking == 1 else 'do'} not know {_tasks(tasks)}"
+        yield Condition("unknown_tasks", "calm", f"{who}: each puts such jobs back for the others.", len(tasks))
+
+
+def _no_consumer(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
+    waiting = stats.delayed + stats.ready
+    if topics or not waiting or _has_client(stats):
+        return
+    if _is_overdue(stats):
+        text = f"{_jobs(stats.ready, 'is', 'are')} ready, the first for {_span(overdue(stats))}"
+        yield Condition("no_consumer", "bad", f"No consumer: {text}.", stats.ready, stats.oldest_ready)
+    else:
+        text = _jobs(waiting, "waits", "wait")
+        if not stats.ready and stats.next_due is not None:
+            text += f", the next is due in {_span(stats.next_due - stats.now)}"
+        yield Condition("no_consumer", "calm", f"No consumer: {text}.", waiting, stats.oldest_ready)
+
+
+def _held_back(stats: Stats) -> Iterator[Condition]:
+    waits = overdue(stats)
+    count = stats.ready if stats.limited is not None or stats.paused_until is not None else 0
+    wait = f", the first for {_span(waits)}" if waits is not None and waits >= timedelta(milliseconds=1) else ""
+    if stats.paused_until is not None:
+        ready = f": {_jobs(count, 'waits', 'wait')}{wait}" if count else ""
+        yield Condition("held_back", "calm", f"Paused {pause_text(stats)}{ready}.", count, stats.oldest_ready)
+    elif stats.limited is not None:
+        until = f"; the next may go in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
+        sentence = f"{_jobs(count, 'waits', 'wait')} for its limit of {stats.limited.reason}{wait}{until}."
+        yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
+
+
+def _late(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
+    if not _is_overdue(stats):
+        return
+    slots, busy = sum(one.slots for one in topics), sum(one.busy for one in topics)
+    why = f": all {slots} slots of its workers are busy" if slots and busy >= slots else ""
+    yield Condition("late", "bad", f"{_span(overdue(stats))} late{why}.", stats.ready, stats.oldest_ready)
+
+
+def _stuck(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
+    overrun = sum(one.overrun for one in topics)
+    if overrun:
+        sentence = f"{_jobs(overrun, 'has', 'have')} run longer than the timeout, and cannot be stopped."
+        yield Condition("stuck", "bad", sentence, overrun)
+    elif stats.expired and _is_overdue(stats):
+        what = "1 reservation is" if stats.expired == 1 else f"{stats.expired:,} reservations are"
+        yield Condition(
+            "stuck", "bad", f"{what} over, and no pop has put the jobs back.", stats.expired, stats.oldest_ready
+        )
+
+
+def _damaged(stats: Stats) -> Iterator[Condition]:
+    if stats.damaged:
+        what = "1 record is" if stats.damaged == 1 else f"{stats.damaged:,} records are"
+        yield Condition("damaged", "bad", f"{what} damaged; `tarry check` names them.", stats.damaged)
+
+
+def _empty_or_on_time(stats: Stats) -> Condition:
+    if not stats.delayed and not stats.ready and not stats.reserved:
+        return Condition("empty", "calm", "Empty.")
+    return Condition("on_time", "good", "On time.")
+
+
+def _jobs(count: int, one: str = "", several: str = "") -> str:
+    words = ("1 job", one) if count == 1 else (f"{count:,} jobs", several)
+    return " ".join(word for word in words if word)
+
+
+def _tasks(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{'task' if len(names) == 1 else 'the tasks'} {shown}{more}"
+
+
+def _span(of: timedelta | None) -> str:
+    return span_text(max(of.total_seconds(), 0.0)) if of is not None else "–"
