@@ -15,6 +15,7 @@ from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import job_page as job_part
 from tarry.programs.dashboard.pages import topic_page as topic_part
+from tarry.programs.dashboard.tracebacks import TracePart, fold_frames
 
 numbers = count()
 Story = Callable[[Any, Clock], Awaitable[None]]
@@ -120,6 +121,19 @@ async def dead(topic: Any, clock: Clock) -> None:
     clock.advance("1d")
 
 
+async def worn_out(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x", max_attempts=12)
+    for n in range(1, 13):
+        job = await topic.pop()
+        clock.advance(3)
+        await topic.release(job, delay=0, reason=f"KeyError: {n}")
+
+
+async def buried(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x")
+    await topic.bury(await topic.pop(), reason="no such customer")
+
+
 @pytest.mark.parametrize(
     ("story", "why", "verdict", "life"),
     [
@@ -128,7 +142,7 @@ async def dead(topic: Any, clock: Clock) -> None:
             failed,
             "It is due in 10 m. It was tried 1 attempt and waits for attempt 2 of 20: ValueError: no card.",
             None,
-            ["added", "attempt 1 failed after ", "handed out once, last to ", "due"],
+            ["added", "attempt 1 failed after ", "due"],
         ),
         (
             alone,
@@ -165,7 +179,7 @@ async def dead(topic: Any, clock: Clock) -> None:
             forgotten,
             "Its time to run was over 10 s ago",
             ("bad", "late"),
-            ["added", "handed out once, last to ", "its time to run was over"],
+            ["added", "attempt 1: handed out to ", "its time to run was over"],
         ),
         (
             held,
@@ -175,15 +189,32 @@ async def dead(topic: Any, clock: Clock) -> None:
         ),
         (
             dead,
-            "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is deleted or kicked",
+            "Its only attempt failed: ValueError: no card. It stays until it is deleted or kicked",
             None,
-            ["added", "attempt 1 failed after 0s, by ", "handed out once, last to ", "set aside: attempts exhausted"],
+            ["added", "attempt 1 failed after 0s, by ", "died: no attempt was left"],
+        ),
+        (
+            worn_out,
+            "All 12 attempts failed, the last with KeyError: 12. It stays",
+            None,
+            [
+                "added",
+                "2 earlier attempts: their errors are not kept any more",
+                *[f"attempt {n} failed after 3s, by " for n in range(3, 13)],
+                "died: no attempt was left",
+            ],
+        ),
+        (
+            buried,
+            "It was set aside after 1 attempt: no such customer.",
+            None,
+            ["added", "attempt 1 failed after 0s, by ", "died"],
         ),
         (
             kept,
             "with 1 attempt. It is history: in 1 d it is forgotten.",
             None,
-            ["added", "handed out once", "finished"],
+            ["added", "attempt 1: handed out to ", "finished"],
         ),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -199,3 +230,29 @@ def test_the_state_of_a_job_is_explained(
     if life is not None:
         assert len(events) == len(life)
         assert all(event.startswith(start) for event, start in zip(events, life, strict=True)), events
+
+
+TRACEBACK = """ValueError: no card
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/tarry/worker/topic_consumer.py", line 210, in _run
+    await self._call(job)
+  File "C:\\app\\tarry\\worker\\handlers.py", line 88, in call
+    return await self.function(job)
+           ^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/home/ada/tarry/shop/orders.py", line 12, in ship
+    raise ValueError("no card")
+ValueError: no card
+
+During handling of the above exception, another exception occurred:
+  File "/x/tarry/clients/blocking/topic.py", line 1, in add
+tarry/worker/: not a frame"""
+
+
+def test_frames_of_tarry_are_folded_and_nothing_is_lost() -> None:
+    parts = fold_frames(TRACEBACK)
+    assert "\n".join(part.text for part in parts) == TRACEBACK
+    assert [part.frames for part in parts] == [0, 2, 0, 1, 0]
+    assert "orders.py" in parts[2].text
+    assert "handlers.py" in parts[1].text
+    assert parts[1].text.endswith("^^^")
+    assert fold_frames("boom") == [TracePart("boom")]

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
+from tarry.verbs.jobs.dead_groups import EXHAUSTED
 from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.stats import Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
@@ -155,9 +156,15 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
 
 def _dead(facts: JobFacts) -> Iterator[str]:
     job = facts.job
-    yield f"It was set aside after {_times(job.attempts)}: {job.reason or 'no reason was given'}."
-    if last := last_line(job):
-        yield f"Its last error: {last}"
+    if job.reason == EXHAUSTED:
+        failed = (
+            "Its only attempt failed" if job.attempts == 1 else f"All {job.attempts} attempts failed, the last with"
+        )
+        yield f"{failed}: {failure(job)}." if job.attempts == 1 else f"{failed} {failure(job)}."
+    else:
+        yield f"It was set aside after {_times(job.attempts)}: {failure(job)}."
+    if (last := last_line(job)) and last != failure(job):
+        yield f"The last line of its error: {last}"
     yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
     if facts.settings.keep_dead is not None and job.died is not None:
         yield f"After {filters.span(job.died + facts.settings.keep_dead - facts.now)} it is deleted."
@@ -170,6 +177,12 @@ def _finished(facts: JobFacts) -> Iterator[str]:
     if job.result_not_kept is not None:
         yield f"Its result was not kept: {job.result_not_kept}."
     yield f"It is history: in {filters.span(job.kept_until - facts.now)} it is forgotten."
+
+
+def failure(job: JobInfo[Any]) -> str:
+    """The last failure in one line: the error itself, also where the reason only says that the attempts were exhausted."""
+    told = (job.error or "").strip().partition("\n")[0].strip() if job.reason == EXHAUSTED else job.reason
+    return told or job.reason or "no reason was given"
 
 
 def last_line(job: JobInfo[Any]) -> str:

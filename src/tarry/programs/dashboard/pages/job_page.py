@@ -11,13 +11,15 @@ import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError
-from tarry.programs.dashboard.explanations import JobFacts, explain
+from tarry.programs.dashboard.explanations import JobFacts, explain, failure
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
-from tarry.values.durations import as_text
+from tarry.programs.dashboard.tracebacks import fold_frames
+from tarry.values.durations import as_datetime, as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import filter_counts as aggregates
+from tarry.verbs.jobs.dead_groups import EXHAUSTED
 from tarry.verbs.jobs.job_values import JobInfo, encoded_result_of, head_of
 from tarry.verbs.jobs.schedule_info import Schedule
 
@@ -37,11 +39,12 @@ class ShownBody:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something that happened to the job, or will happen."""
+    """Something that happened to the job, or will happen; ``began`` is for what took a time."""
 
     at: datetime | None
     what: str
     kind: str = ""
+    began: datetime | None = None
 
 
 async def view(visit: PageRequest) -> dict[str, Any]:
@@ -79,6 +82,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "limit": known.limit,
         "priority": known.priority,
         "life": job_history(known),
+        "trace": fold_frames(job.error) if job.error else [],
         "body": body(job),
         "result": _result(job),
         "headers": headers(job),
@@ -92,19 +96,22 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     """The known events of the job, in order; not every event is stored."""
     job = known.job
     found = [JobEvent(_created(job), "added")]
+    unrecorded = job.attempts - len(job.failed_attempts) - (not _has_failed(job))
+    if unrecorded > 0:
+        found.append(JobEvent(job.first_failure, f"{unrecorded} earlier attempts: their errors are not kept any more"))
     for failed in reversed(job.failed_attempts):
-        took = (failed.ended - failed.began) // timedelta(microseconds=1)
-        what = f"attempt {failed.number} failed after {as_text(took)}, by {failed.holder or 'an unknown holder'}: {failed.error}"
-        found.append(JobEvent(failed.ended, what, "late"))
-    if job.first_failure is not None and not job.failed_attempts:
-        found.append(JobEvent(job.first_failure, "failed for the first time", "late"))
-    if job.attempts:
-        times = "once" if job.attempts == 1 else f"{job.attempts} times"
-        found.append(JobEvent(None, f"handed out {times}, last to {job.holder or 'an unknown holder'}"))
+        took = as_text((failed.ended - failed.began) // timedelta(microseconds=1))
+        what = f"attempt {failed.number} failed after {took}, by {failed.holder or 'an unknown holder'}: {failed.error}"
+        found.append(JobEvent(failed.ended, what, "late", failed.began))
+    if job.attempts and not _has_failed(job):
+        what = f"attempt {job.attempts}: handed out to {job.holder or 'an unknown holder'}"
+        found.append(JobEvent(as_datetime(job.receipt) if job.receipt else None, what))
     if job.state == "reserved":
         found.append(JobEvent(job.reserved_until, "its time to run ends", "reserved"))
     elif job.state == "dead":
-        found.append(JobEvent(job.died, f"set aside: {job.reason or 'no reason was given'}", "dead"))
+        is_told = _has_failed(job) and job.failed_attempts[0].error == job.reason
+        why = ": no attempt was left" if job.reason == EXHAUSTED else "" if is_told else f": {failure(job)}"
+        found.append(JobEvent(job.died, f"died{why}", "dead"))
     elif job.state == "finished":
         found.append(JobEvent(job.finished, "finished", "finished"))
     elif known.timed_out:
@@ -112,6 +119,11 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     else:
         found.append(JobEvent(job.due, "due" if job.state == "delayed" else "became ready", job.state))
     return found
+
+
+def _has_failed(job: JobInfo[Any]) -> bool:
+    """Whether its last attempt is one of those that failed."""
+    return bool(job.failed_attempts) and job.failed_attempts[0].number == job.attempts
 
 
 def _result(job: JobInfo[Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
-from tarry.programs.dashboard.explanations import last_line
+from tarry.programs.dashboard.explanations import failure
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
@@ -90,9 +90,7 @@ async def _read(
 
 def fault(job: JobInfo[Any]) -> str:
     """The last failure, in one line."""
-    if job.reason == "attempts exhausted" and (last := last_line(job)):
-        return last
-    return job.reason or ""
+    return failure(job) if job.reason else ""
 
 
 def preview(job: JobInfo[Any]) -> str:
