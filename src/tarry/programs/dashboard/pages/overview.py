@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.explanations import slots_of
+from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
@@ -57,16 +58,14 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     client = visit.client
     known, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
     found = await asyncio.gather(*[client.topic(name).stats() for name in known])
-    ordered = sorted(found, key=_sort_key)
-    first = max(min(_number(visit.parameter("from")), len(ordered) - 1), 0)
-    shown = ordered[first : first + SHOWN]
+    page = list_page(visit, found, size=SHOWN, text_of=lambda stats: stats.topic, sorts=SORTS)
+    shown = page.shown
     lines = await asyncio.gather(*[timeline.whole_timeline(client.topic(stats.topic), parts=2) for stats in shown])
     rows = [_row(visit, stats, line, workers) for stats, line in zip(shown, lines, strict=True)]
     return {
         "rows": rows,
-        "first": first,
-        "shown": SHOWN,
-        "topics": len(ordered),
+        "page": page,
+        "topics": len(found),
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
@@ -79,10 +78,6 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     }
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 7 else 0
-
-
 def _sort_key(stats: Stats) -> tuple[Any, ...]:
     """Late topics first, by lateness; then paused ones; then by name."""
     late = is_late(stats)
@@ -92,6 +87,18 @@ def _sort_key(stats: Stats) -> tuple[Any, ...]:
         stats.paused_until is None,
         stats.topic,
     )
+
+
+SORTS: dict[str, Callable[[Stats], Any]] = {
+    "worst": _sort_key,
+    "name": lambda stats: stats.topic,
+    "delayed": lambda stats: (-stats.delayed, stats.topic),
+    "ready": lambda stats: (-stats.ready, stats.topic),
+    "reserved": lambda stats: (-stats.reserved, stats.topic),
+    "dead": lambda stats: (-stats.dead, stats.topic),
+    "oldest": lambda stats: (-(overdue(stats) or timedelta()), stats.topic),
+}
+"""The orders of the topics, the default first."""
 
 
 def _row(visit: PageRequest, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> TopicRow:

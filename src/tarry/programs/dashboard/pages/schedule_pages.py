@@ -11,6 +11,7 @@ from typing import Any
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
+from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
 from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
@@ -56,20 +57,24 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     names = [topic_name] if topic else await visit.client.topics()
     lists = asyncio.gather(*[visit.client.schedules.list(name) for name in names])
     listed = await (view_known(topic, lists) if topic else lists)
-    found = sorted((one for some in listed for one in some), key=_order)
-    first = max(min(_number(visit.parameter("from")), len(found) - 1), 0)
-    shown = found[first : first + SHOWN]
-    topics = sorted({one.topic for one in shown})
+    found = [one for some in listed for one in some]
+    only = visit.parameter("only")
+    if only not in ONLY:
+        raise BadInput(f"only: {only[:40]!r} is unknown; it is one of {', '.join(name for name in ONLY if name)}.")
+    chosen = [one for one in found if not only or getattr(one, only)]
+    page = list_page(visit, chosen, size=SHOWN, text_of=_text_of, sorts=SORTS)
+    topics = sorted({one.topic for one in page.shown})
     found_stats = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
     stats = dict(zip(topics, found_stats, strict=True))
     return {
         "topic": topic_name,
-        "rows": [ScheduleRow(one, stats[one.topic]) for one in shown],
+        "rows": [ScheduleRow(one, stats[one.topic]) for one in page.shown],
         "count": len(found),
         "orphans": sum(one.orphaned for one in found),
         "paused": sum(one.paused for one in found),
-        "first": first,
-        "shown": SHOWN,
+        "page": page,
+        "only": only,
+        "states": ONLY,
     }
 
 
@@ -77,8 +82,20 @@ def _order(one: Schedule) -> tuple[Any, ...]:
     return one.next is None, one.next, one.topic, one.id
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
+def _text_of(one: Schedule) -> str:
+    return f"{one.id} {one.topic} {one.cron or ''}"
+
+
+ONLY = ("", "paused", "orphaned", "damaged")
+"""The states that the list can be limited to."""
+SORTS: dict[str, Callable[[Schedule], Any]] = {
+    "next": _order,
+    "id": lambda one: (one.id, one.topic),
+    "topic": lambda one: (one.topic, one.id),
+    "last": lambda one: (one.last is None, -one.last.timestamp() if one.last else 0, one.topic, one.id),
+    "jobs": lambda one: (-one.fired, one.topic, one.id),
+}
+"""The orders of the schedules, the default first."""
 
 
 async def one(visit: PageRequest) -> dict[str, Any]:
