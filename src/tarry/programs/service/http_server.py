@@ -15,7 +15,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
 from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
@@ -43,16 +43,20 @@ class TlsFiles:
 def require_extra() -> None:
     """Raises ``MissingExtra`` where the extra is not installed."""
     try:
+        import httptools
         import prometheus_client
         import uvicorn
     except ImportError:
         raise MissingExtra(MISSING_EXTRA) from None
-    del prometheus_client, uvicorn
+    del httptools, prometheus_client, uvicorn
 
 
 def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Server:
     """The HTTP server of a service; ``serve`` handles its signals."""
     import uvicorn
+
+    from tarry.programs.service.open_files import OpenFileLimit
+    from tarry.programs.service.protocol import HTTPProtocol
 
     class SignalFreeServer(uvicorn.Server):
         @contextlib.contextmanager
@@ -61,7 +65,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
 
     config = uvicorn.Config(
         app,
-        http=_protocol(),
+        http=partial(HTTPProtocol, open_file_limit=OpenFileLimit(max_file_number())),  # type: ignore[arg-type]  # a class of its own
         ws="none",
         lifespan="off",
         log_config=None,
@@ -90,14 +94,6 @@ def _tls_error(tls: TlsFiles | None, fault: OSError) -> str:
         except OSError as refused:
             return f"{what}: {path}: {refused.strerror}."
     return f"certificate: {tls.certificate if tls else ''} and its key cannot be used: {fault}."
-
-
-def _protocol() -> Any:
-    try:
-        from tarry.programs.service.protocol import HTTPProtocol, OpenFileLimit
-    except ImportError:  # without httptools: h11, which is slower and has no timeout for headers
-        return "auto"
-    return partial(HTTPProtocol, open_file_limit=OpenFileLimit(max_file_number()))
 
 
 async def serve(

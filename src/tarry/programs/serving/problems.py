@@ -93,6 +93,18 @@ class LongHead(HTTPError):
     code, status = "long_head", 431
 
 
+class UnknownVersion(HTTPError):
+    """The request is of another version of HTTP; this service speaks HTTP/1.1."""
+
+    code, status = "unknown_version", 505
+
+
+class UnknownTransferCoding(HTTPError):
+    """The body is coded for its way (Transfer-Encoding) otherwise than `chunked`. Send it as it is, or chunked."""
+
+    code, status = "unknown_transfer_coding", 501
+
+
 class WrongMedia(HTTPError):
     """The body is of a kind that cannot be meant here. Send application/json, or bytes with a type of their own."""
 
