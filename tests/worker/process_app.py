@@ -130,3 +130,14 @@ def main(url: str, namespace: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+
+
+chains = tarry.Registry()
+
+
+@chains.task(run="process")
+def link(n: int, diary: str) -> None:
+    """Adds the next link of a chain, from its child process."""
+    note(diary, n)
+    if n:
+        link.add(n - 1, diary)

@@ -58,7 +58,8 @@ class Consumers:
             self._tasks = self._start()
 
     async def wait_until_done(self, *stopped: asyncio.Future[Any]) -> None:
-        """Returns when one of ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due."""
+        """Returns when one of ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due and
+        nothing runs."""
         while True:
             asked = asyncio.ensure_future(self._mode_asked.wait())
             left = [task for task in self._tasks if not task.done()]
@@ -73,8 +74,6 @@ class Consumers:
                 if self._any_failed():
                     return
             elif not self._quiet and all(task.done() for task in self._tasks):
-                for consumer in self._consumers:
-                    await consumer.wait_until_idle()
                 return
 
     async def take_no_more(self, stopped: asyncio.Future[Any]) -> None:

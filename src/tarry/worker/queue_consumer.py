@@ -25,6 +25,7 @@ from tarry.errors import TarryError
 from tarry.values.functions import refuse_unfinished
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute
+from tarry.worker.idle_check import IdleCheck
 from tarry.worker.log_lines import Tally
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.threads import ThreadPool
@@ -33,6 +34,9 @@ logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
 FIRST_LOOK_S = 0.05
 """How long the first pop waits, to learn that the server is there; the next ones wait for ever."""
+
+NEXT_MILLISECOND_S = 0.002
+"""Due times of elements are whole milliseconds, rounded up: what was offered without a delay is due after this time."""
 
 
 class TakenElement:
@@ -49,7 +53,7 @@ class TakenElement:
 class QueueConsumer:
     """Takes and handles the elements of one queue."""
 
-    def __init__(self, route: QueueRoute, queue: AsyncBlockingQueue[Any], outage: Outage, idle_s: float | None) -> None:
+    def __init__(self, route: QueueRoute, queue: AsyncBlockingQueue[Any], outage: Outage) -> None:
         self.name = route.queue
         self.slots = route.slots
         self.tally = Tally(route.queue)
@@ -58,7 +62,8 @@ class QueueConsumer:
         self._is_async = route.handler.is_async
         self._queue = queue
         self._health = ServerHealth(outage)
-        self._until_empty = idle_s is not None
+        self.idle_check: IdleCheck | None = None
+        """With it, it ends when nothing is due and nothing runs."""
         self._threads: ThreadPool[TakenElement] | None = None
         self._wakeup = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
@@ -69,13 +74,19 @@ class QueueConsumer:
         """How many handlers run."""
         return len(self.running)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether an element is handled, or is being put back or set aside."""
+        return bool(self.running or self._background)
+
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Takes elements and starts handlers, for ever or until nothing is due. Cancelling it loses no element."""
+        """Takes elements and starts handlers, for ever or until nothing is due and nothing runs. Cancelling it loses no element."""
         while True:
             while len(self.running) + len(self._background) >= self.slots:
                 await self._wait_for_change()
+            happened = 0 if self.idle_check is None else self.idle_check.happened
             try:
                 taken = await self._take_next()
             except TarryError as fault:
@@ -86,13 +97,25 @@ class QueueConsumer:
             self._health.succeeded()
             if taken is not None:
                 self._start(TakenElement(*taken))
-            elif self._until_empty:
+            elif self.idle_check is not None and await self.idle_check.found_nothing(self, happened, waits=False):
                 return
+
+    def _note_for_idle_check(self) -> None:
+        if self.idle_check is not None:
+            self.idle_check.note(self)
 
     async def _take_next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
-        if not self._until_empty:
+        if self.idle_check is None:
             return await queue._take_next(float("inf") if self._health.healthy else FIRST_LOOK_S)
+        taken = await self._take_due()
+        if taken is None and self.idle_check.in_real_time:
+            await asyncio.sleep(NEXT_MILLISECOND_S)
+            taken = await self._take_due()
+        return taken
+
+    async def _take_due(self) -> tuple[bytes, Any] | None:
+        queue = self._queue
         while payloads := (await queue.engine.run(transfer(queue.verbs.keys, limit=1))).payloads:
             for value in await queue.engine.run(queue.verbs.read(payloads[0])):
                 return payloads[0], value
@@ -100,6 +123,7 @@ class QueueConsumer:
 
     def _start(self, element: TakenElement) -> None:
         self.running.add(element)
+        self._note_for_idle_check()
         self.tally.taken += 1
         if self._is_async:
             element.task = asyncio.ensure_future(self._handle(element))
@@ -132,6 +156,7 @@ class QueueConsumer:
             self.tally.dead += 1
             logger.error("✗ %s: an element is set aside: %s", self.name, failure_reason(fault), exc_info=fault)
             self._in_background(self._add_poison(element, failure_reason(fault)))
+        self._note_for_idle_check()
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -142,6 +167,7 @@ class QueueConsumer:
         self._background.discard(task)
         failures.task_ended("tarry settling", task)
         self._wakeup.set()
+        self._note_for_idle_check()
 
     async def _add_poison(self, element: TakenElement, reason: str) -> None:
         try:

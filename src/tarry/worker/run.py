@@ -25,6 +25,7 @@ from tarry.worker.consumers import Consumers
 from tarry.worker.dispatch import target_for
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.heartbeat import LONGEST_HOST, WorkerReports
+from tarry.worker.idle_check import IdleCheck
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.registry import TopicRoute
@@ -71,9 +72,9 @@ class RunnableWorker(Protocol):
 
 
 class WorkerRun:
-    """Made in the event loop that it runs in, and used once. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
+    """Made in the event loop that it runs in, and used once. ``until_idle``: it ends when nothing is due and nothing runs."""
 
-    def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, idle_s: float | None) -> None:
+    def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, *, until_idle: bool) -> None:
         routes, queues = worker._routes(), worker._queue_routes()
         if not routes and not queues:
             raise BadInput(
@@ -82,7 +83,7 @@ class WorkerRun:
         self._worker = worker
         self._awaited, self._blocking = clients.for_run()
         self._outage = Outage()
-        self._idle_s = idle_s
+        self._until_idle = until_idle
         self._unfit = ""
         """Why this process is not fit to work, once it is not."""
         worker._holder = worker._holder or _new_holder()
@@ -90,18 +91,20 @@ class WorkerRun:
         self._quota: JobQuota | None = None
         if worker._is_child and worker._max_jobs_per_child is not None:
             self._quota = JobQuota(worker._max_jobs_per_child)
-        self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
+        self._consumers = [self._make_consumer(route, slot_pool) for route in routes]
         active: dict[TopicConsumer, None] = {}
         for consumer in self._consumers:
             consumer.active = active
-        self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
+        self._queue_consumers = [self._make_queue_consumer(route) for route in queues]
+        if until_idle:
+            self._check_idle()
         self._renewal = self._make_renewal(routes)
         self._liveness = self._make_liveness(routes)
         self._declarer = ScheduleDeclarer(
             [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
         )
 
-    def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None, idle_s: float | None) -> TopicConsumer:
+    def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None) -> TopicConsumer:
         kind: Any = route.type
         topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
         blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
@@ -128,19 +131,27 @@ class WorkerRun:
             outage=self._outage,
             slot_pool=slot_pool,
         )
-        consumer.idle_s = idle_s
         if processes is None:  # the others run their jobs in children of their own
             consumer.quota = self._quota
         logger.info("▶ %s, %d slots", consumer.topic.name, consumer.slots)
         return consumer
 
-    def _make_queue_consumer(self, route: QueueRoute, idle_s: float | None) -> QueueConsumer:
+    def _make_queue_consumer(self, route: QueueRoute) -> QueueConsumer:
         from tarry.worker.queue_consumer import QueueConsumer
 
         queue = self._awaited.blocking_queue(route.queue, redisson=route.redisson, codec=route.codec)
         queue.verbs.context.require_codec()
         logger.info("▶ queue %s, %d slots", route.queue, route.slots)
-        return QueueConsumer(route, queue, self._outage, idle_s)
+        return QueueConsumer(route, queue, self._outage)
+
+    def _check_idle(self) -> None:
+        """Lets the consumers end when nothing is due and nothing runs."""
+        from tarry.clients.awaited.wait_connections import WaitConnections
+
+        engine = self._awaited.engine
+        is_imaginary = not engine.keeps_maps  # a wait would make the time pass
+        end_waits = None if is_imaginary else engine.shared_part(WaitConnections).end_waits
+        IdleCheck([*self._consumers, *self._queue_consumers], end_waits)
 
     def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
         client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
@@ -196,13 +207,13 @@ class WorkerRun:
             self._worker.stop()
 
     async def _execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
-        if self._idle_s is not None:
+        if self._until_idle:
             await self._declarer.declare_once()
         stopped = asyncio.ensure_future(stopping.wait())
         self._renewal.start()
         if self._liveness is not None:
             self._liveness.start()
-        declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
+        declaration = asyncio.ensure_future(self._declarer.run(declared=self._until_idle))
         consumers = Consumers([*self._consumers, *self._queue_consumers])
         self._renewal.on_asked = partial(self._asked, consumers, stopping)
         if self._liveness is not None:

@@ -65,6 +65,8 @@ class Settler:
         """How many jobs wait to be settled because the server refused the request."""
         self.on_answered: Callable[[], None] = lambda: None
         """Called when some of them were settled: their slots are free."""
+        self.on_ended: Callable[[], None] = lambda: None
+        """Called when a request of the background has ended."""
         self.overruns: dict[Job, float] = {}
         """Jobs whose plain function has taken longer than its timeout and still runs, and when that was noticed (monotonic)."""
         self.done: list[Job] = []
@@ -83,6 +85,7 @@ class Settler:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.background.discard(task)
+        self.on_ended()
         failures.task_ended("tarry settling", task)  # its jobs come back after their TTR
 
     def flush(self) -> None:

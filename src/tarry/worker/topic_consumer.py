@@ -29,6 +29,7 @@ from tarry.values.functions import refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import in_hand, log_lines
+from tarry.worker.idle_check import IdleCheck
 from tarry.worker.in_hand import JobsInHand
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
@@ -92,13 +93,14 @@ class TopicConsumer:
         self.overruns = settler.overruns
         self.on_popped: Callable[[Sequence[BaseJob[Any]]], None] = lambda jobs: None
         """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
-        self.idle_s: float | None = None
-        """How long a pop waits when nothing is due; ``None`` is for ever."""
+        self.idle_check: IdleCheck | None = None
+        """With it, it ends when nothing is due and nothing runs."""
         self.active: dict[TopicConsumer, None] = {}
         """Those of the worker's topics that had jobs, the last ones last."""
         self.quota: JobQuota | None = None
         """How many jobs the process may still take; ``None`` is any number."""
         settler.on_answered = self._free
+        settler.on_ended = self._note_for_idle_check
         if slot_pool is not None:
             slot_pool.add_user(self)
 
@@ -106,6 +108,11 @@ class TopicConsumer:
     def slots_in_use(self) -> int:
         """Slots with running jobs, or with jobs that were requested."""
         return len(self.running) + self._slots_requested + self.settler.unanswered
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a job runs or is being settled."""
+        return bool(self.running or self.settler.done or self.settler.background)
 
     @property
     def jobs_begun(self) -> list[BaseJob[Any]]:
@@ -119,15 +126,12 @@ class TopicConsumer:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Pops jobs and starts their handlers, for ever or until nothing is due. Cancelling it leaves the handlers running."""
-        loop = asyncio.get_running_loop()
+        """Pops jobs and starts their handlers, for ever or until nothing is due and nothing runs. Cancelling it leaves the handlers
+        running."""
+        loop, idle_check = asyncio.get_running_loop(), self.idle_check
         self._backlog = False
         while True:
-            max_jobs = self._max_jobs(loop.time())
-            if self._slot_pool is not None and max_jobs > 0:
-                max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=self._backlog)
-            if self.quota is not None:
-                max_jobs = min(max_jobs, self.quota.left)
+            max_jobs = self._granted_jobs(loop.time())
             if max_jobs <= 0:
                 self.settler.flush()
                 await self._wait_for_slot()
@@ -140,8 +144,10 @@ class TopicConsumer:
             at_once = (
                 self._backlog or not self._health.healthy
             )  # with a short pop it learns whether the server is there
+            wait = None if idle_check is None else idle_check.wait
+            happened = 0 if idle_check is None else idle_check.happened
             try:
-                jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else self.idle_s, ttr=self.ttr)
+                jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else wait, ttr=self.ttr)
             except TarryError as fault:
                 self._slots_requested, self._popping, self._backlog = 0, False, False
                 if not self._health.should_retry(fault):
@@ -165,12 +171,24 @@ class TopicConsumer:
                 self.active.pop(self, None)
                 self.active[self] = None
                 self.running.update(dict.fromkeys(taken_jobs))
+                self._note_for_idle_check()
                 self.on_popped(taken_jobs)
                 loop.call_soon(
                     loop.call_soon, self._start, taken_jobs
                 )  # two loop turns later: by then the next pop was sent
-            elif self.idle_s is not None and not self._backlog:
+            elif idle_check is not None and await idle_check.found_nothing(self, happened, waits=True):
                 return
+
+    def _note_for_idle_check(self) -> None:
+        if self.idle_check is not None:
+            self.idle_check.note(self)
+
+    def _granted_jobs(self, now: float) -> int:
+        """How many jobs to pop now, as far as the worker's slots and the quota allow."""
+        max_jobs = self._max_jobs(now)
+        if self._slot_pool is not None and max_jobs > 0:
+            max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=self._backlog)
+        return max_jobs if self.quota is None else min(max_jobs, self.quota.left)
 
     def _max_jobs(self, now: float) -> int:
         """How many jobs to pop now; 0 when it has enough."""
@@ -389,6 +407,8 @@ class TopicConsumer:
             self._freed.set_result(None)
         if self._slot_pool is not None:
             self._slot_pool.slot_freed()
+        if self.idle_check is not None:
+            self.idle_check.note(self)
 
     def _flush(self) -> None:
         self._flushing = False

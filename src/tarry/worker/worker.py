@@ -202,20 +202,24 @@ class Worker(Registry):
         It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
         password.
         """
-        return await self._execute(signals=signals, idle_s=None)
+        return await self._execute(signals=signals, until_idle=False)
 
     async def run_until_idle(self) -> int:
-        """Works until nothing is due and nothing runs: for tests, and for programs that run now and then."""
-        return await self._execute(signals=False, idle_s=0)
+        """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
-    async def _execute(self, *, signals: bool, idle_s: float | None) -> int:
+        Jobs that become due meanwhile are done, too, such as those that a handler adds, and retries. Those that a rate or a pause
+        holds back stay.
+        """
+        return await self._execute(signals=False, until_idle=True)
+
+    async def _execute(self, *, signals: bool, until_idle: bool) -> int:
         if process_functions.entries is not None:
             raise BadInput(
                 "run: a child process imports this script for a function with run='process', and must not start a second "
                 'worker; start yours under `if __name__ == "__main__":`.'
             )
         clients = self._clients
-        run = WorkerRun(self, clients, idle_s)
+        run = WorkerRun(self, clients, until_idle=until_idle)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
             unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self._is_child)

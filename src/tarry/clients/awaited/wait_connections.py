@@ -16,7 +16,7 @@ import logging
 import weakref
 from collections import deque
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.connections import connection_limit
@@ -210,14 +210,30 @@ class TrackedWait:
             self._tracking.submit(self._token_wait)
 
 
+class EndableWaiter(Protocol):
+    """A waiter, as far as its connections know it."""
+
+    def end_waits(self) -> None: ...
+
+
 class WaitConnections:
     """All waiting connections of one client in one event loop."""
 
     def __init__(self, engine: SharedPartHost) -> None:
         self._cluster = engine.config.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
+        self.waiters: weakref.WeakSet[EndableWaiter] = weakref.WeakSet()
+        self.ends_waits = False
+        """Whether each wait for jobs ends at once, by one last pop."""
         self._idle: list[BlpopConnection] = []
         self._tracking: dict[ServerKey, TrackingConnection] = {}
+
+    def end_waits(self, at_once: bool) -> None:
+        """Each wait for jobs ends now, as at the end of its time, and so do the next ones; until it is called with ``False``."""
+        self.ends_waits = at_once
+        if at_once:
+            for waiter in self.waiters:
+                waiter.end_waits()
 
     def borrow(self, near: Server | None) -> BlpopConnection | TrackedWait:
         """Returns a connection that blocks, if possible one that is connected to ``near``; without a permit a tracked wait."""

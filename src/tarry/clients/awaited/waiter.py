@@ -25,6 +25,7 @@ class Waiter:
     def __init__(self, runner: Runner, name: bytes, connections: WaitConnections) -> None:
         self._runner = runner
         self._connections = connections
+        connections.waiters.add(self)
         self._connection: BlpopConnection | TrackedWait | None = None
         self._last_server: Server | None = None
         self._watch = Watch(name)
@@ -40,7 +41,8 @@ class Waiter:
         if self._closed:
             raise Unavailable(UNANSWERED)
         served: asyncio.Future[None] = self._loop.create_future()
-        caller = Caller(max_jobs, self._loop.time() + seconds, lambda: _wake_sleeper(served))
+        deadline = self._loop.time() + (0 if self._connections.ends_waits else seconds)
+        caller = Caller(max_jobs, deadline, lambda: _wake_sleeper(served))
         fresh = self._watch.enter(caller, queue_keys)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._drive())
@@ -58,6 +60,12 @@ class Waiter:
         if caller.fault is not None:
             raise caller.fault.with_traceback(None)
         return caller
+
+    def end_waits(self) -> None:
+        """Ends the time of all callers: each gets what one last pop finds."""
+        for caller in self._watch:
+            caller.deadline = min(caller.deadline, self._loop.time())
+        self.interrupt()
 
     def interrupt(self) -> None:
         _wake_sleeper(self._wakeup)
