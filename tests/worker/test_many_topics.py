@@ -183,3 +183,112 @@ def test_few_topics_are_popped_from_one_by_one(client: tarry.Client) -> None:
     waited = WaitedTopics(client, 3)
     waited.pass_until_blocked()
     assert all(isinstance(step, PopStep) for step in waited.pass_until_blocked())
+
+
+# ── more topics than slots ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("backlog", [1, 5])
+def test_concurrency_bounds_what_runs_and_not_how_many_topics_are_listened_to(
+    valkey_url: str, namespace: str, client: tarry.Client, backlog: int
+) -> None:
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, concurrency=3)
+    running = most = 0
+    done: list[str] = []
+
+    async def work(job: tarry.AsyncJob[Any]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        await job.touch()
+        running -= 1
+        done.append(job.topic)
+        if len(done) == 40 * backlog:
+            worker.stop()
+
+    for number in range(40):
+        worker.on(f"t{number}")(work)
+        client.topic(f"t{number}").add_many(range(backlog))
+    asyncio.run(worker.run(signals=False))
+    assert most == 3
+    assert len(set(done[: 40 + 3])) > 30, "a topic that had its turn stands behind those that had none"
+    assert all(client.topic(f"t{number}").stats().ready == 0 for number in range(40))
+
+
+def test_a_flood_of_one_topic_leaves_slots_to_the_many_others(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    """They are kept for them, so their jobs start though no job of the flood ever ends."""
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, concurrency=4)
+    flood = running = 0
+
+    @worker.on("flood")
+    async def hold(job: tarry.AsyncJob[Any]) -> None:
+        nonlocal flood
+        flood += 1
+        await asyncio.Event().wait()
+
+    async def work(job: tarry.AsyncJob[Any]) -> None:
+        nonlocal running
+        running += 1
+        if running == 20:
+            worker.stop()
+            worker.stop()
+
+    for number in range(20):
+        worker.on(f"t{number}")(work)
+
+    async def story() -> None:
+        client.topic("flood").add_many(range(50))
+        run = asyncio.ensure_future(worker.run(signals=False))
+        await asyncio.to_thread(until, lambda: flood == 2)
+        for number in range(20):
+            await asyncio.to_thread(client.topic(f"t{number}").add, number)
+        await run
+
+    asyncio.run(story())
+    assert (flood, running) == (2, 20)
+
+
+def test_another_worker_gets_the_jobs_for_which_this_one_has_no_slot(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    """A worker without a free slot gives back the token of a job, and its seat."""
+    full, free = (tarry.Worker(url=valkey_url, namespace=namespace, concurrency=1) for _ in range(2))
+    held, got = asyncio.Event(), list[str]()
+
+    async def hold(job: tarry.AsyncJob[Any]) -> None:
+        held.set()
+        await asyncio.Event().wait()
+
+    async def work(job: tarry.AsyncJob[Any]) -> None:
+        got.append(job.topic)
+
+    for number in range(12):
+        full.on(f"t{number}")(hold)
+        free.on(f"t{number}")(work)
+
+    async def story() -> None:
+        async with full:
+            client.topic("t0").add("x")
+            await held.wait()
+            async with free:
+                for number in range(1, 12):
+                    await asyncio.to_thread(client.topic(f"t{number}").add, "x", delay="50ms" if number % 2 else 0)
+                await asyncio.to_thread(until, lambda: len(got) == 11)
+            full.stop()
+            full.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("topics", [1, 30])
+def test_until_idle_works_off_all_topics_with_one_slot(
+    valkey_url: str, namespace: str, client: tarry.Client, topics: int
+) -> None:
+    worker = worker_for(topics, valkey_url, namespace, concurrency=1)
+    for number in range(topics):
+        client.topic(f"t{number}").add_many(["a", "b", "c"])
+    asyncio.run(worker.run_until_idle())
+    assert sum(client.topic(f"t{number}").stats().finished for number in range(topics)) == 3 * topics

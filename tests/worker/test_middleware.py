@@ -147,7 +147,7 @@ def test_at_debug_a_job_is_logged_with_its_lateness_and_its_duration(
 def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namespace: str) -> None:
     worker = tarry.Worker(url=valkey_url, namespace=namespace, concurrency=12)
     running = {"a": 0, "b": 0, "c": 0}
-    seen: list[tuple[int, int]] = []
+    seen: list[str] = []
     most = 0
 
     def handler(topic: str) -> Any:
@@ -156,8 +156,7 @@ def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namesp
             running[topic] += 1
             most = max(most, sum(running.values()))
             await asyncio.sleep(0.01)  # long beside a pop, on a busy machine too
-            if min(running["a"], running["b"]) > 0:
-                seen.append((running["a"], running["b"]))
+            seen.append(topic)  # what both run at this moment depends on who began when
             running[topic] -= 1
             if len(seen) == 600:
                 worker.stop()
@@ -171,8 +170,7 @@ def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namesp
             client.topic(topic).add_many(range(3000))
         asyncio.run(worker.run(signals=False))
     assert most <= 12
-    late = seen[100:]
-    share = sum(a for a, _ in late) / sum(a + b for a, b in late)
+    share = seen[100:].count("a") / len(seen[100:])
     assert 0.65 < share < 0.85, "three of four slots"
 
 
@@ -182,18 +180,13 @@ def test_a_busy_topic_takes_all_slots_but_one_for_each_other_topic() -> None:
             self.weight, self.slots_in_use = weight, 0
 
     share, busy, idle = SlotPool(10), User(1), User(5)
-    share.add_user(busy)
-    share.add_user(idle)
-    assert share.grant_slots(idle, 5, greedy=False) == 1
-    assert share.grant_slots(busy, 50, greedy=True) == 9
+    share.add_user()
+    share.add_user()
+    assert share.take(idle, 5, greedy=False) == 1
+    assert share.take(busy, 50, greedy=True) == 9
     busy.slots_in_use = 9
-    assert share.grant_slots(busy, 50, greedy=True) == 0
-    assert share.grant_slots(idle, 50, greedy=True) == 1
-    few = SlotPool(2)
-    few.add_user(busy)
-    few.add_user(idle)
-    with pytest.raises(tarry.BadInput, match="2 slots for 3 topics"):
-        few.add_user(User(1))
+    assert share.take(busy, 50, greedy=True) == 0
+    assert share.take(idle, 50, greedy=True) == 1
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -24,7 +24,7 @@ from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.engine import Engine
 from tarry.clients.config import ClientConfig
 from tarry.core.requests import Operation
-from tarry.core.watch import Caller, Watch
+from tarry.core.watch import Caller, Gate, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.watch_steps import WaitQueueKey, simulate_wait
@@ -87,8 +87,8 @@ class _SoleWaiter:
         self._clock = clock
         self._watch = Watch(b"test:%d" % id(self))
 
-    def flow(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Any:
-        return simulate_wait(self._watch, max_jobs, seconds, queue_keys, self._clock)
+    def flow(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None) -> Any:
+        return simulate_wait(self._watch, max_jobs, seconds, queue_keys, self._clock, gate)
 
 
 class _Engine(Engine):
@@ -102,8 +102,10 @@ class _Engine(Engine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        return _result_of(self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys)))
+    def wait(
+        self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None = None
+    ) -> Caller:
+        return _result_of(self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys, gate)))
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Does nothing: the consumer that takes an element moves the queue."""
@@ -139,8 +141,10 @@ class _AsyncEngine(AsyncEngine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        return _result_of(await self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys)))
+    async def wait(
+        self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None = None
+    ) -> Caller:
+        return _result_of(await self.run(self._sole_waiter.flow(max_jobs, seconds, queue_keys, gate)))
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Does nothing: the consumer that takes an element moves the queue."""

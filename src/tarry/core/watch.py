@@ -66,18 +66,47 @@ class PopAnswer(PoppedAt, Protocol):
     def ask_again(self) -> bool: ...
 
 
+class Gate(Protocol):
+    """Decides at each pop of a wait how many jobs the caller may take: a worker's topics share its slots, and a wait needs none."""
+
+    def take_slots(self) -> int:
+        """For how many jobs there are slots, kept for this pop. With 0 there is no pop, and the wait ends."""
+        ...
+
+    def give_slots_back(self) -> None:
+        """The pop brought this caller nothing."""
+        ...
+
+
 class Caller:
     """A caller of ``pop`` that waits for ``max_jobs`` jobs, from the first of its queues that has any. ``served`` is called at the end."""
 
-    __slots__ = ("deadline", "done", "fault", "last_pops", "max_jobs", "queues", "result", "served")
+    __slots__ = (
+        "deadline",
+        "done",
+        "fault",
+        "gate",
+        "last_pops",
+        "max_jobs",
+        "queues",
+        "refused",
+        "result",
+        "served",
+        "takes",
+    )
 
-    def __init__(self, max_jobs: int, deadline: float, served: Callable[[], None]) -> None:
+    def __init__(self, max_jobs: int, deadline: float, served: Callable[[], None], gate: Gate | None = None) -> None:
         self.max_jobs = max_jobs
         self.deadline = deadline
         self.served = served
+        self.gate = gate
+        #: how many jobs a pop asks for in its name; with a gate only while one is under way
+        self.takes = max_jobs if gate is None else 0
         self.queues: list[WaitQueue] = []
         self.last_pops: set[WaitQueue] | None = None
         self.done = False
+        #: its gate allowed no pop
+        self.refused = False
         self.fault: BaseException | None = None
         #: the queue that it was served from, the pop's answer, and its share of the jobs
         self.result: tuple[WaitQueue, PopAnswer, list[tuple[bytes, bytes, int, int, int]]] | None = None
@@ -181,6 +210,8 @@ class Watch:
 
     def leave(self, caller: Caller) -> None:
         """Removes a caller, served or not."""
+        if caller.gate is not None and caller.result is None:
+            _give_slots_back(caller)
         if caller in self._callers:
             del self._callers[caller]
             for queue in caller.queues:
@@ -209,10 +240,9 @@ class Watch:
         for caller in self._callers:
             if caller.deadline <= now and caller.last_pops is None:
                 caller.last_pops = set(caller.queues)
-        for caller in self._callers:
-            for queue in caller.queues:
-                if _wants_pop(caller, queue, now):
-                    return self._look_step(queue) or self._pop_step(queue)
+        while (due := self._due_queue(now)) is not None:
+            if (step := self._look_step(due) or self._pop_step(due)) is not None:
+                return step
         for key, queue in list(self._queues.items()):
             if not queue.callers:
                 del self._queues[key]
@@ -222,6 +252,13 @@ class Watch:
             return BlockStep((), now) if self._blocked else None
         self._blocked = tuple(dict.fromkeys(key for queue in self._queues.values() for key in _tokens_of(queue)))
         return BlockStep(self._blocked, min(self._deadlines()))
+
+    def _due_queue(self, now: float) -> WaitQueue | None:
+        for caller in self._callers:
+            for queue in caller.queues:
+                if _wants_pop(caller, queue, now):
+                    return queue
+        return None
 
     def _deadlines(self) -> Iterator[float]:
         for queue in self._queues.values():
@@ -236,10 +273,19 @@ class Watch:
         queues = tuple(filter(_is_regular, self._queues.values()))
         return LookStep(queues) if len(queues) >= MANY_QUEUES else None
 
-    def _pop_step(self, queue: WaitQueue) -> PopStep:
+    def _pop_step(self, queue: WaitQueue) -> PopStep | None:
+        """``None`` if no caller may take a job now: their waits have ended."""
+        for caller in [one for one in queue.callers if one.gate is not None]:
+            assert caller.gate is not None
+            caller.takes = min(caller.gate.take_slots(), caller.max_jobs)
+            if not caller.takes:
+                caller.refused = True
+                self._serve(caller)
+        if not queue.callers:
+            return None
         queue.uncertain = True
         stay = sum(1 for caller in queue.callers if caller.last_pops is None)
-        max_jobs = min(sum(caller.max_jobs for caller in queue.callers), MOST_JOBS)
+        max_jobs = min(sum(caller.takes for caller in queue.callers), MOST_JOBS)
         return PopStep(queue, max_jobs, min(stay, MOST_JOBS), may_take_seat=queue.keys.relay not in self._blocked)
 
     # ── results of steps ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,16 +305,19 @@ class Watch:
         )  # clients without a seat do not pop at the same moment
         wait = queue.pause = answer.wait / 1e6 * (1 + jitter)
         queue.alarm = min(now, sent + FROZEN_S) + wait if stays else None
-        served = [caller for caller in queue.callers if not caller.done][: len(jobs)]
+        served = [caller for caller in queue.callers if caller.takes and not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
         for caller in served:
-            extra = min(caller.max_jobs - 1, spare)
+            extra = min(caller.takes - 1, spare)
             spare -= extra
             share, jobs = jobs[: 1 + extra], jobs[1 + extra :]
             caller.result = (queue, answer, share)
             self._serve(caller)
         if jobs:
             self._pending_steps.append(GiveBackStep(queue, answer, jobs))
+        for caller in queue.callers:
+            if caller.gate is not None:
+                _give_slots_back(caller)
         if not answer.ask_again:
             for caller in list(queue.callers):
                 if caller.last_pops is not None:
@@ -323,6 +372,12 @@ class Watch:
         self.leave(caller)
 
 
+def _give_slots_back(caller: Caller) -> None:
+    takes, caller.takes = caller.takes, 0
+    if takes and caller.gate is not None:
+        caller.gate.give_slots_back()
+
+
 def _wants_pop(caller: Caller, queue: WaitQueue, now: float) -> bool:
     if caller.last_pops is not None:  # its time is up: one last pop from each of its queues
         return queue in caller.last_pops
@@ -351,4 +406,15 @@ def _keys_of(token: bytes) -> TopicKeys:
     return TopicKeys(*[stem + b":" + part.encode() for part in TopicKeys._fields])
 
 
-__all__ = ["BlockStep", "Caller", "GiveBackStep", "LeaveStep", "LookStep", "PopStep", "WaitQueue", "WaitStep", "Watch"]
+__all__ = [
+    "BlockStep",
+    "Caller",
+    "Gate",
+    "GiveBackStep",
+    "LeaveStep",
+    "LookStep",
+    "PopStep",
+    "WaitQueue",
+    "WaitStep",
+    "Watch",
+]

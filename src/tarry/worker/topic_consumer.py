@@ -22,6 +22,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
+from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.values.durations import SECOND, Duration
@@ -34,7 +35,7 @@ from tarry.worker.in_hand import JobsInHand
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.settler import Settler
-from tarry.worker.slots import JobQuota, SlotPool
+from tarry.worker.slots import JobQuota, SlotPool, WaitGate
 from tarry.worker.targets import Target
 from tarry.worker.threads import ThreadPool
 
@@ -79,6 +80,7 @@ class TopicConsumer:
         self._health = ServerHealth(outage)
         self._slot_pool = slot_pool
         self._slots_requested = 0
+        self._gate: WaitGate | None = None
         self._processes = processes
         self._threads: ThreadPool[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
@@ -102,12 +104,13 @@ class TopicConsumer:
         settler.on_answered = self._free
         settler.on_ended = self._note_for_idle_check
         if slot_pool is not None:
-            slot_pool.add_user(self)
+            slot_pool.add_user()
 
     @property
     def slots_in_use(self) -> int:
         """Slots with running jobs, or with jobs that were requested."""
-        return len(self.running) + self._slots_requested + self.settler.unanswered
+        requested = self._slots_requested if self._gate is None else self._gate.slots
+        return len(self.running) + requested + self.settler.unanswered
 
     @property
     def has_work(self) -> bool:
@@ -131,64 +134,90 @@ class TopicConsumer:
         loop, idle_check = asyncio.get_running_loop(), self.idle_check
         self._backlog = False
         while True:
-            max_jobs = self._granted_jobs(loop.time())
+            wait = None if idle_check is None else idle_check.wait
+            # with a short pop it learns whether the server is there
+            at_once = self._backlog or not self._health.healthy or wait == 0
+            max_jobs = self._granted_jobs(loop.time(), at_once=at_once)
             if max_jobs <= 0:
                 self.settler.flush()
                 await self._wait_for_slot()
                 continue
             self.settler.flush()
-            self._slots_requested, self._popping = (
-                max_jobs,
-                self._backlog,
-            )  # then jobs that are done meanwhile are finished together with the next pop
-            at_once = (
-                self._backlog or not self._health.healthy
-            )  # with a short pop it learns whether the server is there
-            wait = None if idle_check is None else idle_check.wait
+            self._popping = self._backlog  # then jobs that are done meanwhile are finished together with the next pop
             happened = 0 if idle_check is None else idle_check.happened
             try:
-                jobs = await self.topic.pop_many(max_jobs, wait=0 if at_once else wait, ttr=self.ttr)
+                jobs = await self._pop(max_jobs, wait, at_once=at_once)
             except TarryError as fault:
-                self._slots_requested, self._popping, self._backlog = 0, False, False
+                self._popping = self._backlog = False
+                self._leave_slots()
                 if not self._health.should_retry(fault):
                     raise
                 await self._health.back_off(fault)
                 continue
             except asyncio.CancelledError:
-                self._slots_requested, self._popping = 0, False
+                self._popping = False
+                self._leave_slots()
                 self.settler.flush()  # there is no next pop to send it with
                 raise
-            self._slots_requested, self._popping = 0, False
+            asked, self._slots_requested, self._popping = self._slots_requested, 0, False
+            refused, self._gate = self._gate is not None and self._gate.refused, None
             self._health.succeeded()
-            self._backlog = len(jobs) == max_jobs
+            self._backlog = 0 < asked == len(jobs)
             if self.quota is not None:
                 self.quota.take(len(jobs))
             if jobs:
-                taken_jobs: Sequence[BaseJob[Any]] = jobs
-                if self.only_target is not None and not self.only_target.is_async:
-                    taken_jobs = [Job._of(job._parts, self.blocking) for job in jobs]
-                self._in_hand.jobs_came(loop.time())
-                self.active.pop(self, None)
-                self.active[self] = None
-                self.running.update(dict.fromkeys(taken_jobs))
-                self._note_for_idle_check()
-                self.on_popped(taken_jobs)
-                loop.call_soon(
-                    loop.call_soon, self._start, taken_jobs
-                )  # two loop turns later: by then the next pop was sent
-            elif idle_check is not None and await idle_check.found_nothing(self, happened, waits=True):
+                self._take(jobs, loop)
+            if self._slot_pool is not None and len(jobs) < asked:
+                self._slot_pool.slot_freed()
+            if refused:
+                await self._wait_for_slot()
+            elif not jobs and idle_check is not None and await idle_check.found_nothing(self, happened, waits=True):
+                self._leave_slots()
                 return
 
     def _note_for_idle_check(self) -> None:
         if self.idle_check is not None:
             self.idle_check.note(self)
 
-    def _granted_jobs(self, now: float) -> int:
-        """How many jobs to pop now, as far as the worker's slots and the quota allow."""
+    def _granted_jobs(self, now: float, *, at_once: bool) -> int:
+        """How many jobs to pop now, as far as the worker's slots and the quota allow. A pop that waits takes slots when there are jobs."""
         max_jobs = self._max_jobs(now)
-        if self._slot_pool is not None and max_jobs > 0:
-            max_jobs = self._slot_pool.grant_slots(self, max_jobs, greedy=self._backlog)
-        return max_jobs if self.quota is None else min(max_jobs, self.quota.left)
+        if self.quota is not None:
+            max_jobs = min(max_jobs, self.quota.left)
+        if self._slot_pool is None or max_jobs <= 0:
+            self._slots_requested = max(max_jobs, 0)
+        elif at_once:
+            max_jobs = self._slots_requested = self._slot_pool.take(self, max_jobs, greedy=self._backlog)
+        return max_jobs
+
+    async def _pop(self, max_jobs: int, wait: float | None, *, at_once: bool) -> Sequence[AsyncJob[Any]]:
+        if self._slot_pool is None or at_once:
+            return await self.topic.pop_many(max_jobs, wait=0 if at_once else wait, ttr=self.ttr)
+        gate = self._gate = WaitGate(self._slot_pool, self, max_jobs)
+        engine: Any = self.topic.engine  # a worker has no other than a server's
+        taken = await engine.take([self.topic.verbs], max_jobs, wait, self.ttr, gate)
+        self._slots_requested = gate.end()
+        return [job for _, reply, raws in taken for job in self.topic._make_jobs(reply, raws)]
+
+    def _take(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> None:
+        if self.only_target is not None and not self.only_target.is_async:
+            jobs = [Job._of(job._parts, self.blocking) for job in jobs]
+        self._in_hand.jobs_came(loop.time())
+        self.active.pop(self, None)
+        self.active[self] = None
+        self.running.update(dict.fromkeys(jobs))
+        self._note_for_idle_check()
+        self.on_popped(jobs)
+        loop.call_soon(loop.call_soon, self._start, jobs)  # two loop turns later: by then the next pop was sent
+
+    def _leave_slots(self) -> None:
+        """The pop was cut off, or it was the last one."""
+        self._slots_requested = 0
+        if self._gate is not None:
+            self._gate.end()
+            self._gate = None
+        if self._slot_pool is not None:
+            self._slot_pool.leave(self)
 
     def _max_jobs(self, now: float) -> int:
         """How many jobs to pop now; 0 when it has enough."""
@@ -227,7 +256,8 @@ class TopicConsumer:
         return self._in_hand.came_at
 
     async def _wait_for_slot(self) -> None:
-        if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
+        used_up = self.quota is not None and self.quota.left <= 0
+        if self._slot_pool is not None and not used_up and len(self.running) + self.settler.unanswered < self.slots:
             await self._slot_pool.wait(self)
             return
         self._freed = asyncio.get_running_loop().create_future()

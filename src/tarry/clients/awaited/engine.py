@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is f
     from tarry.clients.awaited.interfaces import P, Pair, Popped, SharedPartHost
     from tarry.clients.awaited.replica_reads import ReplicaReader
     from tarry.clients.awaited.waiter import Waiter
-    from tarry.core.watch import Caller
+    from tarry.core.watch import Caller, Gate
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
@@ -48,7 +50,7 @@ class Engine:
         self._registered: set[str] = set()
         self._shared_calls = SharedCalls()
         self._waiters: Local[int, Waiter] = Local()
-        self._waited_for: dict[bytes, int] = {}
+        self._waited_for: defaultdict[bytes, int] = defaultdict(count().__next__)
         """The topics that were waited for, one at a time, in their order."""
         self._parts: Local[Callable[[SharedPartHost], Any], Any] = Local()
 
@@ -120,15 +122,21 @@ class Engine:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def take(
-        self, topics: Sequence[TopicVerbs[Any]], limit: int, wait: Duration | None, ttr: Duration | None
+        self,
+        topics: Sequence[TopicVerbs[Any]],
+        limit: int,
+        wait: Duration | None,
+        ttr: Duration | None,
+        gate: Gate | None = None,
     ) -> list[Popped]:
-        """Waits for jobs. Returns up to ``limit`` of the first topic that has any."""
+        """Waits for jobs. Returns up to ``limit`` of the first topic that has any. With a ``gate``, as many as that allows at each
+        pop of the wait, which ends when it allows none."""
         max_jobs, seconds = job_verbs.pop.checked_limit(limit), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
             by_topic = [await self._partitions(topic) for topic in topics]
             try:
-                return await self._take_from(by_topic, max_jobs, seconds, ttr)
+                return await self._take_from(by_topic, max_jobs, seconds, ttr, gate)
             except WrongType as fault:
                 plain = [
                     topic
@@ -152,13 +160,15 @@ class Engine:
         max_jobs: int,
         seconds: float,
         ttr: Duration | None,
+        gate: Gate | None,
     ) -> list[Popped]:
-        if not seconds or self._need_several_waiters(by_topic, max_jobs):  # first without waiting, in order
+        if not seconds or (gate is None and self._need_several_waiters(by_topic, max_jobs)):
+            # first without waiting, in order
             for index, partitions in enumerate(by_topic):
                 popped = await self._take_now(index, partitions, max_jobs, ttr)
                 if popped:
                     return popped
-        return await self._wait(by_topic, max_jobs, seconds, ttr) if seconds else []
+        return await self._wait(by_topic, max_jobs, seconds, ttr, gate) if seconds else []
 
     def _need_several_waiters(self, by_topic: Sequence[Sequence[PartitionVerbs[Any]]], max_jobs: int) -> bool:
         """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
@@ -198,9 +208,10 @@ class Engine:
         max_jobs: int,
         seconds: float,
         ttr: Duration | None,
+        gate: Gate | None,
     ) -> list[Popped]:
         caller = await self.wait(
-            max_jobs, seconds, [verbs.wait_queue_key(ttr) for partitions in by_topic for verbs in partitions]
+            max_jobs, seconds, [verbs.wait_queue_key(ttr) for partitions in by_topic for verbs in partitions], gate
         )
         if caller.result is None:
             return []
@@ -211,26 +222,24 @@ class Engine:
         )
         return [(index, taken, jobs)]
 
-    async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    async def wait(
+        self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None = None
+    ) -> Caller:
         """Queues a caller behind the callers that wait already."""
         await self.runner.ensure_open()
+        if len(queue_keys) == 1:  # where all are in one group, a waiter has a share of the topics
+            [(keys, *_)] = queue_keys
+            group = self.runner.group_of(keys.due) or -(self._waited_for[keys.wake] // TOPICS_PER_WAITER)
+            return await self._waiter(group).wait(max_jobs, seconds, queue_keys, gate)
         groups: dict[int, list[WaitQueueKey]] = {}
         for queue_key in queue_keys:
             groups.setdefault(self.runner.group_of(queue_key[0].due), []).append(queue_key)
-        if len(queue_keys) == 1:
-            groups = {self._share_of(queue_keys[0]): [*queue_keys]}
         entries = [(self._waiter(group), its) for group, its in groups.items()]
         if len(entries) == 1:
-            return await entries[0][0].wait(max_jobs, seconds, queue_keys)
+            return await entries[0][0].wait(max_jobs, seconds, queue_keys, gate)
         from tarry.clients.awaited.race import race
 
-        return await race(self.runner, entries, max_jobs, seconds)
-
-    def _share_of(self, queue_key: WaitQueueKey) -> int:
-        """The waiter of a caller of one topic: that of its slot; where all are in one group, that of its share of the topics."""
-        keys = queue_key[0]
-        number = self._waited_for.setdefault(keys.wake, len(self._waited_for))
-        return self.runner.group_of(keys.due) or -(number // TOPICS_PER_WAITER)
+        return await race(self.runner, entries, max_jobs, seconds, gate)
 
     async def wait_until_ended(self, topic: TopicVerbs[Any], id: str, seconds: float) -> JobInfo[Any] | None:
         """Waits until a job is finished or dead; returns it as it is then, or at the end of the time."""

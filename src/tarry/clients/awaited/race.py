@@ -11,23 +11,27 @@ from collections.abc import Sequence
 
 from tarry.clients.awaited.runner import Runner
 from tarry.clients.awaited.waiter import Waiter
-from tarry.core.watch import Caller
+from tarry.core.watch import Caller, Gate
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 
 async def race(
-    runner: Runner, entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]], max_jobs: int, seconds: float
+    runner: Runner,
+    entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]],
+    max_jobs: int,
+    seconds: float,
+    gate: Gate | None = None,
 ) -> Caller:
     """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
-    tasks = [asyncio.ensure_future(waiter.wait(max_jobs, seconds, keys)) for waiter, keys in entries]
+    tasks = [asyncio.ensure_future(waiter.wait(max_jobs, seconds, keys, gate)) for waiter, keys in entries]
     winner: asyncio.Task[Caller] | None = None
     try:
         pending = set(tasks)
         while pending and winner is None:
             _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             ended = [task for task in tasks if task.done()]
-            winner = next((task for task in ended if task.exception() or task.result().result is not None), None)
+            winner = next((task for task in ended if task.exception() or _decides(task.result())), None)
         return (winner or tasks[0]).result()
     finally:
         for task in tasks:
@@ -35,6 +39,11 @@ async def race(
         for task in tasks:
             if task is not winner and task.done() and not task.cancelled() and task.exception() is None:
                 _give_back(runner, task.result())
+
+
+def _decides(caller: Caller) -> bool:
+    """Whether it was served, or may take nothing; then the others may not, either."""
+    return caller.result is not None or caller.refused
 
 
 def _give_back(runner: Runner, caller: Caller) -> None:

@@ -13,7 +13,7 @@ from tarry.clients.config import UNANSWERED
 from tarry.connections.awaited import BlpopConnection, Server
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.core.patience import RetryDelay
-from tarry.core.watch import BlockStep, Caller, Watch
+from tarry.core.watch import BlockStep, Caller, Gate, Watch
 from tarry.errors import Unavailable
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.watch_steps import WaitQueueKey, perform_step
@@ -36,13 +36,15 @@ class Waiter:
         self._back_off = RetryDelay()
         self._closed = False
 
-    async def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    async def wait(
+        self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None = None
+    ) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         if self._closed:
             raise Unavailable(UNANSWERED)
         served: asyncio.Future[None] = self._loop.create_future()
         deadline = self._loop.time() + (0 if self._connections.ends_waits else seconds)
-        caller = Caller(max_jobs, deadline, lambda: _wake_sleeper(served))
+        caller = Caller(max_jobs, deadline, lambda: _wake_sleeper(served), gate)
         fresh = self._watch.enter(caller, queue_keys)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._drive())

@@ -23,7 +23,7 @@ from tarry.clients.blocking.waiter import Waiter, give_back
 from tarry.connections.faults import Fault
 from tarry.connections.wake_event import SocketWakeEvent
 from tarry.core.requests import ScriptCall
-from tarry.core.watch import Caller
+from tarry.core.watch import Caller, Gate
 from tarry.errors import TarryError, Unavailable
 from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
@@ -32,22 +32,26 @@ SILENT_S = 1.0
 RaceEntry = tuple[Waiter, Sequence[WaitQueueKey]]
 
 
-def race(runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float) -> Caller:
+def race(
+    runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float, gate: Gate | None = None
+) -> Caller:
     """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
-    return Race(runner, entries, max_jobs, seconds).run()
+    return Race(runner, entries, max_jobs, seconds, gate).run()
 
 
 class Race:
     """One wait over several waiters."""
 
-    def __init__(self, runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float) -> None:
+    def __init__(
+        self, runner: Runner, entries: Sequence[RaceEntry], max_jobs: int, seconds: float, gate: Gate | None
+    ) -> None:
         self._runner = runner
         deadline = time.monotonic() + seconds
         nodes: dict[str, list[RaceEntry]] = {}
         for waiter, queue_keys in entries:
             nodes.setdefault(_node_of(runner, queue_keys[0][0].due), []).append((waiter, queue_keys))
         self._wakeup: SimpleQueue[_NodeRace] = SimpleQueue()
-        self._nodes = [_NodeRace(runner, its, max_jobs, deadline, self._wakeup) for its in nodes.values()]
+        self._nodes = [_NodeRace(runner, its, max_jobs, deadline, self._wakeup, gate) for its in nodes.values()]
 
     def run(self) -> Caller:
         """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
@@ -89,9 +93,10 @@ class _NodeRace:
         max_jobs: int,
         deadline: float,
         winner_found: SimpleQueue[_NodeRace],
+        gate: Gate | None,
     ) -> None:
         self.wakeup = SocketWakeEvent()
-        self.callers = [Caller(max_jobs, deadline, self.wakeup.set) for _ in entries]
+        self.callers = [Caller(max_jobs, deadline, self.wakeup.set, gate) for _ in entries]
         self.fault: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="tarry race", daemon=True)
         self._runner = runner
@@ -102,7 +107,7 @@ class _NodeRace:
 
     @property
     def served(self) -> Caller | None:
-        return next((caller for caller in self.callers if caller.result is not None), None)
+        return next((caller for caller in self.callers if caller.result is not None or caller.refused), None)
 
     def stop(self) -> None:
         self._stopped = True
@@ -127,7 +132,7 @@ class _NodeRace:
             until = math.inf
             for caller, waiter in list(self._current.items()):
                 until = min(until, waiter.advance(caller))
-                if self._stopped or caller.result is not None:
+                if self._stopped or caller.result is not None or caller.refused:
                     return
                 if caller.fault is not None:
                     raise caller.fault

@@ -25,7 +25,7 @@ from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
 from tarry.core.patience import RetryDelay
 from tarry.core.requests import ScriptCall
-from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
+from tarry.core.watch import BlockStep, Caller, Gate, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.watch_steps import WaitQueueKey, perform_step
@@ -55,10 +55,12 @@ class Waiter:
         self._pid = os.getpid()
         self._wake_events: dict[Caller, WakeEvent | SocketWakeEvent] = {}
 
-    def wait(self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+    def wait(
+        self, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], gate: Gate | None = None
+    ) -> Caller:
         """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         wake_event = WakeEvent()
-        caller = Caller(max_jobs, time.monotonic() + seconds, wake_event.set)
+        caller = Caller(max_jobs, time.monotonic() + seconds, wake_event.set, gate)
         try:
             self.enter(caller, wake_event, queue_keys)
             while not caller.done:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
 from tarry.core.requests import Batch, Command, Flow, ask
-from tarry.core.watch import BlockStep, Caller, GiveBackStep, LeaveStep, LookStep, PopStep, WaitQueue, Watch
+from tarry.core.watch import BlockStep, Caller, Gate, GiveBackStep, LeaveStep, LookStep, PopStep, WaitQueue, Watch
 from tarry.errors import TarryError
 from tarry.values.keys import TopicKeys, part_key
 from tarry.verbs.jobs import pop
@@ -92,10 +92,15 @@ class SimulatedClock(Protocol):
 
 
 def simulate_wait(
-    watch: Watch, max_jobs: int, seconds: float, queue_keys: Sequence[WaitQueueKey], time: SimulatedClock
+    watch: Watch,
+    max_jobs: int,
+    seconds: float,
+    queue_keys: Sequence[WaitQueueKey],
+    time: SimulatedClock,
+    gate: Gate | None = None,
 ) -> Flow[Caller]:
     """Performs a whole wait in imaginary time."""
-    caller = Caller(max_jobs, time.seconds() + seconds, lambda: None)
+    caller = Caller(max_jobs, time.seconds() + seconds, lambda: None, gate)
     watch.enter(caller, queue_keys)
     while (step := watch.next_step(time.seconds())) is not None:
         if not isinstance(step, BlockStep):
