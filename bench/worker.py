@@ -66,7 +66,7 @@ async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) ->
 
 async def late(url: str, count: int) -> dict[str, Any]:
     worker = tarry.Worker(url=url)
-    counted, late_ms, in_hand_ms = Count(worker, 1 + count), list[float](), list[float]()
+    counted, lateness_ms, in_hand_ms = Count(worker, 1 + count), list[float](), list[float]()
 
     @worker.on("orders")
     async def handle(job: tarry.AsyncJob[Any]) -> None:
@@ -74,20 +74,20 @@ async def late(url: str, count: int) -> dict[str, Any]:
             print(flush=True)
         else:
             in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
-            late_ms.append(job.lateness.total_seconds() * 1000)
+            lateness_ms.append(job.lateness.total_seconds() * 1000)
         counted.one()
 
     alarm_ms: list[float] = []
     alarms = asyncio.create_task(bare_timer(alarm_ms))
     await worker.run()
     alarms.cancel()
-    return {"late_ms": late_ms, "in_hand_ms": in_hand_ms, "alarm_ms": alarm_ms}
+    return {"lateness_ms": lateness_ms, "in_hand_ms": in_hand_ms, "alarm_ms": alarm_ms}
 
 
 async def busy(url: str, count: int, size: int) -> dict[str, Any]:
     worker = tarry.Worker(url=url)
     counted = Count(worker, 1 + count + size)
-    seen: dict[str, list[tuple[float, float]]] = {"late_ms": [], "in_hand_ms": [], "alarm_ms": []}
+    seen: dict[str, list[tuple[float, float]]] = {"lateness_ms": [], "in_hand_ms": [], "alarm_ms": []}
     began, drained, left = 0.0, 0.0, size
 
     @worker.on("orders")
@@ -96,7 +96,7 @@ async def busy(url: str, count: int, size: int) -> dict[str, Any]:
             print(flush=True)
         at = job.due.timestamp()
         seen["in_hand_ms"].append((at, (time.time() - at) * 1000))
-        seen["late_ms"].append((at, job.lateness.total_seconds() * 1000))
+        seen["lateness_ms"].append((at, job.lateness.total_seconds() * 1000))
         counted.one()
 
     @worker.on("burst")

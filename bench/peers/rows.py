@@ -330,7 +330,7 @@ def paced(turn: Turn, producer: Producer, rate: int, seconds: float, tail_s: flo
 
 
 def percentiles(line: str, runs: Sequence[Run], note: str) -> dict[str, Found]:
-    late = sorted(run.late_ms for run in runs)
+    late = sorted(run.lateness_ms for run in runs)
     if not late:
         raise PeerFailed(note or "no job ran in time")
     if late[0] < -1:

@@ -30,7 +30,7 @@ class Run(NamedTuple):
     at: float
 
     @property
-    def late_ms(self) -> float:
+    def lateness_ms(self) -> float:
         return (self.at - self.due) * 1000
 
 

@@ -33,7 +33,7 @@ WORK_S = 0.002
 
 @dataclass
 class Seen:
-    late_ms: list[float] = field(default_factory=list)
+    lateness_ms: list[float] = field(default_factory=list)
     alarm_ms: list[float] = field(default_factory=list)
     in_hand_ms: list[float] = field(default_factory=list)
     scripts: Counter[str] = field(default_factory=Counter)
@@ -59,7 +59,7 @@ async def consume(client: tarry.AsyncClient, seen: Seen) -> None:
         job = await topic.pop(wait=None)
         assert job is not None
         seen.in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
-        seen.late_ms.append(job.lateness.total_seconds() * 1000)
+        seen.lateness_ms.append(job.lateness.total_seconds() * 1000)
         seen.another.set()
         await asyncio.sleep(WORK_S)
         await topic.finish(job)
@@ -88,14 +88,14 @@ async def watch(url: str, consumers: int, seconds: float) -> Seen:
             await topic.add(BODY, delay=rng.randrange(FEWEST_MS, MOST_MS) / 1000)
             added += 1
             await asyncio.sleep(max(0, began + added / RATE - time.monotonic()))
-        while len(seen.late_ms) < added and await _another(seen):
+        while len(seen.lateness_ms) < added and await _another(seen):
             pass
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for client in clients:
             await client.close()
-    assert len(seen.late_ms) == added, f"{added} added, {len(seen.late_ms)} seen"
+    assert len(seen.lateness_ms) == added, f"{added} added, {len(seen.lateness_ms)} seen"
     return seen
 
 
@@ -123,7 +123,7 @@ def lateness(bench: Bench) -> list[Result]:
             record.append(asyncio.run(watch(bench.url, consumers, seconds)))
     lines = []
     for consumers, record in taken.items():
-        late = [value for seen in record for value in seen.late_ms]
+        late = [value for seen in record for value in seen.lateness_ms]
         held = [value for seen in record for value in seen.in_hand_ms]
         scripts = sum((seen.scripts for seen in record), Counter[str]())
         word = "consumer" if consumers == 1 else "consumers"
@@ -132,7 +132,7 @@ def lateness(bench: Bench) -> list[Result]:
                 "lateness",
                 f"p99 of lateness, {consumers} {word}, {RATE} jobs/s",
                 "ms",
-                Reading(tuple(_percentile(seen.late_ms, 0.99) for seen in record)),
+                Reading(tuple(_percentile(seen.lateness_ms, 0.99) for seen in record)),
                 Target("≤", 3) if consumers == 50 else None,
                 Reading(tuple(_percentile(seen.alarm_ms, 0.99) for seen in record)),
                 {
@@ -149,7 +149,7 @@ def lateness(bench: Bench) -> list[Result]:
                 "lateness",
                 f"pop calls a job, {consumers} {word}",
                 "calls",
-                Reading(tuple(seen.scripts["topic/pop"] / len(seen.late_ms) for seen in record)),
+                Reading(tuple(seen.scripts["topic/pop"] / len(seen.lateness_ms) for seen in record)),
                 Target("≤", 5),
                 details={name: n / len(late) for name, n in scripts.items() if name != "topic/pop"},
             )

@@ -115,7 +115,7 @@ def moment(seconds: float) -> datetime:
 
 
 def _lateness_result(output: dict[str, list[float]], which: str, target: Target) -> Result:
-    late, held, alarms = sorted(output["late_ms"]), sorted(output["in_hand_ms"]), sorted(output["alarm_ms"])
+    late, held, alarms = sorted(output["lateness_ms"]), sorted(output["in_hand_ms"]), sorted(output["alarm_ms"])
     p99 = int(len(late) * 0.99)
     details = {
         "p50": late[len(late) // 2],

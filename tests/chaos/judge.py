@@ -361,7 +361,7 @@ class Case:
         if given := self.given_back(one, other):
             kinds = {e[KIND] for e in given}
             if RELEASE in kinds:
-                return "given back"
+                return "released"
             if RAISED in kinds:
                 return "handler raised"
         if any(

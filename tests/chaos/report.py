@@ -98,7 +98,7 @@ def _cells(numbers: list[int]) -> str:
 
 REASONS = {
     "again: time to run over": "its time to run was over: its holder was dead, frozen, cut off, or too slow",
-    "again: given back": "its holder released it",
+    "again: released": "its holder released it",
     "again: handler raised": "its handler raised, snoozed, or was stopped",
     "again: kicked": "it was dead, and was kicked",
     "again: its process ended": "its process was killed or stopped, and its parent released it at once",

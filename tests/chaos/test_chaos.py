@@ -91,7 +91,7 @@ def test_a_seed_determines_the_plan(name: str) -> None:
 def results() -> dict[str, Any]:
     run = {
         "family": "line", "seed": "7", "events": 12_345, "acknowledged": 4_321, "seconds": 61.0, "breaches": {"lost": 2},
-        "counts": {"again: given back": 5, "again: undone, everysec": 3, "lost: everysec": 4, "done: line_cut": 3},
+        "counts": {"again: released": 5, "again: undone, everysec": 3, "lost: everysec": 4, "done: line_cut": 3},
         "recovery_us": {"line cut": {"times": 3, "median": 1_500, "most": 2_500_000}},
     }  # fmt: skip
     skipped = {"family": "zookeeper", "seed": "7", "skipped": "needs zookeeper"}

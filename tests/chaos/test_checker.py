@@ -154,7 +154,7 @@ def test_a_correct_history_passes(world: World) -> None:
     a_right_history(world)
     verdict = world.verdict()
     assert verdict.tally.breaches == {}, verdict.excerpt()
-    assert verdict.tally.counts["again: time to run over"] == verdict.tally.counts["again: given back"] == 1
+    assert verdict.tally.counts["again: time to run over"] == verdict.tally.counts["again: released"] == 1
     assert verdict.tally.counts["again: kicked"] == verdict.tally.counts["refused, its time to run over"] == 1
     assert verdict.acknowledged == 28
     assert verdict.events == 91
@@ -512,7 +512,7 @@ def test_a_release_sent_twice_may_be_refused(world: World) -> None:
     world.call(FINISH, 50, world.hand(50, created, 1, by=0))
     assert set(world.verdict().tally.breaches) == {"doubled"}
     world.fault("broken", since=START, until=world.now)
-    assert counted(world) == {"told refused, sent twice": 1, "again: given back": 1}
+    assert counted(world) == {"told refused, sent twice": 1, "again: released": 1}
 
 
 def test_a_finish_sent_twice_may_be_refused_when_an_add_sent_twice_added_its_job_again(world: World) -> None:

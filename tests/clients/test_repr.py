@@ -95,7 +95,7 @@ def test_the_repr_of_a_grant_shows_its_state(valkey_url: str) -> None:
         assert grant is not None
         assert repr(grant) == f"<Grant 'told-of', token {grant.token}>"
         grant.release()
-        assert repr(grant) == f"<Grant 'told-of', token {grant.token}, given back>"
+        assert repr(grant) == f"<Grant 'told-of', token {grant.token}, released>"
         grant = lock.acquire(lease="1h")
         assert grant is not None
         lock.force_release()

@@ -168,7 +168,7 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(
     some.process.send_signal(signal.SIGINT)
     code, said = some.ended()
     assert code == 4
-    assert "was killed by SIGKILL; 1 jobs given back" in said
+    assert "was killed by SIGKILL; 1 jobs released" in said
     lines = [json.loads(line) for line in said.splitlines()]  # JSON from the first byte to the last
     first, [killed] = lines[0], [line for line in lines if "was killed by SIGKILL" in line["message"]]
     assert (killed["released"], killed["pid"]) == (1, victim)
@@ -195,7 +195,7 @@ def test_a_child_that_crashed_just_before_the_parent_is_stopped_is_logged(
 
     assert asyncio.run(scenario()) == 0
     errors = [record.getMessage() for record in caplog.records if record.name == "tarry.worker"]
-    assert ["was killed by SIGKILL; 0 jobs given back" in line for line in errors] == [True]
+    assert ["was killed by SIGKILL; 0 jobs released" in line for line in errors] == [True]
 
 
 def test_a_child_that_does_not_exit_is_killed(

@@ -53,7 +53,7 @@ def test_the_jobs_of_a_killed_worker_go_to_another_one(scene: Scene, topic: str,
     assert int(second[2]) == other.pid
     assert scene.client.topic(topic).check().ok
     until(lambda: [info.pid for info in scene.client.workers()] == [other.pid], "it is not listed any more")
-    until(lambda: "is gone; 1 of its jobs given back" in scene.log(other), "it says so")
+    until(lambda: "is gone; 1 of its jobs released" in scene.log(other), "it says so")
 
 
 def test_a_worker_that_starts_afterwards_gets_them(scene: Scene) -> None:

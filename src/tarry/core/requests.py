@@ -79,11 +79,11 @@ class WrongType(ServerUnfit):
 
 
 class CannotConfirm(ServerUnfit):
-    """A job was not sent, because the server cannot confirm it. ``why``: the server's message, and what is required."""
+    """A job was not sent, because the server cannot confirm it. ``reason``: the server's message, and what is required."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"Nothing was added: {why}")
-        self.why = why
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Nothing was added: {reason}")
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Consumers:
         logger.info("■ stopping, %d jobs running", sum(consumer.busy for consumer in self._consumers))
         counts = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
         cut_off, not_started = sum(late for late, _ in counts), sum(not_started for _, not_started in counts)
-        logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, not_started)
+        logger.info("■ stopped, %d running jobs released, %d not begun", cut_off, not_started)
         faults = [task.exception() for task in self._tasks if not task.cancelled()]
         for fault in filter(None, faults):  # a consumer ends by itself only with an error, or when nothing is due
             raise fault

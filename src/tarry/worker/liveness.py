@@ -294,7 +294,7 @@ class Liveness:
         name = absent.name.encode()
         if self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
             self._ask(workers.forget_worker(self._namespace, name))
-            logger.warning("✗ worker %s is gone; %d of its jobs given back", absent.name, released)
+            logger.warning("✗ worker %s is gone; %d of its jobs released", absent.name, released)
 
     def _ask(self, call: ScriptCall[T]) -> T:
         """Sends a call once. An outage is for others to log, and a later try is this thread's."""

@@ -283,7 +283,7 @@ def _log_exit(child: Child, code: int, released: int, then: str = "") -> None:
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
     more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "released": released}
     logger.error(
-        "✗ worker %d (pid %d) %s; %d jobs given back%s", child.number, child.process.pid, how, released, then,
+        "✗ worker %d (pid %d) %s; %d jobs released%s", child.number, child.process.pid, how, released, then,
         extra={"tarry": more},
     )  # fmt: skip
 

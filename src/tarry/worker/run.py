@@ -181,7 +181,7 @@ class WorkerRun:
         )
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
-        """Runs until it is stopped; returns how many running jobs had to be given back."""
+        """Runs until it is stopped; returns how many running jobs had to be released."""
         loop = asyncio.get_running_loop()
 
         def on_failure(_work: str, unfit: str) -> None:

@@ -197,7 +197,7 @@ class Worker(Registry):
         """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
 
         A client that it was given stays open; jobs use connections of the worker's own, closed at the end.
-        Returns how many running jobs had to be given back. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start, and
+        Returns how many running jobs had to be released. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start, and
         ``ServerUnfit`` after its work in the background has failed ten times within a minute.
         It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
         password.

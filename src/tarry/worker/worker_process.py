@@ -4,7 +4,7 @@
                 1  ended by an error
                 2  bad arguments
                 3  no server that can be used; or unfit: its work in the background fails again and again
-                4  stopped, but running jobs had to be given back
+                4  stopped, but running jobs had to be released
 
 A child has a socket to its parent (parent.py): it sends heartbeats over it, and stops when the parent is gone.
 """

@@ -107,7 +107,7 @@ class AsyncGrant:
         over = (
             f", lost: {self._hold.lost_reason}"
             if self._hold.lost_reason
-            else ", given back"
+            else ", released"
             if self._hold.released
             else ""
         )

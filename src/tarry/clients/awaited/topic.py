@@ -259,7 +259,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         await self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
     async def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
-        """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
+        """Releases at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
 
         Their attempts count, because a job may have killed it: the last one makes dead. ``counted=False`` takes the attempts
         back. At most ``limit``, if one is given. Returns how many jobs it had.

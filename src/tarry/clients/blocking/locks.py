@@ -108,7 +108,7 @@ class Grant:
         over = (
             f", lost: {self._hold.lost_reason}"
             if self._hold.lost_reason
-            else ", given back"
+            else ", released"
             if self._hold.released
             else ""
         )

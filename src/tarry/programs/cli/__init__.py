@@ -4,7 +4,7 @@
                 1  refused: StaleReceipt, JobExists, BodyError, Unconfirmed; a demo that lost an order
                 2  bad arguments: BadInput, unknown options
                 3  no server: Unavailable, ServerUnfit; a missing extra, such as tarry[cli]; a worker that is unfit
-                4  tarry worker: stopped, but running jobs had to be given back
+                4  tarry worker: stopped, but running jobs had to be released
               130  Ctrl-C
 
 Answers go to stdout, messages to stderr. With ``--json`` each is one line of JSON: ``*_ms`` integers, RFC 3339 times.

@@ -126,7 +126,7 @@ def release_holder(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Gives back at once all jobs of a process that is certainly dead."""
+    """Releases at once all jobs of a process that is certainly dead."""
     handle = session.topic(topic)
     if dry_run:
         held = (job for job in list_jobs(handle, "reserved", None) if job.holder == holder)
@@ -134,7 +134,7 @@ def release_holder(
             session.print_answer({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
         return
     found = handle.release_holder(holder, counted=not uncounted, limit=limit)
-    session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
+    session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs released")
 
 
 @verb()

@@ -54,7 +54,7 @@ def worker(
         ),
     ] = None,
 ) -> None:
-    """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
+    """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be released."""
     from tarry.worker import log_setup
 
     format = "json" if session.json else log

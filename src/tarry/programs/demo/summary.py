@@ -56,7 +56,7 @@ def summary(
     closed = Counter(line.order for line in lines if line.what == "closed")
     paid = {id for id, state in payments.items() if state in IN_TIME}
     deleted = {id for id, state in payments.items() if state is not None}
-    late_ms = sorted((line.handed_us - line.due_us) / 1000 for line in taken)
+    lateness_ms = sorted((line.handed_us - line.due_us) / 1000 for line in taken)
     return Summary(
         orders=len(dues_us),
         closed=len(closed),
@@ -68,9 +68,9 @@ def summary(
         redelivered=sum(n - 1 for n in Counter(line.order for line in taken).values()),
         closed_twice=sum(n > 1 for n in closed.values()),
         killed_holding=killed_holding,
-        lateness_p50_ms=_share(late_ms, 0.50),
-        lateness_p99_ms=_share(late_ms, 0.99),
-        lateness_max_ms=_share(late_ms, 1.0),
+        lateness_p50_ms=_share(lateness_ms, 0.50),
+        lateness_p99_ms=_share(lateness_ms, 0.99),
+        lateness_max_ms=_share(lateness_ms, 1.0),
         took_s=round(took_s, 1),
         check=check,
     )

@@ -42,7 +42,7 @@ TOTALS = {
     "added": "Jobs that were put in.",
     "popped": "Jobs that were handed out.",
     "finished": "Jobs that were finished.",
-    "released": "Jobs that were given back.",
+    "released": "Jobs that were released.",
     "timed_out": "Reservations whose time to run was over.",
     "died": "Jobs that were set aside.",
     "too_late": "Jobs that were set aside because they were later than their max_lateness.",

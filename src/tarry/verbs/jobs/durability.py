@@ -54,7 +54,7 @@ def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) 
         ]
         added = added or any(isinstance(reply, Unconfirmed) or not isinstance(reply, Exception) for reply in mine)
         return [
-            Unconfirmed(f"Added in part: {reply.why}") if added and isinstance(reply, CannotConfirm) else reply
+            Unconfirmed(f"Added in part: {reply.reason}") if added and isinstance(reply, CannotConfirm) else reply
             for reply in replies
         ]
 

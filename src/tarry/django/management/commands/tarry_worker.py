@@ -20,7 +20,7 @@ from tarry.worker.worker import override
 class Command(BaseCommand):
     """The same worker as ``tarry worker``, with the same exit codes."""
 
-    help = "Runs the project's handlers and tasks until SIGTERM. Exits with 4 when running jobs had to be given back."
+    help = "Runs the project's handlers and tasks until SIGTERM. Exits with 4 when running jobs had to be released."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options of ``tarry worker``."""

@@ -15,7 +15,7 @@ BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "R
 ASKED = {"quiet": "to be quiet", "stop": "to stop", "work": "to work again"}
 NOTES = {
     "quiet": "It takes no new jobs, and goes on with those that it has.",
-    "stop": "It takes no new jobs. Running ones get its grace period; then the rest is given back. Nothing starts another one, unless "
+    "stop": "It takes no new jobs. Running ones get its grace period; then the rest is released. Nothing starts another one, unless "
     "its supervisor does.",
     "work": "It takes jobs again.",
 }

@@ -281,7 +281,7 @@ async def reschedule_many(request: ServiceRequest) -> list[State | None]:
 
 @many.handles(settle.RELEASE_HOLDER)
 async def release_holder(request: ServiceRequest) -> int:
-    """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
+    """Releases at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
     return await request.topic.release_holder(
         request.path["holder"], counted=request.payload.counted, limit=request.payload.limit
     )
