@@ -18,6 +18,7 @@ from tarry.core.requests import Batch
 from tarry.core.watch import BlockStep, Caller, LookStep, PopStep, WaitStep, Watch
 from tarry.values.keys import TopicKeys, topic_keys
 from tarry.verbs.jobs.watch_steps import perform_step
+from tarry.worker import worker_process as process
 from until import until
 
 FEW, MANY = 100, 400
@@ -292,3 +293,25 @@ def test_until_idle_works_off_all_topics_with_one_slot(
         client.topic(f"t{number}").add_many(["a", "b", "c"])
     asyncio.run(worker.run_until_idle())
     assert sum(client.topic(f"t{number}").stats().finished for number in range(topics)) == 3 * topics
+
+
+@pytest.mark.parametrize(("topics", "lines"), [(3, 3), (30, 1)])
+def test_many_topics_have_one_line_in_the_log(
+    valkey_url: str, namespace: str, client: tarry.Client, caplog: pytest.LogCaptureFixture, topics: int, lines: int
+) -> None:
+    caplog.set_level("INFO", "tarry.worker")
+    worker = worker_for(topics, valkey_url, namespace, concurrency=4)
+    for number in range(topics):
+        client.topic(f"t{number}").add("x")
+    asyncio.run(worker.run_until_idle())
+    begun, summed = ([line.message for line in caplog.records if line.message.startswith(sign)] for sign in ("▶", "∑"))
+    assert (len(begun), len(summed)) == (lines, lines)
+    if topics == 30:
+        assert begun == ["▶ 30 topics (t0, t1, t2, …), 4 slots together"]
+        assert summed[0].startswith("∑ 30 topics (t0, t1, t2, …): 30 taken, 30 done, 0 retried, 0 dead, 0 running,")
+
+
+def test_the_banner_names_a_few_of_many_topics(valkey_url: str, namespace: str) -> None:
+    shown = process.banner(worker_for(30, valkey_url, namespace), 1).splitlines()
+    assert sum(line.startswith("  topic    ") for line in shown) == 3
+    assert "           … and 27 more topics" in shown

@@ -121,5 +121,4 @@ class Consumers:
             self._log()
 
     def _log(self) -> None:
-        for consumer in self._consumers:
-            consumer.tally.log(consumer.busy)
+        log_lines.log_tallies((consumer.tally, consumer.busy) for consumer in self._consumers)

@@ -1,13 +1,13 @@
 """The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost, ⧗ overran its timeout.
 
 At DEBUG one line a job; a retry is a WARNING, a dead job an ERROR; at INFO one line a topic in ten seconds (∑), when something
-happened. ``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
+happened, and one for all when there are more than eight topics. ``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tarry.errors import StaleReceipt
@@ -19,6 +19,8 @@ from tarry.worker.verdicts import Verdict
 logger = logging.getLogger("tarry.worker")
 _MS = 1000.0
 LOG_EVERY_S = 10.0
+MOST_TOPICS, SHOWN_TOPICS = 8, 3
+"""More topics than these have one line together, which names the first."""
 Jobs = Iterable[BaseJob[Any]]
 
 
@@ -115,6 +117,34 @@ def log_refused(job: BaseJob[Any], error: Exception) -> None:
     logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, error, extra=fields_of(job))
 
 
+def log_topics(slots: Mapping[str, int], shared: int | None) -> None:
+    """The topics that are listened to from now on, and their slots; ``shared`` are those that all topics of the worker share."""
+    if len(slots) <= MOST_TOPICS:
+        for topic, most in slots.items():
+            logger.info("▶ %s, %d slots", topic, most)
+        return
+    together = f"{shared} slots together" if shared is not None else f"up to {max(slots.values())} slots each"
+    fields = {"topics": list(slots), "slots": shared}
+    logger.info("▶ %s, %s", some_of(list(slots)), together, extra={"tarry": fields})
+
+
+def some_of(topics: Sequence[str]) -> str:
+    """So many topics, and the first of them."""
+    return f"{len(topics)} topics ({', '.join(topics[:SHOWN_TOPICS])}, …)"
+
+
+def log_tallies(tallies: Iterable[tuple[Tally, int]]) -> None:
+    """Logs what happened in each topic, and how many jobs run; of many topics the sum."""
+    happened = [(tally, running) for tally, running in tallies if tally.happened]
+    if len(happened) > MOST_TOPICS:
+        total = Tally(some_of([tally.topic for tally, _ in happened]))
+        for tally, _ in happened:
+            total.move_from(tally)
+        happened = [(total, sum(running for _, running in happened))]
+    for tally, running in happened:
+        tally.log(running)
+
+
 class Tally:
     """The counters of one topic since its last log line."""
 
@@ -134,10 +164,27 @@ class Tally:
         if late > self.late_us:
             self.late_us = late
 
+    @property
+    def happened(self) -> bool:
+        return bool(self.taken or self.done or self.retried or self.dead or self.overrun)
+
+    def move_from(self, other: Tally) -> None:
+        """Adds the counters of another topic, and resets them there."""
+        self.taken, self.done, self.retried = (
+            self.taken + other.taken,
+            self.done + other.done,
+            self.retried + other.retried,
+        )
+        self.dead, self.lost, self.overrun = (
+            self.dead + other.dead,
+            self.lost + other.lost,
+            self.overrun + other.overrun,
+        )
+        self.late_us = max(self.late_us, other.late_us)
+        other._reset()
+
     def log(self, running: int) -> None:
-        """Logs the counters and resets them; logs nothing if nothing happened."""
-        if not (self.taken or self.done or self.retried or self.dead or self.overrun):
-            return
+        """Logs the counters and resets them."""
         fields = {
             "topic": self.topic, "taken": self.taken, "done": self.done, "retried": self.retried, "dead": self.dead,
             "lost": self.lost, "overrun": self.overrun, "running": running,

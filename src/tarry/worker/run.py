@@ -20,6 +20,7 @@ from tarry.connections.background import failures
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
+from tarry.worker import log_lines
 from tarry.worker import worker_clients as clients
 from tarry.worker.consumers import Consumers
 from tarry.worker.dispatch import target_for
@@ -92,6 +93,7 @@ class WorkerRun:
         if worker._is_child and worker._max_jobs_per_child is not None:
             self._quota = JobQuota(worker._max_jobs_per_child)
         self._consumers = [self._make_consumer(route, slot_pool) for route in routes]
+        log_lines.log_topics({one.topic.name: one.slots for one in self._consumers}, worker._slots)
         active: dict[TopicConsumer, None] = {}
         for consumer in self._consumers:
             consumer.active = active
@@ -133,7 +135,6 @@ class WorkerRun:
         )
         if processes is None:  # the others run their jobs in children of their own
             consumer.quota = self._quota
-        logger.info("▶ %s, %d slots", consumer.topic.name, consumer.slots)
         return consumer
 
     def _make_queue_consumer(self, route: QueueRoute) -> QueueConsumer:

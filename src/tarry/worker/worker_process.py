@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from tarry import __version__
 from tarry.values.durations import SECOND, as_text, duration_us
+from tarry.worker.log_lines import MOST_TOPICS, SHOWN_TOPICS
 from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
 from tarry.worker.signals import GIVEN_BACK
 from tarry.worker.targets import Target
@@ -105,7 +106,8 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
 
 def banner(worker: Worker, processes: int) -> str:
     """The lines that a worker prints when it starts."""
-    routes = worker._routes()
+    all_routes = worker._routes()
+    routes = all_routes if len(all_routes) <= MOST_TOPICS else all_routes[:SHOWN_TOPICS]
     queue_routes = worker._queue_routes()
     width = max(
         [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0
@@ -118,6 +120,8 @@ def banner(worker: Worker, processes: int) -> str:
         names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker._slots else ""
         lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+    if len(all_routes) > len(routes):
+        lines.append(f"           … and {len(all_routes) - len(routes)} more topics")
     for queue_route in queue_routes:
         kind = "" if queue_route.handler.is_async else " (thread)"
         lines.append(
