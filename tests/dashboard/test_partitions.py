@@ -79,12 +79,12 @@ def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client,
     topic.bury_many(jobs[20:25], reason="no name")
     page = words(http.get("/topic?topic=orders"))
     assert "Why 25 jobs are dead" in page
-    assert re.search("no address – – 20 .* no name – – 5", page)
+    assert re.search("no address 20 .* no name 5", page)
 
 
 def test_jobs_are_listed_and_counted_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     page = words(http.get("/jobs?topic=orders&state=delayed&before=20m"))
-    assert page.index("later-0 delayed") < page.index("later-7 delayed") < page.index("later-18 delayed")
+    assert page.index("later-0 in") < page.index("later-7 in") < page.index("later-18 in")
     assert "19 delayed jobs" in page or "20 delayed jobs" in page
     page = words(http.get("/job?topic=orders&id=ready-29"))
     assert "29 jobs are due before it" in page or "This topic has no consumer" in page

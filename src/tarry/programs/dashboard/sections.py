@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAGES = (
     "tarry.programs.dashboard.pages.overview",
+    "tarry.programs.dashboard.pages.find_page",
     "tarry.programs.dashboard.pages.topic_page",
     "tarry.programs.dashboard.pages.jobs_page",
     "tarry.programs.dashboard.pages.dead_page",

@@ -1,4 +1,4 @@
-"""The pages on all topics: which are late, and by how much; and the search for one by its name, or for a job by its id."""
+"""The page on all topics: which are late, and by how much."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
@@ -17,7 +16,6 @@ from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
-from tarry.values import names
 from tarry.verbs.jobs.stats import Lateness, Stats
 from tarry.verbs.workers import WorkerInfo
 
@@ -25,7 +23,6 @@ SHOWN = 50
 LATE_AFTER = timedelta(seconds=5)
 """A topic is late when a job has been ready for longer."""
 LATELY_S, RATES_S = 600.0, 60.0
-ASKED_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +139,4 @@ def verdict(found: Sequence[Stats], has_consumer: bool) -> tuple[str, str]:
     return "good", "All is on time."
 
 
-async def find(visit: PageRequest) -> dict[str, Any]:
-    """The search: a topic by its name, a job by its id in any topic."""
-    wanted = visit.parameter("q")
-    known = await visit.client.topics()
-    topics = [name for name in known if wanted and wanted.lower() in name.lower()]
-    jobs = []
-    if _may_be_an_id(wanted):
-        for at in range(0, len(known), ASKED_AT_ONCE):
-            requests = [visit.client.topic(name).get(wanted) for name in known[at : at + ASKED_AT_ONCE]]
-            jobs += [job for job in await asyncio.gather(*requests) if job is not None]
-    found: dict[str, Any] = {"wanted": wanted, "topics": topics[:ASKED_AT_ONCE], "jobs": jobs}
-    if len(jobs) == 1 and not topics:
-        found["redirect"] = visit.url("/job", topic=jobs[0].topic, id=jobs[0].id)
-    elif wanted in topics and not jobs:
-        found["redirect"] = visit.url("/topic", topic=wanted)
-    return found
-
-
-def _may_be_an_id(text: str) -> bool:
-    try:
-        names.check_name(text, "id")
-    except BadInput:
-        return False
-    return True
-
-
-SECTIONS = (
-    Section("/", "overview.html", view, title="Topics"),
-    Section("/find", "find.html", find, every_s=10.0),
-)
+SECTIONS = (Section("/", "overview.html", view, title="Topics"),)
