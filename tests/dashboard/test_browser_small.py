@@ -62,7 +62,7 @@ def test_no_page_is_wider_than_a_small_screen(full: Site, browser: Any) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH, path
             assert page.evaluate(OVERHANG, WIDTH) == [], path
             unnamed = page.locator(".plain tbody td:not([data-label])").all_inner_texts()
-            assert {*unnamed} <= {"", "Release", "Pause\nDelete", "PauseDelete"}, f"{path}: what is it?"
+            assert {*unnamed} <= {"", "Release", "Run now\nPause\nDelete", "Run nowPauseDelete"}, f"{path}: what is it?"
     page.goto(full.at + "/schedules")
     for name in ("Pause", "Delete"):
         box = page.get_by_role("button", name=name).first.bounding_box()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -216,3 +217,24 @@ def test_a_long_list_is_paged(http: httpx.Client, client: tarry.Client) -> None:
 )
 def test_an_interval_is_shown_exactly(of: timedelta, told: str) -> None:
     assert filters.exact_span(of) == told
+
+
+def test_a_schedule_is_run_now_besides_its_occurrences(http: httpx.Client, client: tarry.Client) -> None:
+    client.schedules.put(
+        "mail", "news", {"list": "all"}, every="20m", headers={"x-kind": "short"}, ttr="5m", max_attempts=3, priority=2
+    )
+    client.schedules.pause("mail", "news")
+    before = client.schedules.get("mail", "news")
+    told = [act(http, "run", "mail", "news").text for _ in range(2)]
+    jobs = client.topic("mail").list("ready").jobs
+    assert {job.id for job in jobs} == {re.findall(r"Job (news@now:[^ ]+Z) was added", text)[0] for text in told}
+    job = jobs[0]
+    assert (job.body, job.headers, job.priority) == ({"list": "all"}, {"x-kind": "short"}, 2)
+    assert (job.ttr, job.max_attempts) == (timedelta(minutes=5), 3)
+    assert client.schedules.get("mail", "news") == before, "also while it is paused, and its rhythm stays"
+    assert "Run now" in http.get("/schedule?topic=mail&name=news").text
+    assert "Run now" in row(http, "news")
+    client.schedules.put("mail", "raw", b"\xff\x00", every="1h")
+    act(http, "run", "mail", "raw")
+    assert b"\xff\x00" in [job.raw for job in client.topic("mail").list("ready")]
+    assert act(http, "run", "mail", "none").status_code == 404

@@ -1,4 +1,4 @@
-"""The pages of schedules: next occurrence, origin, delays; and pausing, resuming, deleting one."""
+"""The pages of schedules: next occurrence, origin, delays; and running one now, pausing, resuming, deleting it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
@@ -16,7 +18,10 @@ from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_kn
 from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.values.durations import moment_us
+from tarry.values.durations import SECOND, moment_us
+from tarry.verbs.codecs import RAW
+from tarry.verbs.jobs.job_fields import given_max_attempts
+from tarry.verbs.jobs.job_values import encoded_of, head_of
 from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.fire import occurrence_stamp
@@ -202,11 +207,42 @@ def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
     return do
 
 
+async def _plan_run(visit: PageRequest, form: Form) -> ActionPlan:
+    topic, name = form.values.get("topic", ""), form.value("name")
+    found = await _get(visit, topic, name)
+    shown = f"{filters.plain(name)} of {filters.plain(topic)}"
+    if found.damaged:
+        return ActionPlan(f"{shown}: {DAMAGED}", "", nothing_to_do=True)
+    return ActionPlan(f"Run {shown} now?", "Run it now")
+
+
+async def _run(visit: PageRequest, form: Form) -> str:
+    """Adds a job as the schedule does, besides its occurrences. A second press in the same second adds no second one."""
+    topic = visit.client.topic(form.values.get("topic", ""))
+    found, stats = await asyncio.gather(_get(visit, topic.name, form.value("name")), topic.stats())
+    (raw, flags), head = encoded_of(found), head_of(found)
+    added = await topic.add(
+        raw if flags == RAW else msgspec.Raw(raw),
+        id=f"{found.id}@now:{occurrence_stamp(moment_us(stats.now) // SECOND * SECOND)}",
+        if_exists="keep",
+        ttr=timedelta(milliseconds=head.ttr_ms) if head.ttr_ms else None,
+        max_attempts=given_max_attempts(head.max_attempts),
+        headers=found.headers or None,
+        max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
+        priority=head.priority,
+    )
+    done = "was added" if added.is_new else "was added already"
+    return f"Job {filters.plain(added.id)} {done}. The next occurrence stays as it is."
+
+
 SECTIONS = (
     Section("/schedules", "schedules.html", view, title="Schedules"),
     Section("/schedule", "schedule.html", one),
 )
-ACTIONS = tuple(
-    Action(f"{action}-schedule", action.capitalize(), _plans(action), _action(action), destroys=action == "delete")
-    for action in DONE
+ACTIONS = (
+    Action("run-schedule", "Run now", _plan_run, _run),
+    *[
+        Action(f"{action}-schedule", action.capitalize(), _plans(action), _action(action), destroys=action == "delete")
+        for action in DONE
+    ],
 )
