@@ -36,6 +36,42 @@ def test_a_client_that_disconnects_while_waiting_gets_no_job(running_service: Ru
     assert real.get("/v1/topics/orders/stats")["timed_out"] == 0
 
 
+VERSION = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+RESET = (socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+"""An end of the connection as of a killed process."""
+
+
+@pytest.mark.parametrize("end", ["it closes", "it resets", "it stays", "its next request is none"])
+def test_a_request_behind_a_waiting_pop_ends_its_wait(running_service: RunningService, real: Api, end: str) -> None:
+    """The next request cannot be answered before the pop is; the pop ends as if the client had gone."""
+    line = asking(real, "/v1/topics/orders/pop", {"wait": 60})
+    until(lambda: running_service.app.held_requests == 1)
+    line.sendall(b"no request\r\n\r\n" if end == "its next request is none" else VERSION)
+    if end == "it resets":
+        line.setsockopt(*RESET)
+    if end in ("it closes", "it resets"):
+        line.close()
+    until(lambda: not running_service.app.held_requests)
+    real.post("/v1/topics/orders/jobs", {"body": "tea", "id": "7"}, 201)
+    assert real.get("/v1/topics/orders/jobs/7")["attempts"] == 0
+    if end not in ("it closes", "it resets"):
+        assert line.recv(4096) == b"", "it is closed without an answer"
+        line.close()
+
+
+def test_a_stream_with_a_request_behind_it_ends(
+    running_service: RunningService, real: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", running_service.port)) as line:
+            line.sendall(
+                f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() + VERSION
+            )
+            assert b"version" not in b"".join(iter(lambda line=line: line.recv(65536), b""))
+    until(lambda: not running_service.app.held_requests)
+    assert not [record for record in caplog.records if record.name != "tarry"]
+
+
 @pytest.mark.slow
 def test_disconnecting_as_a_job_arrives_loses_no_job(running_service: RunningService, real: Api) -> None:
     """Whichever comes first, the job or the end of the connection: the next one gets it, as if nothing had been."""

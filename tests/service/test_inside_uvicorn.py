@@ -25,9 +25,9 @@ OF_THE_CONNECTION = {
     "_unset_keepalive_if_required",
 }  # fmt: skip
 """Of uvicorn's ``HttpToolsProtocol``."""
-OF_A_CYCLE = {"more_body", "disconnected", "message_event"}
+OF_A_CYCLE = {"scope", "more_body", "disconnected", "message_event"}
 """Of its ``RequestResponseCycle``."""
-OF_THE_FLOW = {"resume_reading"}
+OF_THE_FLOW = {"pause_reading", "resume_reading"}
 OF_THE_PARSER = {"get_http_version", "should_upgrade"}
 
 
@@ -52,7 +52,7 @@ def test_each_name_of_the_inside_is_listed() -> None:
     used = attributes(protocol, "self", "super()") | set(vars(HTTPProtocol)) & inherited
     inner = {name for name in used if name not in own_names() or name in inherited | OF_THE_CONNECTION}
     assert {name for name in inner if not name.startswith("__")} == OF_THE_CONNECTION
-    assert attributes(protocol, "self.cycle") | attributes(open_requests, "cycle", "self._cycles[-1]") == OF_A_CYCLE
+    assert attributes(protocol, "self.cycle") | attributes(open_requests, "cycle", "self[-1]") == OF_A_CYCLE
     assert attributes(protocol, "self.flow") | attributes(open_requests, "flow") == OF_THE_FLOW
     assert attributes(protocol, "parser") == OF_THE_PARSER
 

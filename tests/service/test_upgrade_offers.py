@@ -94,6 +94,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.got: Requests = []
+        self.gone: list[str] = []
         self.wire = Wire()
         config = uvicorn.Config(self._app, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         config.load()
@@ -107,6 +108,7 @@ class Connection:
         while more:
             message = await receive()
             if message["type"] != "http.request":
+                self.gone.append(scope["path"])
                 return
             body, more = body + message["body"], message["more_body"]
         self.got.append((scope["method"], scope["path"], body))

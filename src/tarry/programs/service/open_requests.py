@@ -1,4 +1,10 @@
-"""The requests of one connection that are not answered yet: all of them learn that the client has gone (uvicorn tells the newest)."""
+"""The requests of one connection that are not answered yet: what may come behind them, and who learns that the client has gone.
+
+A client may send requests before it has the responses to those before them. They are read on behind an open response, up to 64 KiB and a
+hundred requests, because only who reads learns that the client has gone; all open requests learn it (uvicorn tells the newest). A
+request that the service holds, a pop that waits or a stream, is not waited for: one more request behind it ends it as if the client had
+gone.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +12,45 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tarry.programs.service.responses import HOLD
+
+MOST_BEHIND = 64 << 10
+"""How many bytes are read behind an open response."""
 MOST_OPEN = 100
 """How many requests of a connection may be open."""
 
 
-class OpenRequests:
+class OpenRequests(deque[Any]):
     """uvicorn's cycles of request and response, the oldest first. ``close`` closes the connection."""
 
-    is_last = False
-    """Whether no more are read."""
+    is_held = is_last = False
+    """Whether the service holds the oldest; whether no more are read."""
+    _size_behind = 0
 
     def __init__(self, close: Callable[[], None]) -> None:
+        super().__init__()
         self._close = close
-        self._cycles = deque[Any]()
-
-    def __len__(self) -> int:
-        return len(self._cycles)
 
     def add(self, cycle: Any) -> None:
-        self._cycles.append(cycle)
+        self.append(cycle)
+        cycle.scope["extensions"] = {HOLD: self.hold}
+        if self.is_held:
+            self.leave()
 
     def remove_answered(self) -> None:
-        self._cycles.popleft()
+        self.popleft()
+        self._size_behind = 0
 
     @property
     def lack_a_body(self) -> bool:
         """Whether the rest of a body is still to come: the newest one's."""
-        return len(self._cycles) > 0 and bool(self._cycles[-1].more_body)
+        return len(self) > 0 and bool(self[-1].more_body)
+
+    def hold(self, begins: bool) -> None:
+        """The service begins to hold the oldest request, or ends to."""
+        self.is_held = begins
+        if begins and (len(self) > 1 or self.is_last):
+            self.leave()
 
     def leave(self) -> None:
         """Ends the connection as if the client had gone."""
@@ -41,6 +59,12 @@ class OpenRequests:
         self._close()
 
     def tell_gone(self) -> None:
-        for cycle in self._cycles:
+        for cycle in self:
             cycle.disconnected = True
             cycle.message_event.set()
+
+    def limit_reading(self, size: int, flow: Any) -> None:
+        """Counts what was read, and stops reading when too much came behind an open response."""
+        if len(self) > 1:
+            self._size_behind += size
+            (flow.pause_reading if self._size_behind > MOST_BEHIND else flow.resume_reading)()

@@ -67,6 +67,7 @@ class HTTPProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
         if self._head_size > LONGEST_HEAD:
             self.refuse(LongHead())
+        self._open.limit_reading(len(data), self.flow)
         self._timer.enter(self._phase())
 
     def on_message_begin(self) -> None:
@@ -115,7 +116,7 @@ class HTTPProtocol(HttpToolsProtocol):
             self._open.is_last, self._refusal = True, error
             if not self._open:
                 self._end()
-            elif self._open.lack_a_body:
+            elif self._open.is_held or self._open.lack_a_body:
                 self._open.leave()
 
     def _end(self) -> None:

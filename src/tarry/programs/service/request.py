@@ -12,6 +12,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.service import idempotency
+from tarry.programs.service.responses import HOLD
 from tarry.programs.serving.problems import Draining, NoToken, TooLarge, TooSlow, WrongCoding
 from tarry.values.durations import moment_us
 
@@ -35,6 +36,13 @@ R = TypeVar("R")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+NO_EXTENSIONS: dict[str, Any] = {}
+
+
+def _hold_nowhere(begins: bool) -> None:
+    """Holds a request at an HTTP server that need not know."""
 
 
 class ClientGone(Exception):  # never sent: there is no client any more
@@ -213,10 +221,13 @@ class ServiceRequest:
         """Awaits work that may take long; cancels it when the client disconnects or the service drains."""
         task = asyncio.ensure_future(work)
         disconnect = asyncio.ensure_future(self._wait_for_disconnect())
+        hold = self.scope.get("extensions", NO_EXTENSIONS).get(HOLD, _hold_nowhere)
+        hold(True)
         with self.app.cancelled_on_drain(task):
             try:
                 await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                hold(False)
                 gone = disconnect.done()
                 disconnect.cancel()
                 if not task.done():
