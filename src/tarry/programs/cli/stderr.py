@@ -1,4 +1,4 @@
-"""What the command line writes to stderr: text, or with ``--json`` one line of JSON each."""
+"""Writes to stderr for the command line: text, or with ``--json`` one line of JSON each."""
 
 from __future__ import annotations
 
