@@ -34,5 +34,5 @@ def close(order: int) -> None: ...
 assert_type(tarry.django.worker, tarry.Worker)
 assert_type(tarry.django.client(), tarry.Client)
 assert_type(tarry.django.async_client(), tarry.AsyncClient)
-assert_type(close.options(delay="30m").add(7), tarry.TaskJob)
+assert_type(close.options(delay="30m").add(7), tarry.TaskJob[None])
 close.add("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

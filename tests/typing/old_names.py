@@ -50,7 +50,7 @@ def members(
     of_map: MapStats,
     cache: MapCache[str, str],
     refused: tarry.StaleReceipt,
-    task: tarry.Task[[], None],
+    task: tarry.Task[[], None, None],
 ) -> None:
     _ = job.keep  # type: ignore[attr-defined]
     _ = added.created  # type: ignore[attr-defined]

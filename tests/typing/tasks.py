@@ -58,6 +58,18 @@ def add_up(numbers: list[int], *, twice: bool = False) -> int:
     return sum(numbers) * (1 + twice)
 
 
+@worker.cron("0 9 * * *", args={"number": 7})
+@worker.every("5m", args={"number": 8}, id="eight")
+@worker.task
+async def rank(number: int) -> Order:
+    return Order(number)
+
+
+@worker.every("5m")
+def sweep() -> list[int]:
+    return []
+
+
 @worker.stamp
 def tenant() -> dict[str, str]:
     return tarry.otel.headers({"tenant": "7"})
@@ -70,7 +82,7 @@ tarry.otel.instrument(registry)
 async def well() -> None:
     assert_type(await close(tarry.AsyncJob.__new__(tarry.AsyncJob[Order])), None)
     assert_type(send(Order(7)), int)
-    assert_type(remind.add(7), tarry.TaskJob)
+    assert_type(remind.add(7), tarry.TaskJob[bool])
     added: tarry.Added = remind.add(7)
     assert_type(added.id, str)
     assert_type(remind.add(7).topic, str)
@@ -85,13 +97,24 @@ async def well() -> None:
     assert_type(remind.reschedule("u7", delay=0), tarry.types.State | None)
     assert_type(await remind.get_async("u7"), tarry.JobInfo[Any] | None)
     assert_type(await (await remind.add_async(7)).cancel(), tarry.types.State | None)
-    assert_type(await remind.add_async(7, "hi"), tarry.AsyncTaskJob)
-    assert_type(remind.options(delay="1h", id="u7").add(7, text="hi"), tarry.TaskJob)
-    assert_type(await remind.options(if_exists="keep").add_async(7), tarry.AsyncTaskJob)
+    assert_type(await remind.add_async(7, "hi"), tarry.AsyncTaskJob[bool])
+    assert_type(remind.options(delay="1h", id="u7").add(7, text="hi"), tarry.TaskJob[bool])
+    assert_type(await remind.options(if_exists="keep").add_async(7), tarry.AsyncTaskJob[bool])
     assert_type(await remind(7), bool)
     assert_type(add_up([1, 2], twice=True), int)
-    assert_type(add_up.add([1, 2], twice=True), tarry.TaskJob)
+    assert_type(add_up.add([1, 2], twice=True), tarry.TaskJob[int])
     assert_type(add_up.new_job([1]), tarry.NewJob[Any])
+    assert_type(remind.result("u7"), bool)
+    assert_type(await remind.result_async("u7", wait="1s"), bool)
+    assert_type(remind.add(7).result(), bool)
+    assert_type(await (await remind.add_async(7)).result(), bool)
+    assert_type(add_up.add([1]).result(wait=None), int)
+    assert_type(add_up.options(delay="1h").add([1]).result(), int)
+    assert_type(await add_up.result_async("7"), int)
+    assert_type(rank.add(7).result(), Order)
+    assert_type(await rank(7), Order)
+    assert_type(sweep.add().result(), list[int])
+    assert_type(sweep(), list[int])
     assert_type(worker.client, tarry.Client)
     assert_type(worker.async_client, tarry.AsyncClient)
     assert_type(await worker.run(), int)
@@ -122,4 +145,6 @@ async def refused() -> None:
     remind.options(if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await add_up.add_async([1], True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     tarry.otel.instrument(remind)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    _number: int = remind.add(7).result()
+    _number = add_up.add([1]).result() + "x"  # type: ignore[operator]  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
     add_up.add(["x"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]

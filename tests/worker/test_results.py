@@ -56,7 +56,7 @@ def test_a_task_returns_a_result(client: tarry.Client, valkey_url: str, namespac
     assert refused.value.reason == "unfinished"
     check.add()
     asyncio.run(worker.run_until_idle())
-    assert seen == [Receipt(7), 6, {"order": 7, "paid": True}, None], "as the functions are annotated"
+    assert seen == [Receipt(7), 6, Receipt(7), None], "as the functions are annotated"
     topic = client.topic("shop")
     assert (topic.stats().finished, topic.stats().finished_kept) == (4, 3)
     with pytest.raises(tarry.NoResult) as refused:
@@ -123,6 +123,21 @@ def test_a_handler_keeps_none_in_a_topic_that_keeps_its_finished_jobs(
 def test_a_keep_that_is_too_short_is_refused(keep: Any) -> None:
     with pytest.raises(tarry.BadInput, match=r"^keep_finished: "):
         tarry.Registry().on("mails", keep_finished=keep)
+
+
+def test_an_awaited_handle_returns_the_result_as_the_function_is_annotated(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task(keep_finished="1h")
+    def pay(order: int) -> Receipt:
+        return Receipt(order)
+
+    async def story() -> Receipt:
+        async with made(valkey_url, namespace, tasks):
+            job = await pay.options(delay="1ms").add_async(8)
+            return await job.result(wait=30)
+
+    assert asyncio.run(story()) == Receipt(8)
 
 
 def test_a_worker_encodes_no_result_that_is_not_kept(

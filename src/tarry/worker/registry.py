@@ -14,7 +14,7 @@ worker.include(mail)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, overload
 
@@ -33,7 +33,7 @@ from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
 from tarry.worker.task_schedules import ScheduleDecorators, TaskSchedule
-from tarry.worker.tasks import RunOptions, Task
+from tarry.worker.tasks import RunOptions, Task, TaskDecorator
 from tarry.worker.verdicts import PolicyLike
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Registry(ScheduleDecorators):
     def __init__(self) -> None:
         super().__init__()
         self._own_routes: dict[str, TopicRoute] = {}
-        self._own_tasks: list[Task[..., Any]] = []
+        self._own_tasks: list[Task[..., Any, Any]] = []
         self._middleware: list[Middleware] = []
         self._own_stamps: list[Stamp] = []
         self._own_queues: dict[str, QueueRoute] = {}
@@ -169,7 +169,9 @@ class Registry(ScheduleDecorators):
         return register
 
     @overload
-    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
     def task(
         self,
@@ -185,7 +187,7 @@ class Registry(ScheduleDecorators):
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    ) -> TaskDecorator: ...
     @hide_others
     def task(
         self,
@@ -219,11 +221,13 @@ class Registry(ScheduleDecorators):
         slots = None if concurrency is None else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
 
-        def register(function: Callable[..., Any]) -> Task[..., Any]:
+        def register(function: Callable[..., Any]) -> Task[..., Any, Any]:
             awaited = is_async(function)
             check_run(run, name_of(function), awaited)
             usual = _usual_slots(awaited, run)
-            made = Task(self, function, topic, name, options, slots or usual, takes_ahead=slots is None)
+            made: Task[..., Any, Any] = Task(
+                self, function, topic, name, options, slots or usual, takes_ahead=slots is None
+            )
             if any(task.name == made.name and task._known_topic == topic_name for task in self._root._tasks()):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
@@ -368,13 +372,13 @@ class Registry(ScheduleDecorators):
         """Whether it, or a registry that it includes, has stamps."""
         return bool(self._own_stamps) or any(included._has_stamps for included in self._included)
 
-    def _tasks(self) -> list[Task[..., Any]]:
+    def _tasks(self) -> list[Task[..., Any, Any]]:
         return [*self._own_tasks, *[task for included in self._included for task in included._tasks()]]
 
     def _schedules(self) -> list[TaskSchedule]:
         return [*self._own_schedules, *[one for included in self._included for one in included._schedules()]]
 
-    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+    def _as_task(self, function: Callable[..., Any], topic: str | None) -> Task[..., Any, Any]:
         return self.task(topic=topic)(function)
 
     def _including_worker(self) -> TaskWorker:

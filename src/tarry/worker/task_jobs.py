@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import structs
 
@@ -13,11 +13,12 @@ from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.job_values import Added, JobInfo, State
 
-H = TypeVar("H", bound="TaskJob | AsyncTaskJob")
+H = TypeVar("H", bound="TaskJob[Any] | AsyncTaskJob[Any]")
+R = TypeVar("R")
 
 
-class TaskJob(Added, frozen=True, dict=True):
-    """A job that ``task.add`` added. ``state`` and ``due`` are those it had then; ``get`` reads it as it is now."""
+class TaskJob(Added, Generic[R], frozen=True, dict=True):
+    """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are those it had then; ``get`` reads it as it is now."""
 
     topic: str
 
@@ -41,12 +42,13 @@ class TaskJob(Added, frozen=True, dict=True):
         """The job as it is now, or ``None`` if it is gone."""
         return self._topic.get(self.id)
 
-    def result(self, *, wait: Duration | None = 0) -> Any:
-        """The result of the function; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result(id)`` does."""
-        return self._topic.result(self.id, wait=wait)
+    def result(self, *, wait: Duration | None = 0) -> R:
+        """The result of the function, as its annotation says; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result(id)`` does."""
+        found: R = self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
+        return found
 
 
-class AsyncTaskJob(Added, frozen=True, dict=True):
+class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     """A job that ``task.add_async`` added: a ``TaskJob`` whose methods are awaited."""
 
     topic: str
@@ -71,19 +73,23 @@ class AsyncTaskJob(Added, frozen=True, dict=True):
         """The job as it is now, or ``None`` if it is gone."""
         return await self._topic.get(self.id)
 
-    async def result(self, *, wait: Duration | None = 0) -> Any:
-        """The result of the function; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result_async(id)`` does."""
-        return await self._topic.result(self.id, wait=wait)
+    async def result(self, *, wait: Duration | None = 0) -> R:
+        """The result of the function, as its annotation says; waits for it, ``None`` for ever. Raises ``NoResult``, as ``task.result_async(id)``
+        does."""
+        found: R = await self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
+        return found
 
 
-def task_job(kind: type[H], topic: Topic[Any] | AsyncTopic[Any], added: Added) -> H:
+def task_job(kind: type[H], topic: Topic[Any] | AsyncTopic[Any], added: Added, result_type: Any) -> H:
     """A handle of a job that was added to this topic."""
     made = kind(topic=topic.name, **structs.asdict(added))
-    vars(made)["topic"] = topic  # not a field: it is no part of the value when a program encodes or compares it
+    vars(made).update(
+        topic=topic, result_type=result_type
+    )  # no fields: they are no part of the value that is encoded or compared
     return made
 
 
-def _topic_of(job: TaskJob | AsyncTaskJob) -> Any:
+def _topic_of(job: TaskJob[Any] | AsyncTaskJob[Any]) -> Any:
     try:
         return vars(job)["topic"]
     except KeyError:

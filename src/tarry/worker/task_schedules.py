@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Never, ParamSpec, TypeVar
+from typing import Any, Never
 
 from msgspec import UNSET, UnsetType
 
@@ -33,10 +33,8 @@ from tarry.verbs.schedules import definitions, recurrences
 from tarry.verbs.schedules.records import Missed, id_of, missed_of
 from tarry.worker import handlers
 from tarry.worker.outage import Outage, ServerHealth
-from tarry.worker.tasks import Task
+from tarry.worker.tasks import Task, TaskDecorator
 
-P = ParamSpec("P")
-R = TypeVar("R")
 REDECLARE_S = 60.0
 """How often code is declared; lua/schedules/declare.lua takes its schedules for gone after 2.5 times as long."""
 RETRY_S = 5.0
@@ -49,7 +47,7 @@ logger = logging.getLogger("tarry.worker")
 class TaskSchedule:
     """One schedule of a task."""
 
-    task: Task[..., Any]
+    task: Task[..., Any, Any]
     id: str
     timing: Timing
     body: Any
@@ -85,7 +83,7 @@ class ScheduleDecorators:
         max_lateness: Duration | None = None,
         priority: int = 0,
         **words: Never,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+    ) -> TaskDecorator:
         """The task below runs once in each period, with ``args``; a plain function becomes a task.
 
         The schedule's id is the task's name, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
@@ -116,7 +114,7 @@ class ScheduleDecorators:
         max_lateness: Duration | None = None,
         priority: int = 0,
         **words: Never,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+    ) -> TaskDecorator:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
         if others or words or expression is MISSING:
             refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
@@ -133,12 +131,12 @@ class ScheduleDecorators:
         args: Mapping[str, Any] | None,
         timing: Timing,
         options: JobOptions,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+    ) -> TaskDecorator:
         missed_of(timing.missed)
         options.encode()
 
-        def register(function: Callable[P, R]) -> Task[P, R]:
-            task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
+        def register(function: Callable[..., Any]) -> Any:
+            task: Task[..., Any, Any] = function if isinstance(function, Task) else self._as_task(function, topic)
             if topic is not None and topic != task._known_topic:
                 place = f"in {task._known_topic!r}" if task._known_topic else "in the topic of its worker"
                 raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
@@ -153,7 +151,7 @@ class ScheduleDecorators:
 
         return register
 
-    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+    def _as_task(self, function: Callable[..., Any], topic: str | None) -> Task[..., Any, Any]:
         raise NotImplementedError
 
     def _schedules(self) -> list[TaskSchedule]:

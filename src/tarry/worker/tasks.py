@@ -17,11 +17,11 @@ languages may add tasks, and an argument with a default may be added or removed 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar, Union
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Protocol, TypeVar, Union, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
+"""The type of a call here and now: of the result, or of a coroutine that returns it."""
 
 
 class Envelope(msgspec.Struct):
@@ -127,13 +129,16 @@ class RunOptions:
         )
 
 
-class Task(Generic[P, R], metaclass=HidesOtherWords):
-    """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``."""
+class Task(Generic[P, R, C], metaclass=HidesOtherWords):
+    """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``.
+
+    ``Task[P, R, C]``: its parameters, the type of its result, and what a call here and now returns, which is ``R`` or a coroutine.
+    """
 
     def __init__(
         self,
         registry: TaskHost,
-        function: Callable[P, R],
+        function: Callable[P, C],
         topic: str | None,
         name: str | None,
         options: RunOptions,
@@ -184,15 +189,15 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         send_with_options = OtherWord(ADD)
         queue = OtherWord("topic_name")
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Calls the function here and now."""
         return self._function(*args, **kwargs)
 
-    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob[R]:
         """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
         return TaskOptions(self, DEFAULT_OPTIONS, None).add(*args, **kwargs)
 
-    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob[R]:
         """The same as ``add``, awaited."""
         return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
 
@@ -227,21 +232,23 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         """The same as ``get``, awaited."""
         return await self._open_async_topic().get(id)
 
-    def result(self, id: str, *, wait: Duration | None = 0) -> Any:
+    def result(self, id: str, *, wait: Duration | None = 0) -> R:
         """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
 
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.
         """
-        return self._open_topic().result(id, wait=wait, type=self._result_type)
+        found: R = self._open_topic().result(id, wait=wait, type=self._result_type)
+        return found
 
-    async def result_async(self, id: str, *, wait: Duration | None = 0) -> Any:
+    async def result_async(self, id: str, *, wait: Duration | None = 0) -> R:
         """The same as ``result``, awaited."""
-        return await self._open_async_topic().result(id, wait=wait, type=self._result_type)
+        found: R = await self._open_async_topic().result(id, wait=wait, type=self._result_type)
+        return found
 
-    @property
+    @cached_property
     def _result_type(self) -> Any:
-        """The annotation of what the function returns, if a result can be decoded as that."""
+        """The annotation of the function's result, if a result can be decoded as that; else ``Any``."""
         kind = self._signature.return_annotation
         try:
             msgspec.json.Decoder(kind)
@@ -272,7 +279,7 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         priority: int = 0,
         durability: Durability = None,
         **words: Never,
-    ) -> TaskOptions[P]:
+    ) -> TaskOptions[P, R]:
         """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
         if others or words:
             refuse_others(Task.options, self, OF_JOBS, others, words)
@@ -350,7 +357,16 @@ class Task(Generic[P, R], metaclass=HidesOtherWords):
         return bound.args, bound.kwargs
 
 
-class TaskOptions(Generic[P], metaclass=HidesOtherWords):
+class TaskDecorator(Protocol):
+    """``@worker.task(…)``, ``@worker.every(…)``, ``@worker.cron(…)``: the function becomes a task; a task stays one."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+
+class TaskOptions(Generic[P, R], metaclass=HidesOtherWords):
     """A task with options for its next job."""
 
     if not TYPE_CHECKING:
@@ -359,22 +375,22 @@ class TaskOptions(Generic[P], metaclass=HidesOtherWords):
         enqueue = OtherWord("add")
         send = OtherWord("add")
 
-    def __init__(self, task: Task[P, Any], options: JobOptions, id: str | None) -> None:
+    def __init__(self, task: Task[P, R, Any], options: JobOptions, id: str | None) -> None:
         self._task = task
         self._options = options
         self._id = id
 
-    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob[R]:
         """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
         topic = self._task._open_topic()
-        return task_job(TaskJob, topic, topic.add(body, **self._job_options()))
+        return task_job(TaskJob[R], topic, topic.add(body, **self._job_options()), self._task._result_type)
 
-    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob:
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob[R]:
         """Adds the job from an event loop. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
         topic = self._task._open_async_topic()
-        return task_job(AsyncTaskJob, topic, await topic.add(body, **self._job_options()))
+        return task_job(AsyncTaskJob[R], topic, await topic.add(body, **self._job_options()), self._task._result_type)
 
     def _job_options(self) -> dict[str, Any]:
         headers = self._task._registry._stamped_headers(self._options.headers)
