@@ -10,7 +10,7 @@ import pytest
 
 from story.adapters import Adapter
 from story.test_add import US, now
-from tarry import StaleReceipt
+from tarry import BadInput, StaleReceipt
 from tarry.clients.testing import Clock
 
 
@@ -101,3 +101,24 @@ async def test_a_block_may_renew_its_reservation(adapter: Adapter, topic: Any, c
             clock.advance(timedelta(seconds=10) - US)
             await adapter.of(job, "touch")
     assert await topic.get("7") is None
+
+
+async def test_a_second_block_is_refused_before_its_work_is_done_again(adapter: Adapter, topic: Any) -> None:
+    job = await one(topic)
+    async with adapter.inside(job):
+        with pytest.raises(BadInput, match="it is in a `with` already"):
+            async with adapter.inside(job):
+                pytest.fail("the inner block runs")
+        assert (await topic.get("7")).state == "reserved", "the outer block goes on"
+    for _ in range(2):
+        with pytest.raises(BadInput, match="job 7: it is settled; a `with` is for a job that is still yours"):
+            async with adapter.inside(job):
+                pytest.fail("the second block runs")
+
+
+async def test_a_block_of_a_job_that_was_released_is_refused(adapter: Adapter, topic: Any) -> None:
+    job = await one(topic)
+    await topic.release(job)
+    with pytest.raises(BadInput, match="it is settled"):
+        async with adapter.inside(job):
+            pytest.fail("another consumer may work on it")

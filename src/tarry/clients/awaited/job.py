@@ -42,6 +42,7 @@ class AsyncJob(BaseJob[T]):
         return job
 
     async def __aenter__(self) -> AsyncJob[T]:
+        self._enter()
         return self
 
     async def __aexit__(

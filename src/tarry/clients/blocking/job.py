@@ -38,6 +38,7 @@ class Job(BaseJob[T]):
         return job
 
     def __enter__(self) -> Job[T]:
+        self._enter()
         return self
 
     def __exit__(

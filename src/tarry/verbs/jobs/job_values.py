@@ -140,19 +140,29 @@ class BaseJob(StoredJob[T]):
     have it by now.
     """
 
-    __slots__ = ("_due_us", "_popped_us", "_settled", "_ttr_us", "attempt", "lost", "receipt")
+    __slots__ = ("_due_us", "_entered", "_popped_us", "_settled", "_ttr_us", "attempt", "lost", "receipt")
 
     def __init__(self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: PoppedFields):
         id, value, self.attempt, self._due_us, self._ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
-        self._settled = self.lost = False
+        self._settled = self._entered = self.lost = False
         self._popped_us = now
 
     @property
     def _parts(self) -> JobParts:
         # ``of`` makes the same job of them, for another client or in another process
         return self.receipt, self._popped_us, (self.id.encode(), self._value, self.attempt, self._due_us, self._ttr_us)
+
+    def _enter(self) -> None:
+        # the first block settles it; a second would do its work for a job that may be another consumer's by then
+        if self._settled:
+            raise BadInput(
+                f"job {self.id}: it is settled; a `with` is for a job that is still yours. Pop the next one."
+            )
+        if self._entered:
+            raise BadInput(f"job {self.id}: it is in a `with` already, which settles it; one is enough.")
+        self._entered = True
 
     @property
     def due(self) -> datetime:
