@@ -201,6 +201,8 @@ REFUSALS = [
     ("guarded-queue poll q --wait soon", "--wait: 'soon' is not a duration"),
     ("guarded-queue stats ''", "QUEUE: it is empty"),
     ("guarded-queue clear ''", "QUEUE: it is empty"),
+    ("serve --root-path tarry", "--root-path: 'tarry'; write a path such as /tarry"),
+    ("serve --root-path /a//b", "--root-path: '/a//b'; write a path such as /tarry"),
     ("serve --drain soon", "--drain: 'soon' is not a duration"),
     ("serve --other-namespace a/b", "--other-namespace: 'a/b' contains a '/'"),
     ("token create --scope all", "--scope: all; a token has some of"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tarry.programs.service.http_server import TlsFiles
     from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.namespace_clients import OpenClient
+
+
+ROOT_PATH = re.compile(r"(/[\w.~-]+)+/?|/", re.ASCII)
 
 
 @verb()
@@ -52,6 +56,14 @@ def serve(
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TLS: a file with its key, PEM.", show_default=False)
     ] = None,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Behind a proxy, the path of this service at its host, such as /tarry.",
+            show_default=False,
+        ),
+    ] = "",
     max_request_body: Annotated[
         int, typer.Option(metavar="N", min=1024, help="The maximum size of a request's body, in bytes.")
     ] = 8 << 20,
@@ -175,6 +187,7 @@ def serve(
             )
         ),
         max_request_body=max_request_body,
+        root_path=_checked_root(root_path),
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         shared_locks=tuple(dict.fromkeys(shared_lock or ())),
@@ -198,6 +211,15 @@ def serve(
         return AsyncClient(session.url, namespace=namespace, redisson=redisson)
 
     run_in_loop(_serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens))
+
+
+def _checked_root(path: str) -> str:
+    """The path without a slash at its end. Raises ``BadInput``."""
+    if path and not ROOT_PATH.fullmatch(path):
+        raise BadInput(
+            f"root_path: {path!r}; write a path such as /tarry: letters, digits, and - . _ ~ between slashes."
+        )
+    return path.rstrip("/")
 
 
 def _show_audit_log(format: str) -> None:
@@ -238,7 +260,7 @@ async def _serve(
             if parent is not None:
                 return await http_server.serve(app, listener, server, parent=parent)
             host, port = listener.getsockname()[:2]
-            handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+            handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}"
             shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
             if composition.beanstalk is not None:
                 from tarry.programs.beanstalk import server as beanstalk

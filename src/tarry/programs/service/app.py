@@ -75,7 +75,7 @@ class ServiceApp:
     def document(self) -> bytes:
         """The body of ``/openapi.json``."""
         if self._document is None:
-            self._document = openapi.encoded(self.routes)
+            self._document = openapi.encoded(self.routes, self.settings.root_path)
         return self._document
 
     def require_tokens(self, required: bool, *, later: bool = False) -> None:
@@ -152,7 +152,8 @@ class ServiceApp:
         except BadInput as fault:
             status = await self._send_problem(fault, None, send)
             return self.metrics.count_request(name, status, time.perf_counter() - began)
-        path: str = scope["path"]
+        scope = below_root(scope, self.settings.root_path)
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         if (
             self.pages is not None
             and not path.startswith(API_PREFIX)
@@ -175,7 +176,7 @@ class ServiceApp:
         except ClientGone:
             pass
         except UnknownRoute as fault:
-            if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, headers):
+            if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, path, headers):
                 status = await self._send_problem(fault, None, send)
             else:
                 status = fault.status
@@ -214,7 +215,9 @@ class ServiceApp:
                 return UnservedRoute(advice)
         plain = path.rstrip("/")
         if plain != path and plain and self._routes.find(plain) is not None:
-            return UnknownRoute(f"There is no such path; leave out the slash at its end: {plain}")
+            return UnknownRoute(
+                f"There is no such path; leave out the slash at its end: {self.settings.root_path}{plain}"
+            )
         return UnknownRoute()
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
@@ -288,9 +291,19 @@ SINGLE_HEADERS = frozenset(
 """Headers that decide something. Of two of the same name a proxy may have checked the other one."""
 
 
-def _is_browser(scope: Any, headers: dict[bytes, bytes]) -> bool:
+def below_root(scope: Any, root: str) -> Any:
+    """The scope of a request to a service below a path: with that path before its own, whether or not a proxy took it away."""
+    path: str = scope["path"]
+    if not root or path.startswith(f"{root}/"):
+        return {**scope, "root_path": root} if root else scope
+    rest, raw = "/" if path == root else path, scope.get("raw_path")
+    whole_raw = None if raw is None else root.encode() + (b"/" if path == root else raw)
+    return {**scope, "root_path": root, "path": root + rest, "raw_path": whole_raw}
+
+
+def _is_browser(scope: Any, path: str, headers: dict[bytes, bytes]) -> bool:
     """Whether a request is one of a browser for a page: not of the API, and by something that prefers HTML."""
-    page = scope["method"] in ("GET", "HEAD") and not scope["path"].startswith(API_PREFIX)
+    page = scope["method"] in ("GET", "HEAD") and not path.startswith(API_PREFIX)
     return page and b"text/html" in headers.get(b"accept", b"")
 
 

@@ -38,9 +38,10 @@ _PATH_TYPES: dict[str, Any] = {
 _GUARDED_TYPES: dict[str, Any] = {"queue": Name}
 
 
-def encoded(routes: Sequence[Route]) -> bytes:
-    """The document of these routes, as JSON."""
-    return msgspec.json.encode(document(routes))
+def encoded(routes: Sequence[Route], root_path: str = "") -> bytes:
+    """The document of these routes, as JSON; of a service below a path with its server's."""
+    found = document(routes)
+    return msgspec.json.encode({**found, "servers": [{"url": root_path}]} if root_path else found)
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class ServiceSettings:
     """Queues shared with Java that this service moves, and that the metrics include."""
     redisson: str | None = None
     """The version of Redisson in the Java applications that share queues and maps."""
+    root_path: str = ""
+    """The path below which a proxy serves this, such as ``/tarry``; empty: it has the host for itself."""
     drain_s: float = 1.0
     """How long new requests are answered 503 before the port is closed."""
 

@@ -1,0 +1,62 @@
+"""A service below a path of its host: behind a proxy that passes the path on, or takes it away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import tarry
+from service.running_service import RunningService, serve
+from tarry.clients.awaited.client import AsyncClient
+from tarry.programs.dashboard.mount import DashboardMount
+from tarry.programs.service.mounts import Mount
+from tarry.programs.service.settings import ServiceSettings
+
+ROOT = "/internal/tarry"
+
+
+@pytest.fixture
+def below(valkey_url: str, namespace: str) -> Iterator[RunningService]:
+    settings = ServiceSettings(namespaces=(namespace,), root_path=ROOT)
+    pages = Mount(open_pages=DashboardMount)
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings, [pages]) as running:
+        running.call(running.app.show_pages)
+        yield running
+
+
+@pytest.mark.parametrize("before", [ROOT, ""], ids=["passed on", "taken away"])
+def test_the_api_is_below_its_path(below: RunningService, before: str) -> None:
+    place = below.url + before
+    with tarry.HTTPClient(place) as client:
+        added = client.topic("a/b").add({"order": 7}, id="x/y")
+        assert (added.id, client.topics()) == ("x/y", ["a/b"])
+        job = client.topic("a/b").get("x/y")
+        assert job is not None
+        assert job.body == {"order": 7}
+    assert httpx.get(f"{place}/healthz").status_code == 200
+    document = httpx.get(f"{place}/openapi.json").json()
+    assert document["servers"] == [{"url": ROOT}]
+    wrong = httpx.get(f"{place}/v1/topics/")
+    assert (wrong.status_code, wrong.json()["detail"].split()[-1]) == (404, f"{ROOT}/v1/topics")
+
+
+@pytest.mark.parametrize("path", [ROOT, f"{ROOT}/", "/", f"{ROOT}/workers", "/workers"])
+def test_links_of_the_dashboard_are_below_its_path(below: RunningService, path: str) -> None:
+    page = httpx.get(below.url + path, headers={"accept": "text/html"})
+    assert page.status_code == 200
+    links = [part.partition('"')[0] for part in page.text.split('href="')[1:]]
+    assert links
+    assert [link for link in links if link.startswith("/") and not link.startswith(f"{ROOT}/")] == []
+    asset = next(link for link in links if "/assets/" in link)
+    assert httpx.get(below.url + asset).status_code == 200
+
+
+def test_an_unknown_page_is_shown_as_a_page_and_an_unknown_path_of_the_api_as_a_problem(below: RunningService) -> None:
+    browser = {"accept": "text/html"}
+    page = httpx.get(f"{below.url}{ROOT}/nowhere", headers=browser)
+    assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (404, "text/html")
+    problem = httpx.get(f"{below.url}{ROOT}/v1/nowhere", headers=browser)
+    assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")
+    assert httpx.get(f"{below.url}{ROOT}-2/v1/topics").status_code == 404
