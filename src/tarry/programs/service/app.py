@@ -18,7 +18,7 @@ import msgspec
 
 from tarry import __version__
 from tarry.errors import BadInput, Unavailable
-from tarry.programs.service import openapi
+from tarry.programs.service import compression, openapi
 from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
 from tarry.programs.service.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
@@ -165,14 +165,15 @@ class ServiceApp:
                     async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
                         await self.authorizer.detect_first_token()
                 show, inner = page
-                await show(inner, receive, send)
+                await compression.compressed_page(show, path, scope, headers)(inner, receive, send)
                 return None
         try:
             route, found = self._route_of(scope)
             name = route.name
             if self.draining and not route.while_draining:
                 raise Draining
-            status = await self._handle(ServiceRequest(self, route, scope, receive, found, headers), send)
+            request = ServiceRequest(self, route, scope, receive, found, headers)
+            status = await self._answer(request, receive, send)
         except ClientGone:
             pass
         except UnknownRoute as fault:
@@ -219,6 +220,18 @@ class ServiceApp:
                 f"There is no such path; leave out the slash at its end: {self.settings.root_path}{plain}"
             )
         return UnknownRoute()
+
+    async def _answer(self, request: ServiceRequest, receive: Receive, send: Send) -> int:
+        if not (request.route.is_compressed and compression.accepts_gzip(request.scope, request.headers)):
+            return await self._handle(request, send)
+        status = CLIENT_GONE_STATUS
+
+        async def handle(_scope: Any, _receive: Receive, send: Send) -> None:
+            nonlocal status
+            status = await self._handle(request, send)
+
+        await compression.compressed(handle)(request.scope, receive, send)
+        return status
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
         route = request.route

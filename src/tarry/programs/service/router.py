@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.programs.service import compression
 from tarry.programs.service.decoders import Decode, decoder, query_decoder
 from tarry.wire.endpoint import Endpoint, Scope
 from tarry.wire.schemas import NOTHING, Schema
@@ -50,6 +51,8 @@ class Route(Endpoint[Any]):
     """The name of the operation in OpenAPI and in metrics; without one it is made of the handler's."""
     description: str = ""
     """For the documents; without it the handler's docstring."""
+    is_compressed: bool = field(init=False, repr=False)
+    """Its answers may be compressed."""
     decode: Decode = field(repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(repr=False)
 
@@ -57,6 +60,7 @@ class Route(Endpoint[Any]):
         Endpoint.__post_init__(self)
         name = self.name or self.handler.__name__.removesuffix("_" + self.tag)  # that of many_add is add_many
         object.__setattr__(self, "name", f"{self.tag}_{name}")
+        object.__setattr__(self, "is_compressed", compression.is_compressed_route(self.method, self.path, self.tag))
         object.__setattr__(self, "description", self.description or inspect.getdoc(self.handler) or "")
 
     @property
