@@ -27,6 +27,13 @@ class Node:
     notes: tuple[str, ...]
     loses_jobs: bool = False
     """Whether a restart or a fail-over loses jobs that it has accepted."""
+    unfit: tuple[str, ...] = ()
+    """Those notes for which it cannot keep, take or hand out jobs as it should."""
+
+    @property
+    def slow_ms(self) -> float | None:
+        """Its response time if that is slow."""
+        return self.answer_ms if self.answer_ms > SLOW_MS else None
 
 
 def assess_node(
@@ -41,7 +48,7 @@ def assess_node(
     """Assesses a server by the answers to ``fitness.probe_commands()``, its ``save`` setting (``None``: unknown) and two measurements."""
     verdict = fitness.assess(info, save, scripting, cluster=cluster)
     memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
-    notes = [*verdict.refusals, *verdict.warnings]
+    notes, unfit = [*verdict.refusals, *verdict.warnings], list(verdict.refusals)
     if info.get("aof_enabled") == "0" and save is None:
         notes.append(
             "it has no append-only file, and it is unknown whether it saves snapshots: this user may not CONFIG GET; the "
@@ -50,12 +57,13 @@ def assess_node(
     if info.get("aof_enabled") == "0" and save:
         notes.append("it saves snapshots only: after a crash the jobs since the last one are lost; set appendonly yes")
     if info.get("role") == "slave":
-        notes.append("it is a replica, and takes no jobs")
+        unfit.append("it is a replica, and takes no jobs")
     failing = "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status"))
     if failing:
-        notes.append("its last write to disk failed; its log has the reason")
+        unfit.append("its last write to disk failed; its log has the reason")
     if memory and most and memory > FULL * most:
-        notes.append(f"{memory / most:.0%} of its maxmemory are used; it will soon refuse new jobs")
+        unfit.append(f"{memory / most:.0%} of its maxmemory are used; it will soon refuse new jobs")
+    notes += unfit[len(verdict.refusals) :]
     if answer_ms > SLOW_MS:
         notes.append(f"its response time is {answer_ms:.0f} ms")
     if clock_ms is not None and abs(clock_ms) > SKEWED_MS:
@@ -72,6 +80,7 @@ def assess_node(
         answer_ms=round(answer_ms, 3),
         clock_ms=clock_ms,
         notes=tuple(notes),
+        unfit=tuple(unfit),
         loses_jobs=failing or (info.get("aof_enabled", "1") == "0" and save == ""),
     )
 

@@ -130,7 +130,7 @@ def doctor(
 
 def _node_data(node: Node) -> dict[str, Any]:
     data = asdict(node)
-    del data["loses_jobs"]
+    del data["loses_jobs"], data["unfit"]
     return data
 
 

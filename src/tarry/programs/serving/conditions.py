@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from tarry.programs.serving.spans import span_text
 from tarry.verbs.jobs.stats import Stats
@@ -33,6 +33,8 @@ Kind = Literal[
     "on_time",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SERVER_KINDS: tuple[Kind, ...] = ("unfit_server", "slow_server")
+"""Conditions that all topics share."""
 Level = Literal["bad", "calm", "good"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 LATE_AFTER = timedelta(seconds=5)
@@ -66,6 +68,23 @@ class ServerFacts:
 
 UNKNOWN_SERVER = ServerFacts()
 """A server that was not looked at: nothing is said of it."""
+
+
+class AssessedServer(Protocol):
+    """A server that was assessed (connections/health.py)."""
+
+    @property
+    def unfit(self) -> tuple[str, ...]: ...
+    @property
+    def slow_ms(self) -> float | None: ...
+
+
+def facts_of(servers: Iterable[AssessedServer]) -> ServerFacts:
+    """The facts of all servers together: each reason once, and the slowest response."""
+    known = list(servers)
+    reasons = dict.fromkeys(reason for server in known for reason in server.unfit)
+    slow = [server.slow_ms for server in known if server.slow_ms is not None]
+    return ServerFacts(tuple(reasons), max(slow, default=None))
 
 
 def assess_topic(

@@ -16,8 +16,8 @@ from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
 from tarry.programs.dashboard.pages.job_page import body, headers
-from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.serving.conditions import LATE_AFTER
 from tarry.values.durations import SECOND, moment_us
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.job_fields import given_max_attempts

@@ -12,6 +12,7 @@ from tarry.connections.awaited import Server
 from tarry.connections.health import Node, assess_node
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Section
+from tarry.programs.serving.conditions import ServerFacts, facts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class ServersHealth:
     def skew(self) -> timedelta:
         """The largest difference of a server's clock to this machine's."""
         return max((one.skew for one in self.nodes.values()), key=abs)
+
+    @property
+    def facts(self) -> ServerFacts:
+        """Their facts for the conditions of topics."""
+        return facts_of(one.node for one in self.nodes.values())
 
 
 def _each(values: Any) -> str:

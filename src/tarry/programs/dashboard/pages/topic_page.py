@@ -10,17 +10,17 @@ from tarry.clients import schedule_verbs
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
-from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.charts.topic_charts import MINUTES, day, forecast, heat
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_moment, view_known
-from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
+from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S
+from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
-from tarry.verbs.jobs.stats import MinuteCounts, Stats
-from tarry.verbs.workers import WorkerInfo
+from tarry.programs.serving.conditions import assess_topic, overdue
+from tarry.verbs.jobs.stats import MinuteCounts
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
@@ -54,7 +54,9 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         visit.client.engine.run(schedule_verbs.count_schedules(server_verbs(topic))),
         visit.client.engine.run(server_verbs(topic).partitions()),
     )
-    stats, settings, workers, hour, schedules, parts = await view_known(topic, views)
+    (stats, settings, workers, hour, schedules, parts), server = await asyncio.gather(
+        view_known(topic, views), health(visit)
+    )
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.parameter("heat") == "day" else "hour"
@@ -87,7 +89,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "dead": dead,
         "day": day(await visit.dashboard.shared_part(LastDays).of(topic), stats.now),
         "overdue": overdue(stats),
-        "verdict": verdict(stats, workers, has_consumer(visit, stats, workers)),
+        "conditions": assess_topic(stats, workers, server.facts),
     }
 
 
@@ -102,33 +104,6 @@ async def _line(visit: PageRequest, now: datetime) -> TimeLine:
     if look in WINDOWS:
         return await timeline.window_timeline(topic, look, now)
     return await timeline.whole_timeline(topic)
-
-
-def verdict(stats: Stats, workers: list[WorkerInfo], has_consumer: bool) -> tuple[str, str]:
-    """The state of a topic: ``good``, ``bad`` or ``calm``, and a sentence."""
-    _, slots, busy = slots_of(workers, stats.topic)
-    if stats.paused_until is not None:
-        until = (
-            "until it is resumed"
-            if stats.paused_until.year > 9000
-            else f"for {filters.span(stats.paused_until - stats.now)}"
-        )
-        return "calm", f"Paused {until}."
-    if stats.limited is not None:
-        until = f", the next in {filters.span(stats.limited.until - stats.now)}" if stats.limited.until else ""
-        return "calm", f"{filters.jobs(stats.ready)} held back by its {stats.limited.reason}{until}."
-    if is_late(stats):
-        by = filters.span(overdue(stats))
-        if not has_consumer:
-            return "bad", f"{by} late: it has no consumer."
-        if slots and busy >= slots:
-            return "bad", f"{by} late: all {slots} slots are busy."
-        return "bad", f"{by} late."
-    if not stats.delayed and not stats.ready and not stats.reserved:
-        return "calm", "Empty."
-    if not has_consumer:
-        return "calm", "On time, but without a consumer."
-    return "good", "On time."
 
 
 SECTIONS = (Section("/topic", "topic.html", view, every_s=1.0),)
