@@ -12,7 +12,7 @@ from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import axes, timeline
 from tarry.programs.dashboard.charts.timeline import bars_path
-from tarry.programs.dashboard.charts.topic_charts import EDGES_S, day, forecast, heat, row_of
+from tarry.programs.dashboard.charts.topic_charts import EDGES_S, forecast, heat, rates, row_of
 from tarry.programs.dashboard.page_request import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram, MinuteCounts
 
@@ -203,13 +203,29 @@ def test_a_time_range_can_be_moved_and_widened() -> None:
     assert timeline.widened(plot, 0) == {"from": str(start + 29_900), "to": str(start + 30_100)}, "not to nothing"
 
 
-def test_the_last_day_has_a_line_for_each_counter_that_moved() -> None:
+def test_the_last_day_has_bars_beside_each_other_for_each_counter_that_moved() -> None:
     this = NOW.replace(second=0, microsecond=0)
     first, second = MinuteCounts(this - timedelta(hours=12), 30, 0, 0, 0), MinuteCounts(this, 15, 60, 0, 3)
-    drawn = day([first, second], NOW)
+    drawn = rates([first, second], NOW)
     assert [(line.name, line.total) for line in drawn.lines] == [("added", 45), ("finished", 60), ("died", 3)]
-    assert drawn.top == 4, "sixty in a quarter of an hour"
-    added, finished, _ = (line.path for line in drawn.lines)
-    assert "L47 50.0H48" in added or "L48 50.0H49" in added
-    assert finished.endswith("L95 0.0H96")
-    assert day([], NOW).lines == ()
+    assert (drawn.top, drawn.span) == (4, "day"), "sixty in a quarter of an hour"
+    added, finished, died = (line.path for line in drawn.lines)
+    assert added == "M47.080 100v-50.0h0.280V100zM95.080 100v-25.0h0.280V100z"
+    assert finished == "M95.360 100v-100.0h0.280V100z", "it begins where added ends"
+    assert died == "M95.640 100v-5.0h0.280V100z"
+    assert rates([], NOW).lines == ()
+
+
+@pytest.mark.parametrize(
+    ("known", "span"), [("0", "hour"), ("59", "hour"), ("60", "six hours"), ("359", "six hours"), ("360", "day")]
+)
+def test_the_first_day_is_as_wide_as_what_is_known(known: str, span: str) -> None:
+    this = NOW.replace(second=0, microsecond=0)
+    minutes = [MinuteCounts(this - timedelta(minutes=int(known)), 1, 0, 0, 0), MinuteCounts(this, 1, 0, 0, 1)]
+    drawn = rates(minutes, NOW)
+    assert (drawn.span, drawn.lines[0].total) == (span, 2)
+    assert drawn.lines[0].path.startswith("M0.") == (known in ("59", "359"))
+    assert rates(minutes, NOW, "hour").lines[-1].total == 1
+    assert rates(minutes, NOW, "day").span == "day"
+    few = rates([MinuteCounts(this, 10_000, 0, 0, 1)], NOW).lines[-1].path
+    assert "v-1.5h" in few, "one death is seen beside ten thousand jobs"

@@ -1,6 +1,6 @@
-"""The charts of a topic beside its time line: the last day, the next hour, and the heat map of lateness.
+"""The charts of a topic beside its time line: its rates, the next hour, and the heat map of lateness.
 
-last day    what was added, finished and died a minute, and how many attempts failed, in columns of 15 minutes
+rates       what was added, finished and died, and how many attempts failed: bars beside each other, in columns of equal time
 next hour   jobs that become due in each minute, against the workers' recent rate:
             waiting(i) = max(0, waiting(i − 1) + due(i) − rate)    a job that is due then waits for about waiting / rate
 heat map    a column is an interval of time, a row a range of lateness, the shade the number of jobs
@@ -17,8 +17,11 @@ from datetime import datetime, timedelta
 from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
 from tarry.verbs.jobs.stats import MinuteCounts
 
-DAY_COLUMNS, COLUMN_WIDTH = 96, timedelta(minutes=15)
+RATE_SPANS = {"hour": (60, 1), "six hours": (72, 5), "day": (96, 15)}
+"""Columns, and minutes of each."""
 LINES = ("added", "finished", "failed", "died")
+BARS_SHARE, LEAST_HEIGHT = 0.84, 1.5
+"""Of a column's width, and of the chart's height in percent."""
 MINUTES = 60
 EDGES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 21600, 86400)
 """The upper edges of the heat map's rows; one more row lies above the last."""
@@ -28,7 +31,7 @@ MIN_ROWS = 6
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One counter: its path, in columns and percent, and its sum."""
+    """One counter: its bars, in columns and percent, and its sum."""
 
     name: str
     path: str
@@ -36,31 +39,46 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """``top`` is the highest rate a minute; a counter that did not move has no line."""
+class RateChart:
+    """``top`` is the highest rate a minute; a counter that did not move has no bars. ``span`` is a name of RATE_SPANS."""
 
     lines: tuple[Line, ...]
     top: float
+    span: str
+    columns: int
+    seconds: int
 
 
-def day(minutes: Sequence[MinuteCounts], now: datetime) -> Day:
-    """The columns of the last 24 h, the oldest first. The last one ends with the present minute."""
+def rates(minutes: Sequence[MinuteCounts], now: datetime, span: str = "") -> RateChart:
+    """The last hour or day, or without a span as much as is known: the columns end with the present minute."""
     end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    counts = {name: [0] * DAY_COLUMNS for name in LINES}
+    known = (end - min((minute.start for minute in minutes), default=end)) // timedelta(minutes=1)
+    if span not in RATE_SPANS:
+        span = next((name for name, (columns, width) in RATE_SPANS.items() if columns * width >= known), "day")
+    columns, width = RATE_SPANS[span]
+    counts = {name: [0] * columns for name in LINES}
     for minute in minutes:
-        column = DAY_COLUMNS - 1 - (end - minute.start - timedelta(minutes=1)) // COLUMN_WIDTH
-        if 0 <= column < DAY_COLUMNS:
+        column = columns - 1 - (end - minute.start - timedelta(minutes=1)) // timedelta(minutes=width)
+        if 0 <= column < columns:
             for name in LINES:
                 counts[name][column] += getattr(minute, name)
-    highest = max(max(columns) for columns in counts.values())
-    minutes_each = COLUMN_WIDTH // timedelta(minutes=1)
-    lines = [Line(name, _path(columns, highest), sum(columns)) for name, columns in counts.items() if any(columns)]
-    return Day(tuple(lines), highest / minutes_each)
+    moved = {name: column for name, column in counts.items() if any(column)}
+    highest = max((max(column) for column in moved.values()), default=0)
+    lines = [
+        Line(name, _bars_beside(column, highest, at, len(moved)), sum(column))
+        for at, (name, column) in enumerate(moved.items())
+    ]
+    return RateChart(tuple(lines), highest / width, span, columns, 60 * columns * width)
 
 
-def _path(columns: Sequence[int], highest: int) -> str:
-    steps = [f"{'L' if x else 'M'}{x} {HEIGHT * (1 - n / highest):.1f}H{x + 1}" for x, n in enumerate(columns)]
-    return "".join(steps)
+def _bars_beside(counts: Sequence[int], highest: int, at: int, of: int) -> str:
+    """Bars that share each column with those of other counters; one job can be seen beside a thousand."""
+    width = BARS_SHARE / of
+    return "".join(
+        f"M{x + (1 - BARS_SHARE) / 2 + at * width:.3f} {HEIGHT}v{-max(HEIGHT * n / highest, LEAST_HEIGHT):.1f}h{width:.3f}V{HEIGHT}z"
+        for x, n in enumerate(counts)
+        if n
+    )
 
 
 @dataclass(frozen=True, slots=True)

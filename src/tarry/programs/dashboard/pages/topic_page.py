@@ -12,7 +12,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
-from tarry.programs.dashboard.charts.topic_charts import MINUTES, day, forecast, heat
+from tarry.programs.dashboard.charts.topic_charts import MINUTES, forecast, heat, rates
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
 from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_moment, view_known
@@ -87,7 +87,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "lately": history.lateness(LATELY_S),
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
         "dead": dead,
-        "day": day(await visit.dashboard.shared_part(LastDays).of(topic), stats.now),
+        "history": rates(await visit.dashboard.shared_part(LastDays).of(topic), stats.now, visit.parameter("rates")),
         "overdue": overdue(stats),
         "conditions": assess_topic(stats, workers, server.facts),
     }
