@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import httpx
 import pytest
@@ -11,11 +12,22 @@ import servers
 import tarry
 from dashboard.conftest import Site
 from service.running_service import serve
+from tarry.connections.health import assess_node
+from tarry.programs.dashboard.pages.server_page import NodeHealth, ServersHealth
 from until import LONGEST_S
 
-pytestmark = pytest.mark.otherserver
+
+def test_a_slow_answer_says_whose_it_is_and_what_to_do() -> None:
+    node = assess_node({"aof_enabled": "1"}, "", "", cluster=False, answer_ms=44, clock_ms=None)
+    [note] = [note for note in node.notes if "44 ms" in note]
+    seen = ServersHealth({"a:1": NodeHealth(node, "master", timedelta(), None, "1", "1", "1", timedelta())}).notes
+    assert f"The server: {note}" in seen
+    assert note.startswith(
+        "it took 44 ms to answer this machine: it is busy, or the network is slow; SLOWLOG GET names"
+    )
 
 
+@pytest.mark.otherserver
 def test_every_cluster_node_is_shown_with_its_warnings(
     cluster_nodes: list[tuple[str, int]], site_of: Callable[..., Site]
 ) -> None:
@@ -29,6 +41,7 @@ def test_every_cluster_node_is_shown_with_its_warnings(
         assert ", 3 nodes, " in http.get("/").text
 
 
+@pytest.mark.otherserver
 def test_a_service_is_not_ready_when_one_node_does_not_answer(namespace: str) -> None:
     with servers.cluster() as nodes:
         url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in servers.cluster_addresses(nodes))

@@ -65,7 +65,10 @@ def assess_node(
         unfit.append(f"{memory / most:.0%} of its maxmemory are used; it will soon refuse new jobs")
     notes += unfit[len(verdict.refusals) :]
     if answer_ms > SLOW_MS:
-        notes.append(f"its response time is {answer_ms:.0f} ms")
+        notes.append(
+            f"it took {answer_ms:.0f} ms to answer this machine: it is busy, or the network is slow; SLOWLOG GET names its slow "
+            "commands, and ping measures the network"
+        )
     if clock_ms is not None and abs(clock_ms) > SKEWED_MS:
         notes.append(
             f"its clock is {abs(clock_ms) / 1000:.1f} s {'ahead of' if clock_ms > 0 else 'behind'} this machine's; "

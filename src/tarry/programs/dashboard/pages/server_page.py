@@ -37,13 +37,13 @@ class ServersHealth:
 
     @property
     def notes(self) -> list[str]:
-        """Each note once; with the nodes it is about if there are several."""
+        """Each note once, with its subject: the server, or the nodes it is about."""
         places_of: dict[str, list[str]] = {}
         for place, one in self.nodes.items():
             for note in one.node.notes:
                 places_of.setdefault(note, []).append(place)
         several = len(self.nodes) > 1
-        return [f"{', '.join(places)}: {note}" if several else note for note, places in places_of.items()]
+        return [f"{', '.join(places) if several else 'The server'}: {note}" for note, places in places_of.items()]
 
     @property
     def versions(self) -> str:
