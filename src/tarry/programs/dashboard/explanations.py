@@ -13,11 +13,13 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import filters
-from tarry.verbs.jobs.dead_groups import EXHAUSTED
 from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.stats import Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
+
+EXHAUSTED = "attempts exhausted"
+"""The reason of a job whose last attempt failed; the error is in the details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
 
 def _dead(facts: JobFacts) -> Iterator[str]:
     job = facts.job
-    if job.reason == EXHAUSTED:
+    if is_exhausted(job):
         failed = (
             "Its only attempt failed" if job.attempts == 1 else f"All {job.attempts} attempts failed, the last with"
         )
@@ -181,8 +183,13 @@ def _finished(facts: JobFacts) -> Iterator[str]:
 
 def failure(job: JobInfo[Any]) -> str:
     """The last failure in one line: the error itself, also where the reason only says that the attempts were exhausted."""
-    told = (job.error or "").strip().partition("\n")[0].strip() if job.reason == EXHAUSTED else job.reason
+    told = (job.error or "").strip().partition("\n")[0].strip() if is_exhausted(job) else job.reason
     return told or job.reason or "no reason was given"
+
+
+def is_exhausted(job: JobInfo[Any]) -> bool:
+    """Whether it died because no attempt was left."""
+    return job.reason == EXHAUSTED
 
 
 def last_line(job: JobInfo[Any]) -> str:

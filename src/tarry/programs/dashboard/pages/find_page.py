@@ -24,7 +24,7 @@ SEARCH_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class FoundJob:
+class MatchedJob:
     """A job that was found; ``where`` is task, error or body."""
 
     job: JobInfo[Any]
@@ -35,7 +35,7 @@ class FoundJob:
 class FoundJobs:
     """The jobs that were found so far. ``topic`` and ``cursor`` say where to go on; ``topic`` is ``None`` when all was read."""
 
-    jobs: list[FoundJob]
+    jobs: list[MatchedJob]
     scanned: int
     topic: str | None
     cursor: str | None
@@ -77,7 +77,7 @@ async def _jobs_with_id(visit: PageRequest, known: Sequence[str], id: str) -> li
 
 async def _search(visit: PageRequest, topics: Sequence[str], searches: dict[str, JobSearch]) -> FoundJobs:
     """The jobs whose task is the text, or whose error or body has it, from the query's topic and cursor on."""
-    loop, found, scanned = asyncio.get_running_loop(), list[FoundJob](), 0
+    loop, found, scanned = asyncio.get_running_loop(), list[MatchedJob](), 0
     until, cursor = loop.time() + SEARCH_S, visit.parameter("cursor") or None
     for name in topics:
         while True:
@@ -88,7 +88,7 @@ async def _search(visit: PageRequest, topics: Sequence[str], searches: dict[str,
             for job in page:
                 where = next((where for where, search in searches.items() if search.matches(job)), None)
                 if where is not None:
-                    found.append(FoundJob(job, where))
+                    found.append(MatchedJob(job, where))
             if cursor is None:
                 break
     return FoundJobs(found, scanned, None, None)

@@ -27,7 +27,7 @@ from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import SECOND
 from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs.job_fields import NO_LIMIT
+from tarry.verbs.jobs.job_fields import given_max_attempts
 from tarry.verbs.jobs.job_values import JobInfo, encoded_of, head_of
 from tarry.verbs.jobs.options import JobOptions
 
@@ -90,13 +90,13 @@ def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
     kind, body = _body_as_text(*encoded_of(job))
     head = head_of(job)
-    limit = {0: "", NO_LIMIT: NO_LIMIT_WORD}.get(head.max_attempts, str(head.max_attempts))
+    limit = given_max_attempts(head.max_attempts)
     return FormFields(
         kind=kind,
         body=body,
         headers=_headers_as_text(job.headers),
         ttr=_seconds(head.ttr_ms * 1000) if head.ttr_ms else "",
-        max_attempts=limit,
+        max_attempts="" if limit is UNSET else NO_LIMIT_WORD if limit is None else str(limit),
         max_lateness=_seconds(head.max_lateness_us) if head.max_lateness_us is not None else "",
         priority=str(head.priority or ""),
     )

@@ -11,7 +11,7 @@ import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError
-from tarry.programs.dashboard.explanations import JobFacts, explain, failure
+from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
@@ -19,7 +19,6 @@ from tarry.programs.dashboard.tracebacks import fold_frames
 from tarry.values.durations import as_datetime, as_text
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import filter_counts as aggregates
-from tarry.verbs.jobs.dead_groups import EXHAUSTED
 from tarry.verbs.jobs.job_values import JobInfo, encoded_result_of, head_of
 from tarry.verbs.jobs.schedule_info import Schedule
 
@@ -110,7 +109,7 @@ def job_history(known: JobFacts) -> list[JobEvent]:
         found.append(JobEvent(job.reserved_until, "its time to run ends", "reserved"))
     elif job.state == "dead":
         is_told = _has_failed(job) and job.failed_attempts[0].error == job.reason
-        why = ": no attempt was left" if job.reason == EXHAUSTED else "" if is_told else f": {failure(job)}"
+        why = ": no attempt was left" if is_exhausted(job) else "" if is_told else f": {failure(job)}"
         found.append(JobEvent(job.died, f"died{why}", "dead"))
     elif job.state == "finished":
         found.append(JobEvent(job.finished, "finished", "finished"))

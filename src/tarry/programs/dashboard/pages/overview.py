@@ -10,9 +10,9 @@ from typing import Any
 
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
-from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.server_page import health
+from tarry.programs.dashboard.row_lists import list_page
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import SERVER_KINDS, Condition, assess_topic, overdue, severity, summarize
 from tarry.verbs.jobs.stats import Lateness, Stats

@@ -13,9 +13,9 @@ import msgspec
 from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
-from tarry.programs.dashboard.listing import list_page
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
 from tarry.programs.dashboard.pages.job_page import body, headers
+from tarry.programs.dashboard.row_lists import list_page
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.serving.conditions import LATE_AFTER
 from tarry.values.durations import SECOND, moment_us
