@@ -64,10 +64,21 @@ async def test_an_error_is_answered_behind_the_open_responses() -> None:
     await seen.end()
 
 
+CHUNKED = b"POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+
+
 @pytest.mark.anyio
-async def test_a_body_that_cannot_be_read_ends_its_request() -> None:
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_body_that_cannot_be_read_is_answered(late: bool) -> None:
     seen = Connection()
-    chunked = b"POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
-    await seen.read(chunked + b"no chunk\r\n")
-    assert (seen.gone, seen.got, seen.answers, seen.wire.closed) == (["/b"], [], [], True)
+    await seen.read(*((CHUNKED, b"no chunk\r\n") if late else (CHUNKED + b"no chunk\r\n",)))
+    assert (seen.gone, seen.got, seen.answers, seen.wire.closed) == (["/b"], [], [b"400"], True)
+    await seen.end()
+
+
+@pytest.mark.anyio
+async def test_a_body_that_cannot_be_read_behind_an_open_response_ends_the_connection() -> None:
+    seen = Busy()
+    await seen.read(request("POST", "/busy", b"1") + CHUNKED + b"no chunk\r\n")
+    assert (seen.gone, seen.got, seen.answers, seen.wire.closed) == (["/busy"], [], [], True)
     await seen.end()

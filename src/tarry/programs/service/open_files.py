@@ -38,5 +38,12 @@ class OpenFileLimit:
         self._surplus[connection] = None
         return True
 
+    def fault_of(self, connection: LimitedConnection, url: bytes) -> Exception | None:
+        """Why the request of a surplus connection is refused; a health check is not."""
+        if connection not in self._surplus:
+            return None
+        self.forget(connection)
+        return None if url.partition(b"?")[0] in HEALTH else TooManyConnections()
+
     def forget(self, connection: LimitedConnection) -> None:
         self._surplus.pop(connection, None)

@@ -41,7 +41,14 @@ class OpenRequests(deque[Any]):
         self.popleft()
         self._size_behind = 0
 
-    @property
+    def abandon_broken(self) -> bool:
+        """Whether the error in a body can be answered in place of the only request's response, which then is not sent."""
+        if len(self) != 1 or not self[-1].more_body or self[-1].response_started:
+            return False
+        self.tell_gone()
+        self.clear()
+        return True
+
     def lack_a_body(self) -> bool:
         """Whether the rest of a body is still to come: the newest one's."""
         return len(self) > 0 and bool(self[-1].more_body)

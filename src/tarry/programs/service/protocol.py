@@ -20,11 +20,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tarry.errors import BadInput
 from tarry.programs.service.connection_timer import ConnectionTimer, Phase
 from tarry.programs.service.heads import LONGEST_HEAD, fault_of
-from tarry.programs.service.open_files import HEALTH, OpenFileLimit
+from tarry.programs.service.open_files import OpenFileLimit
 from tarry.programs.service.open_requests import MOST_OPEN, OpenRequests
 from tarry.programs.service.upgrade_offers import UpgradeOffers
-from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
+from tarry.programs.serving.problems import MEDIA, LongHead, TooSlow, problem_of
 
+MOST_DROPPED = 16 << 20
+"""How many bytes are dropped after the last response, so that a client that still sends can read it."""
 _logger = logging.getLogger("uvicorn.error.connections")
 _logger.setLevel(logging.ERROR)  # no log lines about malformed requests; only about errors in here
 
@@ -56,9 +58,11 @@ class HTTPProtocol(HttpToolsProtocol):
         self._open_file_limit.forget(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._open.is_last:
-            return
         self._head_size += len(data)
+        if self._open.is_last:
+            if self._head_size > MOST_DROPPED:
+                self.transport.abort()
+            return
         if self._is_between and not self._open:
             data = self._offers.remove_from(data)
         if data:
@@ -78,9 +82,7 @@ class HTTPProtocol(HttpToolsProtocol):
         parser: Any = self.parser  # none after the end
         version, upgrades = parser.get_http_version(), parser.should_upgrade()
         fault = fault_of(version, self.url, self.headers, size=self._head_size, upgrades=upgrades)
-        if self._is_surplus:
-            self._open_file_limit.forget(self)
-            fault = fault if self.url.partition(b"?")[0] in HEALTH else TooManyConnections()
+        fault = self._open_file_limit.fault_of(self, self.url) or fault
         if len(self._open) >= MOST_OPEN:
             fault = BadInput(f"request: {MOST_OPEN} requests of this connection wait for their answers.")
         if fault is not None:
@@ -114,9 +116,9 @@ class HTTPProtocol(HttpToolsProtocol):
         """Drops what comes from now on; answers the error after the open responses, and closes the connection."""
         if not self._open.is_last:
             self._open.is_last, self._refusal = True, error
-            if not self._open:
+            if not self._open or self._open.abandon_broken():
                 self._end()
-            elif self._open.is_held or self._open.lack_a_body:
+            elif self._open.is_held or self._open.lack_a_body():
                 self._open.leave()
 
     def _end(self) -> None:
