@@ -91,6 +91,8 @@ def test_the_embedded_server_is_chosen_or_refused(url: str | None) -> None:
         with pytest.raises(ServerUnfit, match="TARRY_EMBEDDED=no"):
             find_address(url, {"TARRY_EMBEDDED": no})
     assert find_address(url, {"TARRY_EMBEDDED": "yes"}).kind == "embedded"
+    with pytest.raises(BadInput, match="TARRY_EMBEDDED: 'maybe'; it is yes or no"):
+        find_address(url, {"TARRY_EMBEDDED": "maybe"})
 
 
 @pytest.mark.parametrize(
@@ -255,3 +257,11 @@ def test_embedded_no_names_what_it_refuses() -> None:
         find_address("embedded:///data", {"TARRY_EMBEDDED": "no"})
     with pytest.raises(ServerUnfit, match="No URL is given"):
         find_address(None, {"TARRY_EMBEDDED": "no"})
+
+
+def test_a_wrong_address_of_the_environment_is_named_by_its_variable() -> None:
+    for given in ("nonsense", "ftp://x", "redis://x/name"):
+        with pytest.raises(BadInput, match=r"^TARRY_URL: "):
+            find_address(None, {"TARRY_URL": given})
+        with pytest.raises(BadInput, match=r"^url: "):
+            find_address(given, {"TARRY_URL": "redis://there"})

@@ -74,7 +74,18 @@ class Address:
 
 def find_address(url: str | None, environment: Mapping[str, str]) -> Address:
     """The address for a client's ``url``, or for the environment. Raises ``BadInput`` or ``ServerUnfit``."""
-    given = url or environment.get("TARRY_URL") or ""
+    if url:
+        return _parse(url, environment)
+    try:
+        return _parse(environment.get("TARRY_URL") or "", environment)
+    except BadInput as fault:
+        fault.args = (
+            f"TARRY_{str(fault).replace('url:', 'URL:', 1)}" if str(fault).startswith("url:") else str(fault),
+        )
+        raise
+
+
+def _parse(given: str, environment: Mapping[str, str]) -> Address:
     if not given:
         refuse_embedded(environment, "No URL is given")
         return Address("embedded", "", "the embedded server", is_default=True)
@@ -106,8 +117,14 @@ def find_address(url: str | None, environment: Mapping[str, str]) -> Address:
     return Address("server", f"{scheme}://{rest}", _redacted(given))
 
 
+NO, YES = ("no", "0", "false", "off"), ("", "yes", "1", "true", "on")
+
+
 def refuse_embedded(environment: Mapping[str, str], why: str) -> None:
-    if environment.get("TARRY_EMBEDDED", "").lower() in ("no", "0", "false", "off"):
+    word = environment.get("TARRY_EMBEDDED", "").lower()
+    if word not in (*NO, *YES):
+        raise BadInput(f"TARRY_EMBEDDED: {word!r}; it is yes or no.")
+    if word in NO:
         raise ServerUnfit(f"{why}, and TARRY_EMBEDDED=no refuses it; set TARRY_URL to a server.")
 
 
