@@ -127,6 +127,7 @@ def test_a_recurrence_survives_storage() -> None:
         (None, "bad", "UTC", "minute hour day"),
         (None, "61 * * * *", "UTC", "minute"),
         (None, "0 0 30 2 *", "UTC", "day-of-month"),
+        (None, " @Daily", "UTC", r'write "0 0 \* \* \*"'),
         (None, 5, "UTC", "not a str"),
         (None, "0 9 * * *", "Europe/Nowhere", "no time zone"),
         (None, "0 9 * * *", "../../etc/passwd", "no time zone"),

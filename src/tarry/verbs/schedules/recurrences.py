@@ -43,6 +43,18 @@ def decode(raw: bytes) -> Recurrence:
     return _DECODER.decode(raw)
 
 
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""Words of other crons, and the fields that they stand for."""
+
+
 def make_recurrence(every: Duration | None, cron: str | None, tz: str) -> Recurrence:
     """The recurrence for the arguments of a schedule. Raises ``BadInput``."""
     if (every is None) == (cron is None):
@@ -51,6 +63,8 @@ def make_recurrence(every: Duration | None, cron: str | None, tz: str) -> Recurr
         return Recurrence(duration_us(every, "every", minimum=SHORTEST_US))
     if not isinstance(cron, str):
         raise BadInput(f'cron: {type(cron).__name__} is not a str; write "0 9 * * 1-5".')
+    if (fields := NICKNAMES.get(cron.strip().lower())) is not None:
+        raise BadInput(f'cron: {cron!r} is not taken; write "{fields}".')
     made = Recurrence(cron=" ".join(cron.split()), tz=tz)
     if next_occurrence(made, 0) is None:
         raise BadInput(f"cron: {cron!r} never comes.")
