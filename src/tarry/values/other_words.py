@@ -121,6 +121,19 @@ COMMANDS = {
     for word in words.split()
 }
 """Commands that others have, and what ``tarry`` calls them; those of a noun after it."""
+STATES = {
+    word: state
+    for state, words in {
+        "dead": "failed failure error errored discarded exhausted buried",
+        "delayed": "scheduled deferred eta future",
+        "ready": "pending waiting wait queued enqueued available due",
+        "reserved": "running active started processing executing working in_progress unacked",
+        "finished": "completed complete done success succeeded successful",
+        "retrying": "retry retryable",
+    }.items()
+    for word in words.split()
+}
+"""States that others have, and tarry's."""
 
 
 OPTIONS = {

@@ -46,7 +46,11 @@ def ranges_of(state: StateFilter | None) -> list[Range]:
     if state is None:
         return [(b"due", b"all"), (b"reserved", b"all"), (b"dead", b"all")]
     if state not in _RANGES:
-        raise BadInput(f"state: {state!r} is unknown; it is one of {', '.join(_RANGES)}.")
+        from tarry.values.other_words import STATES
+
+        meant = STATES.get(state.lower()) if isinstance(state, str) else None
+        one_of = f"it is one of {', '.join(_RANGES)}"
+        raise BadInput(f"state: {state!r} is unknown; {f'tarry calls it {meant}; ' if meant else ''}{one_of}.")
     return _RANGES[state]
 
 
