@@ -84,6 +84,9 @@ def test_commands_that_may_create_a_topic_accept_an_unknown_one(cli: Cli, answer
     assert answers("pop", "one") == []
     assert cli("configure", "two").returncode == 0
     assert cli("configure", "three", "--rate", "none").returncode == 0
-    assert cli("pause", "four").returncode == 0
+    assert (
+        cli("pause", "four").stderr == "four is new: nothing was ever added to it, and nothing is configured for it\n"
+    )
+    assert cli("pause", "four").stderr == "", "it is configured now"
     assert cli("workers", "six").returncode == 0
     assert cli("stats").stderr == "there is no topic yet\n"

@@ -55,13 +55,18 @@ class CommandSession:
     def known_topic(self, name: str) -> Topic[Any]:
         """A topic to show or to empty. Raises ``UnknownTopic`` where its own keys prove that nothing was ever there or configured."""
         from tarry.errors import UnknownTopic
-        from tarry.verbs.jobs.views import is_known
 
         topic = self.topic(name)
-        known = is_known(topic.verbs.context.keys)
-        if not (topic.engine.run_view(known) or topic.engine.run(known)):  # a replica may not have it yet
+        if not self.is_known(topic):
             raise UnknownTopic(topic=name)
         return topic
+
+    def is_known(self, topic: Topic[Any]) -> bool:
+        """Whether anything was ever added to a topic, or configured for it."""
+        from tarry.verbs.jobs.views import is_known
+
+        known = is_known(topic.verbs.context.keys)
+        return topic.engine.run_view(known) or topic.engine.run(known)  # a replica may not have it yet
 
     def print_answer(self, answer: Any, text: str) -> None:
         """Prints an answer to stdout: as one line of JSON, or as text. ``answer`` is data, or a function that makes them, which is

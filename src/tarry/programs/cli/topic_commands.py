@@ -145,7 +145,10 @@ def pause(
     ] = None,
 ) -> None:
     """Pauses a topic: hands out nothing for a time, or until resume."""
-    end = output.rfc3339(session.topic(topic).pause(duration))
+    handle = session.topic(topic)
+    if not session.is_known(handle):
+        session.print_note(f"{topic} is new: nothing was ever added to it, and nothing is configured for it")
+    end = output.rfc3339(handle.pause(duration))
     session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
 
 
