@@ -25,7 +25,16 @@ OF_THE_CONNECTION = {
     "_unset_keepalive_if_required",
 }  # fmt: skip
 """Of uvicorn's ``HttpToolsProtocol``."""
-OF_A_CYCLE = {"scope", "more_body", "response_started", "disconnected", "message_event"}
+OF_A_CYCLE = {
+    "scope",
+    "more_body",
+    "response_started",
+    "response_complete",
+    "keep_alive",
+    "transport",
+    "disconnected",
+    "message_event",
+}
 """Of its ``RequestResponseCycle``."""
 OF_THE_FLOW = {"pause_reading", "resume_reading"}
 OF_THE_PARSER = {"get_http_version", "should_upgrade"}

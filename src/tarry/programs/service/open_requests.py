@@ -8,8 +8,8 @@ gone.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from tarry.programs.service.responses import HOLD
@@ -21,21 +21,35 @@ MOST_OPEN = 100
 
 
 class OpenRequests(deque[Any]):
-    """uvicorn's cycles of request and response, the oldest first. ``close`` closes the connection."""
+    """uvicorn's cycles of request and response, the oldest first."""
 
     is_held = is_last = False
     """Whether the service holds the oldest; whether no more are read."""
     _size_behind = 0
+    _keeps_alive = True
+    """Whether the newest may leave the connection open."""
 
-    def __init__(self, close: Callable[[], None]) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
-        self._close = close
+        self._transport = transport
+        self.write, self.is_closing = transport.write, transport.is_closing  # for cycles this is the transport
+
+    def close(self) -> None:
+        """Closes the connection; not behind a response that was sent before its body had come: ``HTTPProtocol`` does that."""
+        if not (self and self[-1].response_complete and self[-1].more_body):
+            self._transport.close()
 
     def add(self, cycle: Any) -> None:
         self.append(cycle)
+        cycle.transport, self._keeps_alive, cycle.keep_alive = self, cycle.keep_alive, False
         cycle.scope["extensions"] = {HOLD: self.hold}
         if self.is_held:
             self.leave()
+
+    def complete_body(self) -> None:
+        """The newest has its body. A response before that says ``Connection: close``."""
+        if self and not self[-1].response_started:
+            self[-1].keep_alive = self._keeps_alive
 
     def remove_answered(self) -> None:
         self.popleft()
@@ -59,11 +73,19 @@ class OpenRequests(deque[Any]):
         if begins and (len(self) > 1 or self.is_last):
             self.leave()
 
+    def end_sending(self) -> None:
+        """Lets the client read the last answer: closed with unread input, the connection would be reset."""
+        self.is_last = True
+        try:
+            self._transport.write_eof()
+        except OSError:  # it has gone
+            self._transport.abort()
+
     def leave(self) -> None:
         """Ends the connection as if the client had gone."""
         self.is_last = True
         self.tell_gone()
-        self._close()
+        self._transport.close()
 
     def tell_gone(self) -> None:
         for cycle in self:

@@ -44,10 +44,10 @@ class HTTPProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.logger, self._open_file_limit = _logger, open_file_limit
         self._offers, self._timer = UpgradeOffers(), ConnectionTimer(self.loop, self._time_out)
-        self._open = OpenRequests(lambda: self.transport.close())  # noqa: PLW0108  # there is no transport yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._open = OpenRequests(transport)
         self._is_surplus = self._open_file_limit.is_over(self, transport)
         self._timer.enter(self._phase())
 
@@ -65,10 +65,7 @@ class HTTPProtocol(HttpToolsProtocol):
             return
         if self._is_between and not self._open:
             data = self._offers.remove_from(data)
-        if data:
-            super().data_received(data)
-        else:
-            self._unset_keepalive_if_required()
+        super().data_received(data)
         if self._head_size > LONGEST_HEAD:
             self.refuse(LongHead())
         self._open.limit_reading(len(data), self.flow)
@@ -99,6 +96,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._is_between, self._head_size = True, 0
         super().on_message_complete()
+        self._open.complete_body()
 
     def on_response_complete(self) -> None:
         self._open.remove_answered()
@@ -122,8 +120,7 @@ class HTTPProtocol(HttpToolsProtocol):
                 self._open.leave()
 
     def _end(self) -> None:
-        """Ends what is sent. The connection stays until the client has read it: closed with unread input, it would be reset."""
-        self._open.is_last = True
+        """Answers the refusal, if there is one, and ends the connection when the client has read it."""
         self._unset_keepalive_if_required()
         if self._refusal is not None:
             self.transport.write(_answer_of(self._refusal))
@@ -131,7 +128,7 @@ class HTTPProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self.flow.resume_reading()
-            self.transport.write_eof()
+            self._open.end_sending()
 
     def _phase(self) -> Phase:
         if self._open or self.transport.is_closing():
