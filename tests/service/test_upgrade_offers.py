@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import re
 import shutil
 import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-import servers
 import tarry
+from service.echo_service import proxy
 from service.running_service import Api, RunningService
 from service.test_protocol import connect_to, head_of
 from service.test_tokens import Make, guarded, make  # noqa: F401  # fixtures
@@ -29,7 +27,6 @@ from tarry.programs.service import connection_timer
 from tarry.programs.service.heads import LONGEST_HEAD
 from tarry.programs.service.open_files import OpenFileLimit
 from tarry.programs.service.protocol import HTTPProtocol
-from until import until
 
 HERE = Path(__file__).parent
 OFFER = b"\r\nUpgrade: h2c"
@@ -344,53 +341,11 @@ def test_java_adds_jobs_over_a_connection_that_only_early_answers_end(
         client.topic(namespace).purge()
 
 
-HAPROXY = """
-global
-  maxconn 100
-defaults
-  mode http
-  timeout connect 30s
-  timeout client 60s
-  timeout server 60s
-  timeout http-keep-alive 60s
-  http-reuse always
-frontend all
-  bind 127.0.0.1:{port}
-  http-request deny deny_status 403 if {{ path_beg /v1 }}
-  default_backend service
-backend service
-  server service 127.0.0.1:{to} maxconn 1 pool-max-conn 1
-"""
-"""It keeps its one connection to the service, streams bodies, and forbids /v1 to everybody."""
-
-
-@contextmanager
-def haproxy(folder: Path, to: int) -> Iterator[int]:
-    """A proxy before a service. Answers its port."""
-    program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("needs haproxy (apt install haproxy)")
-    [port] = servers.free_ports(1)
-    (folder / f"{port}.cfg").write_text(HAPROXY.format(port=port, to=to))
-    process = subprocess.Popen([program, "-db", "-f", str(folder / f"{port}.cfg")], stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: accepts(port), "HAProxy runs")
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def accepts(port: int) -> bool:
-    with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
-
-
 def size_from_haproxy(folder: Path, said: bytes) -> int:
     """How long the head of a request is when HAProxy sends it on."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        haproxy(folder, listener.getsockname()[1]) as port,
+        proxy("haproxy", folder, listener.getsockname()[1]) as port,
         socket.create_connection(("127.0.0.1", port), timeout=20) as line,
     ):
         line.sendall(said)
@@ -403,7 +358,7 @@ def test_nobody_behind_haproxy_gets_the_answer_of_another(real: Api, tmp_path: P
     hidden = request("GET", f"/v1/topics?namespace={real.namespace}")
     second = request("POST", "/nothing", hidden, more=b"Connection: close\r\n")
     body = swallowing(size_from_haproxy(tmp_path, second))
-    with haproxy(tmp_path, int(real.url.rpartition(":")[2])) as port:
+    with proxy("haproxy", tmp_path, int(real.url.rpartition(":")[2])) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
             line.sendall(request("POST", "/nothing", body)[: -len(body)])
             assert head_of(line).startswith(b"HTTP/1.1 404 ")
