@@ -129,6 +129,48 @@ def test_async_with_runs_a_worker(valkey_url: str, namespace: str) -> None:
     asyncio.run(main())
 
 
+def test_a_worker_that_runs_is_refused_a_second_run(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    done = asyncio.Event()
+
+    @worker.task
+    async def work() -> None:
+        done.set()
+
+    async def main() -> None:
+        async with worker:
+            with pytest.raises(tarry.BadInput, match=r"it runs already.* `async with` it once"):
+                async with worker:
+                    pytest.fail("two runs")
+            for run in (worker.run, worker.run_until_idle):
+                with pytest.raises(tarry.BadInput, match="it runs already"):
+                    await run()
+            work.add()
+            await done.wait()  # the first one goes on
+        both = await asyncio.gather(worker.__aenter__(), worker.__aenter__(), return_exceptions=True)
+        assert both[0] is worker
+        assert isinstance(both[1], tarry.BadInput)
+        await worker.__aexit__(None, None, None)
+        async with worker:  # one after the other they may
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_run_in_a_thread_says_how_it_is_started_there(valkey_url: str, namespace: str) -> None:
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    worker.on("orders")(lambda job: None)
+
+    async def main() -> None:
+        with pytest.raises(
+            tarry.BadInput, match=r"main thread only.*write worker.run\(signals=False\), or `async with"
+        ):
+            await asyncio.to_thread(asyncio.run, worker.run())
+        assert await asyncio.to_thread(asyncio.run, worker.run_until_idle()) == 0, "which handles no signals"
+
+    asyncio.run(main())
+
+
 def test_async_with_raises_when_the_worker_cannot_start(valkey_url: str) -> None:
     async def main() -> None:
         with pytest.raises(tarry.BadInput, match="no handler"):

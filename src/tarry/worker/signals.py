@@ -13,9 +13,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from tarry.errors import BadInput
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOP_UNRESPONSIVE_S = 0.5
@@ -31,6 +34,11 @@ def handle_signals(
 
     ``is_stopping`` tells whether the event loop has run ``stop``.
     """
+    if threading.current_thread() is not threading.main_thread():
+        raise BadInput(
+            "run: signals arrive in the main thread only, and this is another; write worker.run(signals=False), or "
+            "`async with worker` in the event loop of your application, which stops it."
+        )
     loop = asyncio.get_running_loop()
     first_at, calls, had_sigterm = 0.0, 0, False
 

@@ -92,6 +92,7 @@ class Worker(Registry):
         self._stop_now = asyncio.Event()
         self._task: asyncio.Task[int] | None = None
         self._idle = False
+        self._runs = False
         self._holder = b""
         """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
         self._is_child = False
@@ -218,17 +219,29 @@ class Worker(Registry):
                 "run: a child process imports this script for a function with run='process', and must not start a second "
                 'worker; start yours under `if __name__ == "__main__":`.'
             )
+        self._refuse_second_run()
         clients = self._clients
         run = WorkerRun(self, clients, until_idle=until_idle)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
             unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self._is_child)
+        self._runs = True
         try:
             return await run.execute(self._stopping, self._stop_now)
         finally:
+            self._runs = False
             unregister()
             self._stopping, self._stop_now = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
             await clients.close(given=False)
+
+    def _refuse_second_run(self) -> None:
+        if self._runs or (
+            self._task is not None and not self._task.done() and self._task is not asyncio.current_task()
+        ):
+            raise BadInput(
+                "worker: it runs already, and a second run would share its state; `async with` it once, where the application starts. "
+                "More work at a time is concurrency=, and more processes are `tarry worker … --processes N`."
+            )
 
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +253,7 @@ class Worker(Registry):
         """
         if self._idle:
             return self
+        self._refuse_second_run()
         self._task = asyncio.create_task(self.run(signals=False))
         self._task.add_done_callback(_log_failure)
         await asyncio.sleep(0)
