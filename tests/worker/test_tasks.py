@@ -408,3 +408,59 @@ def test_registries_are_composed(valkey_url: str, namespace: str) -> None:
     worker.client.topic("letters").add("dear")
     asyncio.run(worker.run_until_idle())
     assert sorted(seen) == ["dear", "deep"]
+
+
+class Mails:
+    def send(self, to: str) -> None: ...
+
+    @classmethod
+    def count(cls, to: str) -> None: ...
+
+    @staticmethod
+    def remind(to: str) -> None: ...
+
+    def __call__(self, to: str) -> None: ...
+
+
+def receive(self: Any, job: Any) -> None: ...
+
+
+@pytest.mark.parametrize("function", [Mails.send, receive])
+def test_a_method_without_its_object_is_refused(function: Any) -> None:
+    words = r"its first argument is self, and no object is there when a job comes\. Write a function.*a @staticmethod"
+    for register in (tarry.Registry().task, tarry.Registry().on("mails"), tarry.Registry().every("5m")):
+        with pytest.raises(tarry.BadInput, match=words):
+            register(function)
+
+
+@pytest.mark.parametrize("function", [Mails().send, Mails.count, Mails.remind])
+def test_a_method_that_has_what_it_needs_is_a_task(function: Any) -> None:
+    assert tarry.Registry().task(function).body("ann")["args"] == {"to": "ann"}
+
+
+def test_a_lambda_needs_a_name() -> None:
+    registry = tarry.Registry()
+    with pytest.raises(tarry.BadInput, match="a lambda has no name, and its jobs need one; give name=, or write a def"):
+        registry.task(lambda: None)
+    assert registry.task(name="nothing")(lambda: None).name == "nothing"
+
+
+@pytest.mark.parametrize("timing", ["every", "cron"])
+def test_a_schedule_without_the_arguments_of_its_task_names_args(timing: str) -> None:
+    registry = tarry.Registry()
+    schedule: Any = registry.every if timing == "every" else registry.cron
+
+    def report(kind: str, days: int, short: bool = False) -> None: ...
+
+    when = "5m" if timing == "every" else "0 9 * * *"
+    with pytest.raises(tarry.BadInput, match=r"has no argument 'kind'; give args=\{\"kind\": …, \"days\": …\}\.$"):
+        schedule(when)(report)
+    with pytest.raises(tarry.BadInput, match="has no argument 'days'; give args="):
+        tarry.Registry().every(when if timing == "every" else "5m", args={"kind": "all"})(report)
+    schedule(when, args={"kind": "all", "days": 7}, id="week")(tarry.Registry().task(report))
+
+
+@pytest.mark.parametrize("name", [7, 7.5, b"shop", True, "", ["shop"]])
+def test_a_worker_with_a_name_that_is_no_text_is_refused(name: Any) -> None:
+    with pytest.raises(tarry.BadInput, match=r"^name: "):
+        tarry.Worker(name)

@@ -64,12 +64,18 @@ def signature_of(function: Function) -> inspect.Signature:
         raise BadInput(f"handler: {function!r} is not a function.")
     refuse_generator(function, "handler")
     try:
-        return inspect.signature(function, eval_str=True)
+        signature = inspect.signature(function, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as fault:
         raise BadInput(
             f"handler {name_of(function)}: an annotation cannot be read ({fault}); "
             "its types must be importable when it is registered, not only for type checkers."
         ) from fault
+    if (first := next(iter(signature.parameters), "")) in ("self", "cls"):
+        raise BadInput(
+            f"handler {name_of(function)}{signature}: its first argument is {first}, and no object is there when a job comes. Write a "
+            "function outside the class, or a @staticmethod below the decorator; the running job is tarry.current_job()."
+        )
+    return signature
 
 
 def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> Handler:

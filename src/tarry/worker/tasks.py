@@ -147,6 +147,8 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         takes_ahead: bool,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
+        if self.name == "<lambda>":
+            raise BadInput("task: a lambda has no name, and its jobs need one; give name=, or write a def.")
         names.check_name(self.name, "task")
         self._given_topic = topic
         self._slots = slots
@@ -317,7 +319,13 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return {"task": self.name, "args": bound.arguments}
 
     def _checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The call as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
+        """The call of a schedule as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
+        required = [name for name, one in self._signature.parameters.items() if one.default is one.empty]
+        if missing := [name for name in required if name not in args]:
+            example = ", ".join(f'"{name}": …' for name in required)
+            raise BadInput(
+                f"task {self.name}{self._signature}: the schedule has no argument {missing[0]!r}; give args={{{example}}}."
+            )
         body: Any = self.body
         made: dict[str, Any] = body(**args)
         try:
