@@ -84,7 +84,7 @@ def test_a_blocking_client_imports_what_topics_need(valkey_url: str, namespace: 
         ("list orders", 59, DRIVER),
         ("stats", 60, DRIVER),
         ("add orders 1", 53, DRIVER),
-        ("doctor", 64, DRIVER),
+        ("doctor", 67, DRIVER),
     ],
 )
 def test_a_command_imports_what_it_needs(

@@ -74,14 +74,12 @@ class Address:
 
 def find_address(url: str | None, environment: Mapping[str, str]) -> Address:
     """The address for a client's ``url``, or for the environment. Raises ``BadInput`` or ``ServerUnfit``."""
-    if url:
-        return _parse(url, environment)
+    given = url or environment.get("TARRY_URL") or ""
     try:
-        return _parse(environment.get("TARRY_URL") or "", environment)
+        return _parse(given, environment)
     except BadInput as fault:
-        fault.args = (
-            f"TARRY_{str(fault).replace('url:', 'URL:', 1)}" if str(fault).startswith("url:") else str(fault),
-        )
+        if not url:
+            fault.args = (re.sub("^url:", "TARRY_URL:", str(fault)),)
         raise
 
 
