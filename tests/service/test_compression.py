@@ -50,6 +50,9 @@ def test_no_route_whose_answer_holds_a_secret_is_compressed() -> None:
     assert {name.partition("_")[0] for name in with_secret} == {"locks"}
     assert with_secret & chosen == set()
     assert {route.method for route in routes if route.is_compressed} == {"GET"}
+    streams = {route.name for route in routes if route.media == compression.STREAM.decode()}
+    assert len(streams) == 2
+    assert streams & chosen == set()
     assert {"/v1/topics", "/v1/topics/{topic}/jobs", "/openapi.json"} <= {
         route.path for route in routes if route.is_compressed
     }
