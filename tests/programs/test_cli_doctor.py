@@ -67,17 +67,28 @@ def test_doctor_checks_every_topic_and_finds_unlisted_ones(
     client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
     done = cli("doctor")
     assert done.returncode == 1
-    assert "1 dead job; tarry list orders --state dead" in done.stdout
+    assert "1 job died in the last ten minutes; tarry list orders --state dead" in done.stdout
     assert "5: due, but there is no job" in done.stdout
 
 
 def test_doctor_tells_of_jobs_that_nobody_waits_for(client: tarry.Client, answers: Answers) -> None:
     orders = client.topic("orders")
     orders.add_many(["tea", "milk"], at=orders.stats().now - timedelta(hours=1))
-    [notes] = [topic["notes"] for topic in answers("doctor", code=LOSES)[1:]]
-    assert [re.sub(r"\d{4} s", "an hour", note) for note in notes] == [
-        "2 jobs are ready, the first for an hour, and nobody waits for them"
+    [found] = answers("doctor", code=LOSES)[1:]
+    assert found["notes"] == ["no consumer: 2 jobs are ready, the first for 1 h", "1 h late"]
+    assert [(one["kind"], one["level"], one["count"]) for one in found["conditions"]] == [
+        ("no_consumer", "bad", 2),
+        ("late", "bad", 2),
     ]
+
+
+def test_doctor_tells_what_explains_a_topic_beside_what_is_wrong_with_it(client: tarry.Client, cli: Cli) -> None:
+    client.topic("orders").add("tea", delay="1h")
+    client.topic("orders").pause()
+    assert (
+        "orders  all well; no consumer: 1 job waits, the next is due in 59 m 59 s; paused until it is resumed"
+        in re.sub(r"59 m \d+ s|1 h", "59 m 59 s", cli("doctor").stdout)
+    )
 
 
 def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:

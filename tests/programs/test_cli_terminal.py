@@ -272,7 +272,7 @@ FRAME = "q quit"
 def test_top_shows_late_topics_first_in_the_window_it_has(eight: list[str], place: dict[str, str]) -> None:
     with Terminal("top", place=place, size=(14, 160)) as terminal:
         seen = terminal.read_until(lambda seen: "not shown: " in seen)
-        assert "8 topics, late first" in seen
+        assert "8 topics, worst first" in seen
         places = [seen.index(name) for name in ("topic-6", "topic-7", "topic-5")]
         assert places == sorted(places)
         assert "not shown: 5 topics" in seen
@@ -286,7 +286,7 @@ def test_top_shows_late_topics_first_in_the_window_it_has(eight: list[str], plac
 def test_the_keys_of_top(eight: list[str], place: dict[str, str]) -> None:
     with Terminal("top", place=place, size=(60, 100)) as terminal:
         terminal.read_until(lambda seen: FRAME in seen and "topic-0" in seen)
-        for sort in ("most jobs first", "most dead first", "by name", "late first"):
+        for sort in ("most jobs first", "most dead first", "by name", "worst first"):
             terminal.type("s")
             terminal.read_until(lambda seen, sort=sort: f"8 topics, {sort}" in seen)  # type: ignore[misc]
         terminal.type("?")
@@ -295,12 +295,12 @@ def test_the_keys_of_top(eight: list[str], place: dict[str, str]) -> None:
         terminal.read_until(lambda seen: FRAME in seen)
         terminal.type("/")
         terminal.type("ic-3")
-        terminal.read_until(lambda seen: "1 of 8 topics, late first   filter: ic-3_" in seen)
+        terminal.read_until(lambda seen: "1 of 8 topics, worst first   filter: ic-3_" in seen)
         terminal.type("\n")
         terminal.read_until(lambda seen: "filter: ic-3 " in seen)
         terminal.type("\x1b")
         terminal.read_until(
-            lambda seen: "8 topics, late first  " in seen and "filter" not in seen.rpartition(FRAME)[0][-90:]
+            lambda seen: "8 topics, worst first  " in seen and "filter" not in seen.rpartition(FRAME)[0][-90:]
         )
         terminal.type("j")
         terminal.type("\x1b[B")

@@ -108,6 +108,32 @@ def test_top_wraps_lines_in_a_narrow_terminal(valkey_url: str, namespace: str) -
         assert len(lines) == 5  # the bars, what they are called, and the rule
 
 
+def test_top_tells_conditions_the_worst_topic_first(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+    fine, died = client.topic("a-fine"), client.topic("died")
+    fine.add(1, delay="1h")
+    died.add_many(range(12))
+    died.bury_many(died.pop_many(12), reason="no")
+    picture = cli("top", "--once").stdout
+    assert picture.index("12 jobs died in the last ten minutes.") < picture.index("a-fine")
+    found = {seen["topic"]: [(one["kind"], one["level"]) for one in seen["conditions"]] for seen in answers("top")}
+    assert found == {"a-fine": [("no_consumer", "calm")], "died": [("died", "bad")]}
+
+
+def test_top_tells_what_jobs_wait_for_in_place_of_a_lateness(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        orders = client.topic("orders")
+        orders.configure(rate="1/1h", burst=1)
+        orders.add_many([1, 2])
+        clock.advance("1h")
+        orders.finish(orders.pop())  # type: ignore[arg-type]
+        clock.advance("30m")
+        picture = drawn(timeline.frame(timeline.view_topics(client, []), {}, []))
+    assert "1 job waits for its limit of rate, the first for 1 h 30 m; the next may go in 30 m." in picture
+    assert "late 0" not in picture.splitlines()[0]
+    assert "p99" not in picture
+
+
 def drawn(picture: RenderableType, width: int = 200) -> str:
     console = Console(file=StringIO(), width=width)
     console.print(picture)

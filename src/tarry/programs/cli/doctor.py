@@ -11,21 +11,21 @@ import typer
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.cli.commands import verb
-from tarry.programs.cli.output import count_text
+from tarry.programs.cli.output import condition_data, count_text
 from tarry.programs.cli.selection import DryRun
 from tarry.programs.cli.session import CommandSession
 from tarry.programs.cli.topic_commands import check_with_progress, continue_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tarry.clients.blocking.client import Client
     from tarry.connections.blocking import Server
     from tarry.connections.health import Node
+    from tarry.programs.serving.conditions import Condition
     from tarry.verbs.jobs.partitions import PartitionVerbs
+    from tarry.verbs.jobs.stats import Stats
 
-LATE_S = 60.0
-"""A topic whose first job has been ready for longer, without a consumer, gets a note."""
 MAX_JOBS, MAX_MB = 1_000_000, 500
 """Of one topic or partition: moving a larger hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
 Large = Annotated[int, typer.Option(metavar="N", min=1, help="Warn of a topic, or a partition, that has more jobs.")]
@@ -70,7 +70,8 @@ def doctor(
     """
     client = session.client  # first: it imports redis-py, without telemetry
     from tarry.connections.faults import NotPermitted
-    from tarry.programs.cli.nodes import as_text
+    from tarry.programs.cli.nodes import as_text, read_nodes
+    from tarry.programs.serving.conditions import assess_topic, facts_of
     from tarry.verbs import namespaces
 
     if acl:
@@ -90,7 +91,8 @@ def doctor(
         for name in missing:
             client.engine.run(namespaces.register_topic(client.namespace, name))
     shown = client.engine.config.address.redacted
-    servers = _servers(client)
+    servers = read_nodes(client)
+    server = facts_of(servers.values())
     workers = client.workers()
     session.print_answer(
         {
@@ -117,7 +119,14 @@ def doctor(
         session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
         try:
-            data, text, ok = _check_topic(client, name, there.get(name, -1), max_jobs, max_mb << 20)
+            data, text, ok = _check_topic(
+                client,
+                name,
+                there.get(name, -1),
+                max_jobs,
+                max_mb << 20,
+                lambda stats: assess_topic(stats, workers, server),
+            )
         except Unavailable:
             raise
         except TarryError as fault:  # of this topic: go on with the others
@@ -135,7 +144,12 @@ def _node_data(node: Node) -> dict[str, Any]:
 
 
 def _check_topic(
-    client: Client, name: str, last: int, max_jobs: int, max_bytes: int
+    client: Client,
+    name: str,
+    last: int,
+    max_jobs: int,
+    max_bytes: int,
+    assess: Callable[[Stats], Sequence[Condition]],
 ) -> tuple[dict[str, Any], str, bool]:
     handle = client.topic(name)
     found, now = check_with_progress(handle), handle.stats()
@@ -149,18 +163,23 @@ def _check_topic(
         )
     if more := continue_hint(found.leaving, found.schedules_leaving):
         notes.append(more)
-    if now.paused_until is not None:
-        notes.append("paused")
-    if now.oldest_ready is not None and not now.watching and now.paused_until is None:
-        waiting = (now.now - now.oldest_ready).total_seconds()
-        if waiting > LATE_S:
-            ready = "1 job is ready, it has been" if now.ready == 1 else f"{now.ready} jobs are ready, the first"
-            notes.append(f"{ready} for {waiting:.0f} s, and nobody waits for {'it' if now.ready == 1 else 'them'}")
-    if now.dead:
-        notes.append(f"{count_text(now.dead, 'dead job')}; tarry list {name} --state dead")
+    told = [one for one in assess(now) if one.kind not in ("empty", "on_time")]
+    notes += [_text_of(one, name) for one in told if one.level == "bad"]
     notes += [*_too_large(client, parts, max_jobs, max_bytes), *_check_settings(client, name, parts)]
-    data = {"topic": name, "ok": ok, "looked_at": found.looked_at, "notes": notes}
-    return data, "; ".join(notes) or "all well", ok
+    data = {
+        "topic": name,
+        "ok": ok,
+        "looked_at": found.looked_at,
+        "notes": notes,
+        "conditions": [condition_data(one) for one in told],
+    }
+    calm = [_text_of(one, name) for one in told if one.level == "calm"]
+    return data, "; ".join([*(notes or ["all well"]), *calm]), ok
+
+
+def _text_of(condition: Condition, topic: str) -> str:
+    hint = f"; tarry list {topic} --state dead" if condition.kind == "died" else ""
+    return f"{condition.sentence[0].lower()}{condition.sentence[1:].removesuffix('.')}{hint}"
 
 
 def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
@@ -241,13 +260,4 @@ def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str])
     session.print_note(
         f"For {' and '.join((session.namespace, *also))}, and objects shared with Java that begin with {objects or session.namespace}; set "
         "your own passwords. What each role is for, and what to add: docs/how-to/secure-the-server.md."
-    )
-
-
-def _servers(client: Client) -> dict[str, Node]:
-    from tarry.programs.cli.nodes import read_node
-
-    kind = client.engine.config.address.kind
-    return client.engine.runner.ask_all(
-        lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel")
     )

@@ -12,9 +12,18 @@ from tarry.connections.faults import Fault
 from tarry.connections.health import UNREADABLE, Node, alone, assess_node
 
 if TYPE_CHECKING:
+    from tarry.clients.blocking.client import Client
     from tarry.connections.blocking import Server
 
 PINGS = 5
+
+
+def read_nodes(client: Client) -> dict[str, Node]:
+    """Every server of a client, by its address."""
+    kind = client.engine.config.address.kind
+    return client.engine.runner.ask_all(
+        lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel")
+    )
 
 
 def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:

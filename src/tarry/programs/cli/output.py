@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
+    from tarry.programs.serving.conditions import Condition
     from tarry.verbs.jobs.job_values import Added, BaseJob, JobInfo
     from tarry.verbs.jobs.schedule_info import Schedule
     from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats, TopicSettings
@@ -138,6 +139,18 @@ def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
         "workers": len(parts),
         "busy": sum(part.busy for part in parts),
         "slots": sum(part.slots for part in parts),
+    }
+
+
+def condition_data(condition: Condition) -> dict[str, Any]:
+    """A condition of a topic."""
+    since = None if condition.since is None else rfc3339(condition.since)
+    return {
+        "kind": condition.kind,
+        "level": condition.level,
+        "sentence": condition.sentence,
+        "count": condition.count,
+        "since": since,
     }
 
 

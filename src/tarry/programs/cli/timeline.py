@@ -24,6 +24,7 @@ from rich.text import Text
 from tarry.clients.handle_verbs import server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.worker_commands import as_text
+from tarry.programs.serving.conditions import Condition, assess_topic, facts_of, severity
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
@@ -40,12 +41,16 @@ SHORT = {"next minute": "1m", "next hour": "1h", "next day": "1d"}
 """The names where there is no room for the long ones."""
 USUAL_COLUMNS, AROUND = LATE[2] + sum(columns for *_, columns in SPANS), 18
 """Columns of all bars, and of what stands around them."""
+USUAL_WIDTH = USUAL_COLUMNS + AROUND
 MOST_COLUMNS_SCALE = 5.0
 PER_MINUTE = ("added", "finished", "failed", "died")
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
 LONGEST_BAR = 50
 BETWEEN, INDENT = "  ", "    "
+LEVEL_STYLES = {"bad": "bold red", "calm": "magenta", "good": "green"}
+UNTOLD = ("empty", "on_time")
+"""Conditions that the counts tell."""
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
 
 
@@ -56,19 +61,28 @@ class TopicView:
     stats: Stats
     past: Histogram
     stretches: tuple[Histogram, ...]
+    conditions: tuple[Condition, ...]
 
 
-def view_topics(client: Client, names: Sequence[str], width: int = USUAL_COLUMNS + AROUND) -> dict[str, TopicView]:
-    """Reads the views of the topics in one pipeline; of all known topics by default. The time line fills a window of a width."""
+def view_topics(
+    client: Client, names: Sequence[str], width: int = USUAL_WIDTH, workers: Sequence[WorkerInfo] = ()
+) -> dict[str, TopicView]:
+    """Reads the views of the topics in one pipeline; of all known topics by default. The time line fills a window of a width.
+    ``workers`` are the live ones, which their conditions are about, too."""
     from tarry.core.flows import gather
+    from tarry.programs.cli.nodes import read_nodes
 
     chosen = list(names or sorted(client.topics()))
+    server = facts_of(read_nodes(client).values())
     scale = min(max((width - AROUND) / USUAL_COLUMNS, 0), MOST_COLUMNS_SCALE)
     found = client.engine.run_view(gather(_view_topic(client.topic(name), scale) for name in chosen))
-    return dict(zip(chosen, found, strict=True))
+    return {
+        name: TopicView(stats, past, stretches, assess_topic(stats, workers, server))
+        for name, (stats, past, stretches) in zip(chosen, found, strict=True)
+    }
 
 
-def _view_topic(topic: Topic[Any], scale: float) -> Flow[TopicView]:
+def _view_topic(topic: Topic[Any], scale: float) -> Flow[tuple[Stats, Histogram, tuple[Histogram, ...]]]:
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.values.durations import SECOND, duration_us
@@ -84,12 +98,12 @@ def _view_topic(topic: Topic[Any], scale: float) -> Flow[TopicView]:
     ]
     requests: list[Flow[Any]] = [flow_of(server_verbs(topic).stats()), past, *stretches]
     stats, late, *rest = yield from gather(requests)
-    return TopicView(stats, late, tuple(rest))
+    return stats, late, tuple(rest)
 
 
 def frame(views: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
     """One frame; rates are differences to the frame before."""
-    names = sorted(views, key=lambda name: (*late_key(views[name]), name))
+    names = sorted(views, key=lambda name: (*worst_key(views[name]), name))
     rows: list[RenderableType] = [block(name, views[name], before.get(name), workers) for name in names]
     busiest = sorted(workers, key=lambda info: -info.busy)
     rows += [
@@ -101,14 +115,14 @@ def frame(views: dict[str, TopicView], before: dict[str, TopicView], workers: Se
     return Group(*rows) if rows else Text("there is no topic yet", "dim")
 
 
-def late_key(view: TopicView) -> tuple[float, float]:
-    """Sorts topics: the one whose first job has been due for longest, then the one whose next job is due first."""
+def worst_key(view: TopicView) -> tuple[float, ...]:
+    """Sorts topics: by their worst condition, then the one whose first job has been due for longest, or is due first."""
     moments = (
         view.stats.oldest_ready,
         view.stats.next_due,
     )  # not counted from now: topics are read one after the other
     ready, due = (math.inf if moment is None else moment.timestamp() for moment in moments)
-    return ready, due
+    return *severity(view.conditions), ready, due
 
 
 def block(
@@ -118,7 +132,8 @@ def block(
     head = _head(name, view.stats, last.stats if last else None)
     if marked:
         head[0].stylize("reverse")
-    return Group(Phrases([*head, *_workers_line(name, workers)]), _line(view), Rule(style="dim"))
+    told = [Text(one.sentence, LEVEL_STYLES[one.level]) for one in view.conditions if one.kind not in UNTOLD]
+    return Group(Phrases([*head, *_workers_line(name, workers), *told]), _line(view), Rule(style="dim"))
 
 
 class Phrases:
@@ -153,8 +168,6 @@ def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
     for state, colour in STATES.items():
         count = getattr(stats, state)
         line.append(Text(f"{state} {count}", colour if count else "dim"))
-    if stats.paused_until is not None:
-        line.append(Text("paused", "bold magenta"))
     seconds = (stats.now - last.now).total_seconds() if last else 0.0
     if last is not None and seconds > 0:
         for counter in RATES:
@@ -164,7 +177,7 @@ def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
     late = stats.lateness.since(last.lateness) if last else stats.lateness
     if not late.count:
         late = stats.lateness  # none since the last frame: the overall lateness
-    if late.count:
+    if late.count and stats.limited is None:  # else they wait for a limit, which a condition tells
         line.append(Text(f"late {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}", "dim"))
     return line
 

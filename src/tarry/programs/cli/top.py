@@ -59,7 +59,7 @@ def top(
 ) -> None:
     """Draws the time line: jobs that are late, due in the next minute, hour, day; and the workers.
 
-    Late topics are first. Keys: s sorts, / filters, Enter shows one topic, ? helps, q quits."""
+    Topics with the worst condition are first. Keys: s sorts, / filters, Enter shows one topic, ? helps, q quits."""
     from tarry.programs.cli import output, timeline
 
     session.usual_patience = WAITING
@@ -67,19 +67,26 @@ def top(
         session.known_topic(name)
     if session.json:
         workers = session.client.workers()
-        for name, seen in timeline.view_topics(session.client, topics or []).items():
+        for name, seen in timeline.view_topics(session.client, topics or [], workers=workers).items():
             line = output.timeline_data(seen.past, seen.stretches)
             session.print_answer(
-                {**output.stats_data(seen.stats), **output.topic_workers(workers, name), "time_line": line}, name
+                {
+                    **output.stats_data(seen.stats),
+                    **output.topic_workers(workers, name),
+                    "conditions": [output.condition_data(one) for one in seen.conditions],
+                    "time_line": line,
+                },
+                name,
             )
         return
     from rich.console import Console
 
     chosen, console = topics or [], Console()
     if once or not console.is_terminal:
-        width = (console.width,) if console.is_terminal else ()
-        views = timeline.view_topics(session.client, chosen, *width)
-        console.print(timeline.frame(views, {}, workers_of(session.client.workers(), chosen)))
+        width = console.width if console.is_terminal else timeline.USUAL_WIDTH
+        live = session.client.workers()
+        views = timeline.view_topics(session.client, chosen, width, live)
+        console.print(timeline.frame(views, {}, workers_of(live, chosen)))
         return
     with suppress(KeyboardInterrupt):
         _run_screen(session, chosen, console)
@@ -94,13 +101,14 @@ def _run_screen(session: CommandSession, topics: list[str], console: Console) ->
 
     screen = TopScreen()
     views: dict[str, TopicView] = {}
-    with keyboard() as read, Live(console=console, auto_refresh=False, screen=True) as live:
+    with keyboard() as read, Live(console=console, auto_refresh=False, screen=True) as drawing:
         while not screen.over:
-            before, views = views, timeline.view_topics(session.client, topics, console.width)
-            workers = workers_of(session.client.workers(), topics)
+            live = session.client.workers()
+            before, views = views, timeline.view_topics(session.client, topics, console.width, live)
+            workers = workers_of(live, topics)
             until = time.monotonic() + REFRESH_S
             while not screen.over:
-                live.update(screen.draw(views, before, workers, console), refresh=True)
+                drawing.update(screen.draw(views, before, workers, console), refresh=True)
                 typed = read(until - time.monotonic())
                 if not typed:
                     break

@@ -1,6 +1,6 @@
 """The screen of ``tarry top`` in a terminal: what it shows of the topics in the window that it has, and its keys.
 
-3 of 8 topics, late first   2 workers, 20 of 100 busy                       ? help
+3 of 8 topics, worst first   2 workers, 20 of 100 busy                       ? help
 (blocks of topics, the chosen one marked)
 (the busiest workers)
 not shown: 5 topics, 1 worker; press / to filter, or make the window larger
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tarry.verbs.workers import WorkerInfo
 
 SORTS: dict[str, Callable[[TopicView], tuple[object, ...]]] = {
-    "late first": timeline.late_key,
+    "worst first": timeline.worst_key,
     "most jobs first": lambda seen: (-(seen.stats.delayed + seen.stats.ready + seen.stats.reserved),),
     "most dead first": lambda seen: (-seen.stats.dead,),
     "by name": lambda seen: (),
 }
 HELP = (
-    ("s", "sort: late first, most jobs first, most dead first, by name"),
+    ("s", "sort: worst first, most jobs first, most dead first, by name"),
     ("/", "filter topics by a part of their name; Enter keeps it, Esc removes it"),
     ("up, down, k, j", "choose a topic"),
     ("Enter", "show only the chosen topic; Esc shows all again"),

@@ -83,11 +83,18 @@ def stats_text(found: Stats) -> str:
     if found.paused_until is not None:
         parts.append("paused")
     elif found.limited is not None:
-        parts.append(f"held back by its {found.limited.reason}")
-    if found.lateness.count:
+        parts.append(f"held back by its {found.limited.reason}{_wait_text(found)}")
+    if found.lateness.count and found.limited is None:
         late = found.lateness
         parts.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
     return f"{found.topic}  {'  '.join(parts)}"
+
+
+def _wait_text(found: Stats) -> str:
+    """For how long jobs have waited for a limit, and until when the next one does."""
+    waited = f", the first for {output.lateness_text(found.now - found.oldest_ready)}" if found.oldest_ready else ""
+    until = found.limited.until if found.limited else None
+    return waited + (f", the next in {output.lateness_text(until - found.now)}" if until else "")
 
 
 @verb()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from markupsafe import Markup
 
-from tarry.programs.serving.spans import STEPS, span_text
+from tarry.programs.serving.conditions import STEPS, span_text
 
 
 def count(n: float) -> str:

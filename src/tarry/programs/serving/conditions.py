@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from tarry.programs.serving.spans import span_text
-from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.workers import WorkerInfo, WorkerTopic
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.stats import Stats
+    from tarry.verbs.workers import WorkerInfo, WorkerTopic
 
 Kind = Literal[
     "died",
@@ -278,3 +278,30 @@ def _tasks(names: Sequence[str]) -> str:
 
 def _span(of: timedelta | None) -> str:
     return span_text(max(of.total_seconds(), 0.0)) if of is not None else "–"
+
+
+STEPS = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+"""Seconds of each unit of a duration, the longest first."""
+
+
+def span_text(seconds: float) -> str:
+    """A duration in a sentence, with two units at most: ``3 d 4 h``, ``3 m 20 s``, ``1.5 s``, ``12 ms``."""
+    if seconds < 0:
+        return "−" + span_text(-seconds)
+    if seconds < 0.0000005:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.2g} ms" if seconds < 0.0995 else f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    left = round(seconds)
+    parts = []
+    for size, unit in STEPS:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+        elif parts:
+            break
+        if len(parts) == 2:
+            break
+    return " ".join(parts)
