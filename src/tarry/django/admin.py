@@ -1,8 +1,14 @@
-"""tarry in Django's admin site: the topics with their counts; of each topic the dead jobs, to kick or to delete.
+"""tarry in Django's admin site: the topics with their counts; of each topic its jobs, the groups of the dead, its schedules.
 
-    /admin/tarry/admintopic/                  topics                 tarry.view_jobs
-    /admin/tarry/admintopic/orders/change/    dead jobs of one       tarry.view_jobs
-        action=kick, action=delete            the chosen jobs        tarry.kick_jobs, tarry.delete_jobs
+    /admin/tarry/admintopic/                      topics                        tarry.view_jobs
+        ?q=mail&has=dead                          by name, by what they have
+    /admin/tarry/admintopic/orders/change/        dead jobs of one              tarry.view_jobs
+        ?state=retrying&in=error&q=card           in a state, with a text
+        ?group=3f9a1c0284b1                       of a group of the dead
+        ?show=groups, ?show=schedules             the groups, the schedules
+        action=kick, action=delete                the chosen dead jobs          tarry.kick_jobs, tarry.delete_jobs
+
+The pages have the markup and the style sheet of the admin's own lists.
 
 The jobs are read from the project's server at each request. The admin site's log has who kicked and deleted how many.
 """
@@ -33,7 +39,12 @@ from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.views import is_known
 
-TOPICS_SHOWN, JOBS_SHOWN = 100, 100
+TOPICS_SHOWN, JOBS_SHOWN, GROUPS_AT_ONCE = 100, 100, 1000
+STATES = ("dead", "retrying", "delayed", "ready", "reserved", "finished")
+SEARCHED = {"error": "error", "text": "body", "task": "task"}
+HAS = ("dead", "retrying", "ready", "reserved", "delayed")
+TITLES = {"groups": "Dead jobs of {} by error", "schedules": "Schedules of {}"}
+EXHAUSTED = "attempts exhausted"
 AdminRequest = Any
 """A request. Django has no types, and its middleware adds attributes."""
 
@@ -69,36 +80,58 @@ class TopicAdmin(admin.ModelAdmin):
     def changelist_view(
         self, request: AdminRequest, extra_context: Any = None
     ) -> HttpResponseRedirect | TemplateResponse:
-        """The topics and their counts."""
+        """The topics and their counts: all, those with a text in their name, those that have jobs in a state."""
         self._require_view(request)
-        page, rows, status = None, list[Stats](), 200
+        text, has, status = request.GET.get("q", "").strip(), request.GET.get("has", ""), 200
+        page, rows = None, list[Stats]()
         try:
-            page = Paginator(sorted(client().topics()), TOPICS_SHOWN).get_page(request.GET.get("page"))
+            if has and has not in HAS:
+                raise BadInput(f"has: {has[:40]!r} is unknown; it is one of {', '.join(HAS)}.")
+            names = sorted(name for name in client().topics() if text.lower() in name.lower())
+            if has:
+                names = [stats.topic for stats in _read_stats(names) if getattr(stats, has)]
+            page = Paginator(names, TOPICS_SHOWN).get_page(request.GET.get("page"))
             rows = _read_stats(page.object_list)
         except TarryError as fault:
             status = _report(request, fault)
-        shown = {"title": "Topics", "page": page, "rows": rows, **(extra_context or {})}
-        return self._render(request, "topics", shown, status)
+        shown = {"title": "Topics", "page": page, "rows": rows, "text": text, "has": has, "all_has": HAS}
+        return self._render(request, "topics", {**shown, **(extra_context or {})}, status)
 
     def change_view(
         self, request: AdminRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponseRedirect | TemplateResponse:
-        """The dead jobs of a topic; POST kicks or deletes the chosen ones."""
+        """The jobs of a topic, its groups of dead jobs, or its schedules; POST kicks or deletes the chosen dead jobs."""
         del form_url
         self._require_view(request)
-        name = unquote(object_id)
-        stats, jobs, cursor, status = None, list[dict[str, Any]](), None, 200
+        name, given, status = unquote(object_id), request.GET, 200
+        state, field = given.get("state") or "dead", given.get("in") or "error"
+        show = given.get("show", "")
+        template = show if show in TITLES else "topic"
+        shown: dict[str, Any] = {
+            "title": TITLES.get(show, f"{state.capitalize()} jobs of {{}}").replace("{}", name),
+            "topic": name,
+            "show": show,
+            "state": state,
+            "states": STATES,
+            "field": field,
+            "fields": SEARCHED,
+            "text": given.get("q", "").strip(),
+            "group": given.get("group", "") if state == "dead" else "",
+        }
         try:
             topic = _known_topic(name)
             if request.method == "POST":
                 return self._act(request, topic)
-            stats = topic.stats()
-            found = topic.list("dead", limit=JOBS_SHOWN, cursor=request.GET.get("cursor") or None)
-            jobs, cursor = [_shown(job) for job in found], found.cursor
+            shown["counts"] = _counts(topic.stats())
+            if template == "groups":
+                shown["found"] = topic.dead_groups(limit=GROUPS_AT_ONCE, cursor=given.get("cursor") or None)
+            elif template == "schedules":
+                shown["schedules"] = client().schedules.list(name)
+            else:
+                shown |= _read_jobs(topic, shown, given.get("cursor") or None)
         except TarryError as fault:
             status = _report(request, fault)
-        shown = {"title": f"Dead jobs of {name}", "topic": name, "stats": stats, "jobs": jobs, "cursor": cursor}
-        return self._render(request, "topic", {**shown, **(extra_context or {})}, status)
+        return self._render(request, template, {**shown, **(extra_context or {})}, status)
 
     def _require_view(self, request: AdminRequest) -> None:
         if not self.has_view_permission(request):
@@ -137,6 +170,7 @@ class TopicAdmin(admin.ModelAdmin):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
+            "media": self.media,
             "may_kick": self.has_change_permission(request),
             "may_delete": self.has_delete_permission(request),
             "checkbox": ACTION_CHECKBOX_NAME,
@@ -168,19 +202,36 @@ def _known_topic(name: str) -> Topic[Any]:
     return topic
 
 
+def _counts(stats: Stats) -> list[tuple[str, int]]:
+    """How many jobs are in each state; finished ones as far as they are kept."""
+    return [(name, stats.finished_kept if name == "finished" else getattr(stats, name)) for name in STATES]
+
+
+def _read_jobs(topic: Topic[Any], shown: dict[str, Any], cursor: str | None) -> dict[str, Any]:
+    """A page of the jobs that the query chooses."""
+    if shown["field"] not in SEARCHED:
+        raise BadInput(f"in: {shown['field'][:40]!r} is unknown; it is one of {', '.join(SEARCHED)}.")
+    search = {shown["field"]: shown["text"]} if shown["text"] else {}
+    if shown["group"]:
+        search["group"] = shown["group"]
+    found = topic.list(shown["state"], **search, limit=JOBS_SHOWN, cursor=cursor)
+    return {"jobs": [_shown(job) for job in found], "cursor": found.cursor, "scanned": found.scanned}
+
+
 def _shown(job: JobInfo[Any]) -> dict[str, Any]:
-    """A dead job as the page shows it. A job whose record is damaged has no task."""
+    """A job as the page shows it. A job whose record is damaged has no task."""
     try:
         task = task_of(job)
     except BodyError as fault:
         task = f"(unreadable: {fault})"
+    reason, error = job.reason or "", job.error or ""
     return {
         "id": job.id,
         "task": task,
         "attempts": job.attempts,
-        "died": job.died,
-        "reason": job.reason or "",
-        "error": job.error or "",
+        "at": job.died or job.finished or job.due or job.reserved_until,
+        "failure": (error.strip().partition("\n")[0] if reason == EXHAUSTED else "") or reason,
+        "error": error,
     }
 
 
