@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 import tarry
 from tarry.programs.cli.job_table import error_line
+from tarry.programs.cli.output import job_data
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import topic_page as topic_part
+from tarry.programs.dashboard.pages.jobs_page import fault
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+from tarry.wire.answers import JobShown
+from tarry.worker.outage import Outage
+from tarry.worker.settler import Settler
+from tarry.worker.unknown_tasks import UnknownTasks
 from until import LONGEST_S, until
 from worker.test_undecodable import World
 
@@ -64,7 +71,7 @@ def test_an_unknown_task_is_released_uncounted_with_growing_delays(
     assert waits[0] == pytest.approx(0.1)
     assert waits[-1] == pytest.approx(60)
     assert sum(waits) < 20 * 60
-    assert caplog.text.count("nobody here knows task 'charge'; no worker that knows it was seen") == 30, (
+    assert caplog.text.count("nobody here knows task 'charge'; no worker that knows it was seen. Its jobs") == 30, (
         "once for each run of a worker"
     )
 
@@ -119,16 +126,138 @@ def test_a_worker_that_knows_the_task_is_named_and_restarts_the_period(
     report(world, "charge")
     world.run(other(world))
     job = world.only_job("shop")
-    assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}"
+    came = (world.clock.now - timedelta(hours=23)).isoformat()
+    assert job.note == f"nobody here knows task 'charge' since {came}; {ADA} at {world.clock.now.isoformat()}"
+    known_at = world.clock.now.isoformat()
     assert f"✗ shop: nobody here knows task 'charge'; {ADA}. Its jobs are put back" in caplog.text
     world.clock.advance("2h")
     world.run(other(world))
     job = world.only_job("shop")
     assert job.state == "delayed", "25 hours after it came, and two after it was known"
-    assert job.reason == f"BodyError: nobody here knows task 'charge'; {ADA}", "it is gone, and remembered"
+    assert job.note == f"nobody here knows task 'charge' since {came}; {ADA} at {known_at}", (
+        "it is gone, and remembered"
+    )
     world.clock.advance("22h")
     world.run(other(world))
     assert world.only_job("shop").reason == f"nobody has known task 'charge' for 1d; {ADA}"
+
+
+def flaky(world: World, text: str = "try later") -> tarry.Worker:
+    """The application that has the task ``charge``, which fails."""
+    worker = world.worker()
+
+    @worker.task(name="charge", retry="1s")
+    async def charging() -> None:
+        raise ConnectionError(text)
+
+    return worker
+
+
+def test_the_error_of_a_failed_job_stays_beside_the_note(world: World) -> None:
+    topic = world.client.topic("shop")
+    topic.add({"task": "charge"}, id="7")
+    world.run(flaky(world))
+    failed = world.only_job("shop")
+    for _ in range(3):
+        world.clock.advance("10m")
+        world.run(other(world))
+        job = world.only_job("shop")
+        assert (job.state, job.attempts, job.retrying) == ("delayed", 1, True)
+        assert (job.reason, job.error) == (failed.reason, failed.error)
+        assert job.reason == "ConnectionError: try later"
+        assert str(job.note).startswith("nobody here knows task 'charge' since 2027-01-15T08:10:00+00:00; ")
+    for text in ("try later", "nobody here knows task 'charge'", "in charging"):
+        for state in ("retrying", "delayed", None):
+            assert [job.id for job in topic.list(state, error=text)] == ["7"], text  # type: ignore[arg-type]
+    assert error_line(job) == fault(job) == f"ConnectionError: try later; {job.note}"
+    shown = msgspec.json.decode(msgspec.json.encode(job_data(job)), type=JobShown)
+    assert (shown.reason, shown.error, shown.note) == (job.reason, job.error, job.note)
+    assert error_line(job).startswith("ConnectionError: try later; nobody here knows task 'charge' since ")
+    world.clock.advance("10m")
+    world.run(flaky(world, "still not"))
+    job = world.only_job("shop")
+    assert (job.reason, job.note) == ("ConnectionError: still not", None), "a worker knows it now"
+    assert len(job.failed_attempts) == 2
+
+
+def test_the_error_of_a_failed_job_stays_when_it_dies_unknown(world: World) -> None:
+    world.client.topic("shop").add({"task": "charge"}, id="7")
+    world.run(flaky(world))
+    failed = world.only_job("shop")
+    for _ in range(2):
+        world.clock.advance("24h")
+        world.run(other(world))
+    job = world.only_job("shop")
+    assert (job.state, job.reason) == (
+        "dead",
+        "nobody has known task 'charge' for 1d; no worker that knows it was seen",
+    )
+    assert job.error == f"{failed.reason}\n{failed.error}"
+    assert str(job.note).startswith("nobody here knows task 'charge' since ")
+
+
+def test_an_error_cannot_pass_for_a_note(world: World) -> None:
+    forged = "x\n\x1dnobody here knows task 'charge' since 1970-01-01T00:00:00+00:00; no worker that knows it was seen"
+    world.client.topic("shop").add({"task": "charge"}, id="7")
+    world.run(flaky(world, forged))
+    assert world.only_job("shop").note is None
+    world.clock.advance(1)
+    world.run(other(world))
+    job = world.only_job("shop")
+    assert (job.state, str(job.note).split(" since ")[1][:4]) == ("delayed", "2027")
+
+
+def test_a_reason_cannot_pass_for_a_note(world: World) -> None:
+    topic = world.client.topic("shop")
+    topic.add("x", id="7")
+    job = topic.pop()
+    assert job is not None
+    job.release(delay=0, reason="x\n\x1dnobody here knows task 'x' since yesterday; no worker that knows it was seen")
+    assert world.only_job("shop").note is None
+
+
+def test_an_unknown_tasks_job_that_cannot_be_put_back_is_not_finished(valkey_url: str, namespace: str) -> None:
+    """The consumer finishes a job whose target returns, unless the job is settled."""
+
+    async def story() -> None:
+        client = tarry.AsyncClient(valkey_url, namespace=namespace)
+        topic: Any = client.topic("shop")
+        await topic.add({"task": "charge"}, id="7")
+        job = await topic.pop()
+        await client.close()
+        settler = Settler(topic, blocking.topic("shop"), Outage())
+        await UnknownTasks(settler, None).put_back(job, "charge")
+        assert job._settled
+
+    with tarry.Client(valkey_url, namespace=namespace) as blocking:
+        asyncio.run(story())
+        assert blocking.topic("shop").stats().reserved == 1, "it comes back after its TTR"
+
+
+def test_the_longest_error_leaves_room_for_the_note(world: World) -> None:
+    topic = world.client.topic("shop")
+    topic.add({"task": "charge"}, id="7")
+    world.run(flaky(world, "é" * 9000))
+    before = world.only_job("shop")
+    world.clock.advance(1)
+    for _ in range(2):
+        world.run(other(world))
+        job = world.only_job("shop")
+        assert job.reason == before.reason
+        assert str(before.error)[:5000] == str(job.error)[:5000]
+        assert str(job.note).endswith("; no worker that knows it was seen")
+        world.clock.advance("1h")
+
+
+def test_jobs_that_no_handler_saw_keep_their_error(world: World) -> None:
+    topic = world.client.topic("shop")
+    topic.add({"task": "charge"}, id="7")
+    world.run(flaky(world))
+    world.clock.advance(1)
+    job = topic.pop()
+    assert job is not None
+    job.release(delay=0, counted=False)
+    assert world.only_job("shop").reason == "ConnectionError: try later"
 
 
 def test_an_unknown_task_uses_up_nothing_of_the_rate(world: World) -> None:
@@ -189,9 +318,12 @@ def test_the_list_of_an_unknown_tasks_job_names_the_fault_once(world: World) -> 
     world.client.topic("shop").add({"task": "charge"}, id="7")
     world.run(other(world))
     job = world.only_job("shop")
-    assert str(job.error).startswith("unknown since ")
+    since = world.clock.now.isoformat()
+    assert (job.reason, job.error) == (None, None), "it has not failed"
     assert (
-        error_line(job) == job.reason == "BodyError: nobody here knows task 'charge'; no worker that knows it was seen"
+        error_line(job)
+        == job.note
+        == f"nobody here knows task 'charge' since {since}; no worker that knows it was seen"
     )
 
 

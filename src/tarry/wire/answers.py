@@ -92,6 +92,8 @@ class JobShown(JobFields, kw_only=True):
     holder: str | None = None
     reason: str | None = None
     error: str | None = None
+    note: str | None = None
+    """A remark beside its failure: that nobody knows its task, and since when."""
     first_failure: Moment | None = None
     failed_attempts: tuple[FailedAttempt, ...] = ()
     """The last ten, the last one first; ``error`` is one line."""
@@ -196,6 +198,7 @@ def _load_job(job: JobShown, codec: BodyCodec[T]) -> JobInfo[T]:
         first_failure=moment_us(job.first_failure) if job.first_failure else 0,
         holder=job.holder or "",
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
+        note=job.note or "",
     )
     record = _contents_of(job, job.ttr_ms, job.max_attempts)
     history = None

@@ -57,6 +57,8 @@ def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dea
     """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
     more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
     first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
+    if verdict.note and not dead:
+        first = verdict.note
     if dead:
         logger.error(
             "✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, exc_info=fault, extra=more

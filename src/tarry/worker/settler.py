@@ -23,8 +23,9 @@ from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.verbs.jobs import precedence
 from tarry.verbs.jobs.job_fields import given_max_attempts
-from tarry.verbs.jobs.job_values import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob, JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS
+from tarry.verbs.jobs.records import pack_fault
 from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
@@ -137,6 +138,15 @@ class Settler:
                 self.unanswered -= held
                 self.on_answered()
 
+    async def read(self, job: Job) -> JobInfo[Any] | None:
+        """The job as the last worker left it, not from a replica. Retries until the server answers; while the worker stops, tries once."""
+        found = await self._until_answered(1, lambda: self.topic.engine.run(self.topic.verbs.get([job.id], False)))
+        return found[0]
+
+    def unsettled(self, error: TarryError) -> None:
+        """A job could not be settled: it comes back after its TTR."""
+        self._outage.report(error)
+
     async def put_back(self, jobs: Sequence[Job]) -> None:
         """Puts back jobs that no handler saw to where they were, as if they had not been handed out."""
         if not jobs:
@@ -213,7 +223,8 @@ class Settler:
     ) -> ScriptCall[bool] | Flow[bool]:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return server_verbs(self.topic).fail(job, due_time, reason, verdict.counts, max_attempts, verdict.refund)
+        fault = pack_fault(reason, verdict.note)
+        return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, verdict.refund)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job._settled = True

@@ -3,8 +3,8 @@
     popped ──▶ put back, the attempt not counted: after 0.1 s, later after half of the time that it has waited, at most a minute
            └─▶ dead, when no live worker has known its task for ``unknown_tasks_die_after``
 
-The job's own record says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
-restart forgets nothing.
+The job's own note says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
+restart forgets nothing. Its failure stays what it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from tarry.errors import BodyError, TarryError
 from tarry.values.durations import MILLISECOND, SECOND, as_datetime, as_text
-from tarry.verbs.jobs.job_values import BaseJob
+from tarry.verbs.jobs.job_values import BaseJob, JobInfo
 from tarry.verbs.workers import WorkerInfo, list_workers
 from tarry.worker.settler import Settler
 from tarry.worker.verdicts import Verdict
@@ -28,8 +28,9 @@ ASK_AGAIN_S = 10.0
 """The shortest time between two requests for the live workers."""
 SHOWN_S, MOST_SHOWN = 150.0, 5
 """A report of the worker contains each line for this time, and this many at most, the newest."""
-# The state is kept in the error's text, which people read too: change both together.
-_RECORD = re.compile(r"unknown since (\S+?)(?:; last seen in (.*) at (\S+))?$", re.MULTILINE)
+NOBODY_KNOWS, NOBODY_SEEN = "nobody here knows task", "no worker that knows it was seen"
+# The state is kept in the note's text, which people read too: change both together.
+_NOTE = re.compile(rf"{NOBODY_KNOWS} .* since (\S+); (?:{NOBODY_SEEN}|last seen in (.*) at (\S+))$")
 
 
 class UnknownTasks:
@@ -45,23 +46,31 @@ class UnknownTasks:
 
     async def put_back(self, job: BaseJob[Any], task: str) -> None:
         """Releases a job whose task nobody here knows, to wait for a worker that does; buries it once it has waited too long."""
-        since, seen = await self._history_of(job)
+        try:
+            await self._put_back(job, task, await self._settler.read(job))
+        except TarryError as fault:
+            self._settler.unsettled(fault)
+        job._settled = True  # it is not done, whatever came of it
+
+    async def _put_back(self, job: BaseJob[Any], task: str, before: JobInfo[Any] | None) -> None:
+        since, seen = _parse_note(before) or (job._popped_us, None)
         if (worker := await self._knows(task)) is not None:
             seen = (f"{worker.host} (process {worker.pid})", _us(worker.now))
-        last = "no worker that knows it was seen" if seen is None else f"last seen in {seen[0]}"
-        line = f"nobody here knows task {task!r}; {last}"
-        self._note(task, line)
-        record = f"unknown since {as_datetime(since).isoformat()}"
-        if seen is not None:
-            record += f"; last seen in {seen[0]} at {as_datetime(seen[1]).isoformat()}"
+        last = NOBODY_SEEN if seen is None else f"last seen in {seen[0]}"
+        self._note(task, f"{NOBODY_KNOWS} {task!r}; {last}")
+        at = "" if seen is None else f" at {as_datetime(seen[1]).isoformat()}"
+        note = f"{NOBODY_KNOWS} {task!r} since {as_datetime(since).isoformat()}; {last}{at}"
+        reason, error = (before and before.reason) or "", (before and before.error) or ""
         unknown_us = job._popped_us - max(since, seen[1] if seen else 0)
         if self._die_after_us is not None and unknown_us >= self._die_after_us:
-            reason = f"nobody has known task {task!r} for {as_text(self._die_after_us)}; {last}"
-            verdict = Verdict(None, True, reason, record)
+            death = f"nobody has known task {task!r} for {as_text(self._die_after_us)}; {last}"
+            verdict = Verdict(None, True, death, f"{reason}\n{error}".strip("\n"), note=note)
+            fault = BodyError(death)
         else:
             pause = min(max((job._popped_us - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
-            verdict = Verdict(pause, False, f"BodyError: {line}", record, refund=True)
-        await self._settler.apply(job, verdict, BodyError(verdict.reason.removeprefix("BodyError: ")))
+            verdict = Verdict(pause, False, reason, error, refund=True, note=note)
+            fault = BodyError(note)
+        await self._settler.apply(job, verdict, fault)
 
     def lines(self) -> tuple[str, ...]:
         """The lines of the last minutes, for the worker's report."""
@@ -89,22 +98,6 @@ class UnknownTasks:
                 "✗ %s: %s. Its jobs are put back%s.", topic, line, then, extra={"tarry": {"topic": topic, "task": task}}
             )
 
-    async def _history_of(self, job: BaseJob[Any]) -> tuple[int, tuple[str, int] | None]:
-        """Since when the job's task is unknown, and where it was last seen and when, as the last worker wrote it down."""
-        try:
-            known = await self._settler.topic.get(job.id)
-        except TarryError:
-            known = None
-        found = _RECORD.search((known and known.error) or "")
-        if found is None:
-            return job._popped_us, None
-        try:
-            since, where, at = found.groups()
-            seen = (where, _us(datetime.fromisoformat(at))) if where else None
-            return _us(datetime.fromisoformat(since)), seen
-        except ValueError:
-            return job._popped_us, None
-
     async def _knows(self, task: str) -> WorkerInfo | None:
         """A live worker that has this task in this topic."""
         if time.monotonic() - self._asked_at >= ASK_AGAIN_S:
@@ -118,6 +111,18 @@ class UnknownTasks:
         for worker in self._live:
             if any(one.name == topic and task in one.handlers for one in worker.topics):
                 return worker
+        return None
+
+
+def _parse_note(job: JobInfo[Any] | None) -> tuple[int, tuple[str, int] | None] | None:
+    """Since when the job's task is unknown, and where it was last seen and when, as the last worker wrote it down."""
+    found = _NOTE.match((job and job.note) or "")
+    if found is None:
+        return None
+    try:
+        since, where, at = found.groups()
+        return _us(datetime.fromisoformat(since)), (where, _us(datetime.fromisoformat(at))) if where else None
+    except ValueError:
         return None
 
 

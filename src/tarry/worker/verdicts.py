@@ -93,13 +93,15 @@ DEFAULT_BACK_OFF = BackOff()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``delay_us`` is ``None`` for a job that is dead. ``refund``: the job does not count for the topic's rate."""
+    """``delay_us`` is ``None`` for a job that is dead. ``refund``: the job does not count for the topic's rate. ``note``
+    is kept beside the failure."""
 
     delay_us: int | None
     counts: bool
     reason: str
     error: str = ""
     refund: bool = False
+    note: str = ""
 
 
 def retry_delay_us(back_off: BackOff, attempt: int, fraction: float) -> int:

@@ -353,7 +353,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         ``"retrying"``: those delayed jobs that have failed before. ``"finished"``: those that are kept, by the end of their keep;
         they are listed only by this name. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
 
-        To search, give a ``task``, a text in the reason or ``error``, a ``text`` in the body as it is stored, or the ``group`` of
+        To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the ``group`` of
         dead jobs. A page is then those that match of the next thousand jobs: it may be empty, and not be the last one.
         """
         search = None

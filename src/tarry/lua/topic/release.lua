@@ -51,7 +51,8 @@ for i = FIRST, #ARGV, STRIDE do
   elseif refusal then
     answer, refused = '!' .. refusal, refused + 1
   else
-    local attempt, limit, last, first, holder = unpack_run(run)
+    local attempt, limit, last, first, holder, before = unpack_run(run)
+    if counted ~= '1' and fault == '' then fault = before end  -- nothing is said of this attempt
     limit = limit_of(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if counted == '1' then

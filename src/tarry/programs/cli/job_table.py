@@ -42,7 +42,7 @@ def print_jobs(jobs: Sequence[JobInfo[Any]], now: datetime) -> None:
     errors = [Text(printable(error_line(job)), "red" if job.state == "dead" else "") for job in jobs]
     bodies = [Text(printable(body), "dim") for _, body in named]
     wide = {"BODY": (bodies, 1)}
-    if any(job.reason for job in jobs):
+    if any(job.reason or job.note for job in jobs):
         wide = {"ERROR": (errors, 2), **wide}
     _print_table(titles, cells, wide)
 
@@ -115,9 +115,10 @@ def task_and_body(job: JobInfo[Any]) -> tuple[str, str]:
 
 
 def error_line(job: JobInfo[Any]) -> str:
-    """The error itself, and behind it why the job is dead: ``ConnectionError: refused (attempts exhausted)``."""
+    """The error itself, and behind it why the job is dead, and the note: ``ConnectionError: refused (attempts exhausted)``."""
     error, reason = last_error_line(job), job.reason or ""
-    return f"{error} ({reason})" if error and reason else error or reason
+    failure = f"{error} ({reason})" if error and reason else error or reason
+    return "; ".join(filter(None, (failure, job.note)))
 
 
 def when_text(job: JobInfo[Any], now: datetime) -> str:

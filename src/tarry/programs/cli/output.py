@@ -92,11 +92,10 @@ def state_moment(job: JobInfo[Any]) -> datetime | None:
 
 
 def last_error_line(job: JobInfo[Any]) -> str:
-    """The last line of a job's error without the exception's module, ``ConnectionError: refused``; nothing if the job's reason contains it, or its error is only the
-    note of a worker that does not know the task."""
+    """The last line of a job's error without the exception's module, ``ConnectionError: refused``; nothing if the job's reason contains it."""
     lines = [line.strip() for line in (job.error or "").splitlines() if line.strip()]
     last = _MODULE.sub("", lines[-1]) if lines else ""
-    return "" if last in (job.reason or "") or last.startswith("unknown since ") else last
+    return "" if last in (job.reason or "") else last
 
 
 def stats_data(stats: Stats) -> dict[str, Any]:

@@ -42,7 +42,7 @@ OfTask = Annotated[
 WithError = Annotated[
     str | None,
     typer.Option(
-        "--error", metavar="TEXT", help="Only jobs with this text in their reason or error.", show_default=False
+        "--error", metavar="TEXT", help="Only jobs with this text in their reason, error or note.", show_default=False
     ),
 ]
 WithText = Annotated[

@@ -88,6 +88,8 @@ def _delayed(facts: JobFacts) -> Iterator[str]:
         yield f"It was tried {_times(job.attempts)} and waits for attempt {job.attempts + 1}{facts.of}: {job.reason or 'it was released'}."
     elif job.reason:
         yield f"It was put back, and that attempt does not count: {job.reason}."
+    elif job.note:
+        yield "It was put back, and that attempt does not count."
     if facts.stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}; while it is, nothing is handed out."
 

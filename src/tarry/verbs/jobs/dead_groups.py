@@ -117,7 +117,7 @@ class DeadGroups:
 
 @dataclass(frozen=True, slots=True)
 class JobSearch:
-    """Which jobs are meant: of a task, with a text in their reason or error, with a text in their body, of a group of dead jobs."""
+    """Which jobs are meant: of a task, with a text in their reason, error or note, with a text in their body, of a group of dead jobs."""
 
     task: str | None = None
     error: str | None = None
@@ -142,7 +142,7 @@ class JobSearch:
         """Whether the job is meant."""
         return (
             (self.task is None or task_of(job) == self.task)
-            and (self.error is None or self.error in f"{job.reason or ''}\n{job.error or ''}")
+            and (self.error is None or self.error in f"{job.reason or ''}\n{job.error or ''}\n{job.note or ''}")
             and (self.text is None or self.text.encode() in raw_body(job))
             and (self.group is None or group_id(*_failure_of(job)) == self.group)
         )

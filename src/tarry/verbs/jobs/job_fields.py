@@ -47,6 +47,8 @@ class JobRun(NamedTuple):
     first_failure: int
     holder: str
     fault: str
+    note: str = ""
+    """A remark beside the failure."""
 
 
 class FailedAttempt(Struct, frozen=True):

@@ -336,6 +336,11 @@ class JobInfo(StoredJob[T]):
         return self._run_record.fault.partition("\n")[2] or None
 
     @property
+    def note(self) -> str | None:
+        """A remark beside its failure: that nobody here knows its task, since when, and where it was last seen."""
+        return self._run_record.note or None
+
+    @property
     def first_failure(self) -> datetime | None:
         """When it failed for the first time."""
         return as_datetime(self._run_record.first_failure) if self._run_record.first_failure else None

@@ -43,6 +43,10 @@ _NONCE_SIZE = len(NO_NONCE)
 _BYTES = [bytes((flags,)) for flags in range(256)]
 _HISTORY_FORMAT = 1
 _RUN = Struct("<IIddB")
+_NOTE_MARK = "\n\x1d"
+"""As in lua/lib/job.lua."""
+_LONGEST_FAULT = 8192
+"""As in lua/lib/bury.lua."""
 _MOST_ATTEMPTS = 2**24 - 1
 _ATTEMPT = Struct("<IddBB")
 _HISTORY = Struct("<BdBHHII")
@@ -189,14 +193,32 @@ def unpack_run(run: bytes | None) -> JobRun:
         return NO_RUN
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
     holder = _RUN.size + size
+    fault, note = unpack_fault(run[holder:].decode("utf-8", "replace"))
     return JobRun(
         attempt & _MOST_ATTEMPTS,
         limit,
         _whole(receipt),
         _whole(first),
         run[_RUN.size : holder].decode("utf-8", "replace"),
-        run[holder:].decode("utf-8", "replace"),
+        fault,
+        note,
     )
+
+
+def pack_fault(fault: str, note: str = "") -> str:
+    """A failure as it is stored: reason, error, and behind a mark the note. A note is never cut; the mark in the failure itself,
+    which a user's exception may have, is none."""
+    fault = fault.replace(_NOTE_MARK[-1], " ")
+    if not note:
+        return fault
+    raw = fault.encode("utf-8", "replace")[: _LONGEST_FAULT - len(f"{_NOTE_MARK}{note}".encode())]
+    return f"{raw.decode('utf-8', 'ignore')}{_NOTE_MARK}{note}"
+
+
+def unpack_fault(stored: str) -> tuple[str, str]:
+    """The failure, and the note or nothing."""
+    fault, mark, note = stored.rpartition(_NOTE_MARK)
+    return (fault, note) if mark else (stored, "")
 
 
 def unpack_attempts(failed: bytes) -> tuple[FailedAttempt, ...]:

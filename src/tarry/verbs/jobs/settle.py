@@ -117,7 +117,7 @@ def _release(
         due_times = [_AT_ONCE] * len(jobs)
     else:
         due_times = [_back_off(draw()) for _ in jobs]
-    after = _COUNTED if counted else _NOT_COUNTED, _NO_HANDLER, reason.encode("utf-8", "replace")
+    after = _COUNTED if counted else _NOT_COUNTED, _NO_HANDLER, records.pack_fault(reason).encode("utf-8", "replace")
     return [(*receipt_args(job), due_time, *after) for job, due_time in zip(jobs, due_times, strict=True)]
 
 

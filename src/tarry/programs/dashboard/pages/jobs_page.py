@@ -62,7 +62,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "jobs": page.jobs,
         "preview": preview,
         "fault": fault,
-        "has_faults": any(job.reason for job in page.jobs),
+        "has_faults": any(job.reason or job.note for job in page.jobs),
         "cursor": page.cursor,
         "bulk": [action for action in JOB_ACTIONS if action in possible],
     }
@@ -89,8 +89,8 @@ async def _read(
 
 
 def fault(job: JobInfo[Any]) -> str:
-    """The last failure, in one line."""
-    return failure(job) if job.reason else ""
+    """The last failure, and the note, in one line."""
+    return "; ".join(filter(None, (failure(job) if job.reason else "", job.note)))
 
 
 def preview(job: JobInfo[Any]) -> str:
