@@ -39,7 +39,7 @@ end
 for i = FIRST, #ARGV, STRIDE do
   if due_of(ARGV[i + 2], 0, 1) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
-local answers, released, died, refused, unseen, given = {}, 0, 0, 0, 0, nil
+local answers, released, died, refused, unseen, uncounted, given = {}, 0, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
@@ -71,12 +71,13 @@ for i = FIRST, #ARGV, STRIDE do
       index_again(id, text(at))
       answer, released = 'delayed', released + 1
       if counted == UNSEEN then unseen, given = unseen + 1, receipt end
+      if counted == UNSEEN and has_note(before) then uncounted = uncounted + 1 end  -- its hand-out was not counted either
     end
   end
   answers[#answers + 1] = answer
 end
 keep_retrying()
-count('released', released)
+count('released', released - uncounted)
 count('died', died)
 count('refused', refused)
 note_capacity(released + died)
