@@ -69,9 +69,9 @@ def test_an_unknown_task_is_released_uncounted_with_growing_delays(
         waits.append((job.due - now).total_seconds())
         world.clock.advance(job.due - now)
     assert waits == sorted(waits)
-    assert waits[0] == pytest.approx(0.1)
-    assert waits[-1] == pytest.approx(60)
-    assert sum(waits) < 20 * 60
+    assert waits[:4] == pytest.approx([0.1, 0.1, 0.2, 0.4])
+    assert waits[-1] == pytest.approx(600)
+    assert sum(wait < 600 for wait in waits) == 14
     assert caplog.text.count("nobody here knows task 'charge'; no worker that knows it was seen. Its jobs") == 30, (
         "once for each run of a worker"
     )
@@ -174,7 +174,6 @@ def test_the_error_of_a_failed_job_stays_beside_the_note(world: World) -> None:
     shown = msgspec.json.decode(msgspec.json.encode(job_data(job)), type=JobShown)
     assert (shown.reason, shown.error, shown.note) == (job.reason, job.error, job.note)
     assert error_line(job).startswith("ConnectionError: try later; nobody here knows task 'charge' since ")
-    world.clock.advance("10m")
     world.run(flaky(world, "still not"))
     job = world.only_job("shop")
     assert (job.reason, job.note) == ("ConnectionError: still not", None), "a worker knows it now"
@@ -261,7 +260,23 @@ def test_jobs_that_no_handler_saw_keep_their_error(world: World) -> None:
     assert world.only_job("shop").reason == "ConnectionError: try later"
 
 
-def test_unknown_jobs_count_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_that_starts_gets_the_jobs_of_its_tasks_at_once(world: World) -> None:
+    topic = world.client.topic("shop")
+    for id in ("put back", "rescheduled", "of nobody"):
+        topic.add({"task": "frob" if id == "of nobody" else "charge"}, id=id)
+    for _ in range(20):
+        world.run(other(world))
+        world.clock.advance("1m")
+    topic.reschedule("rescheduled", delay="5m")
+    assert topic.stats().delayed == 3
+    due = {job.id: job.due for job in topic.list("delayed")}
+    charge(world)
+    assert world.seen == ["charged"]
+    assert {job.id: job.due for job in topic.list("delayed")} == {id: due[id] for id in ("rescheduled", "of nobody")}
+    assert topic.stats().finished == 1
+
+
+def test_32_unknown_jobs_count_once_and_come_rarely(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """With 318 jobs, and half of the pauses: 14,600 put-backs in twenty minutes, all of them counted."""
     caplog.set_level(logging.DEBUG, "tarry.worker")
     topic = world.client.topic("shop")
@@ -277,7 +292,7 @@ def test_unknown_jobs_count_once(world: World, caplog: pytest.LogCaptureFixture)
     assert (stats.popped, stats.lateness.count, stats.released) == (32, 32, 32)
     assert stats.lateness.max < timedelta(milliseconds=1), "that of the first time"
     put_back = caplog.text.count("put off")
-    assert put_back > 32 * 10
+    assert 32 * 10 < put_back <= 32 * 15
 
 
 def test_an_unknown_task_uses_up_nothing_of_the_rate(world: World) -> None:

@@ -35,6 +35,7 @@ from tarry.worker.settler import Settler
 from tarry.worker.slots import JobQuota, SlotPool
 from tarry.worker.task_schedules import RETRY_S, ScheduleDeclarer
 from tarry.worker.topic_consumer import TopicConsumer
+from tarry.worker.unknown_tasks import wake_known
 
 if TYPE_CHECKING:
     from tarry.values.durations import Duration
@@ -97,6 +98,7 @@ class WorkerRun:
         active: dict[TopicConsumer, None] = {}
         for consumer in self._consumers:
             consumer.active = active
+        self._tasks = {route.topic: frozenset(route.tasks) for route in routes if route.tasks}
         self._queue_consumers = [self._make_queue_consumer(route) for route in queues]
         if until_idle:
             self._check_idle()
@@ -210,10 +212,14 @@ class WorkerRun:
     async def _execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
         if self._until_idle:
             await self._declarer.declare_once()
+            await self._wake_known()
         stopped = asyncio.ensure_future(stopping.wait())
         self._renewal.start()
         if self._liveness is not None:
             self._liveness.start()
+        waking = asyncio.ensure_future(self._wake_known()) if not self._until_idle else stopped
+        if waking is not stopped:
+            failures.watch_task("tarry unknown tasks", waking)
         declaration = asyncio.ensure_future(self._declarer.run(declared=self._until_idle))
         consumers = Consumers([*self._consumers, *self._queue_consumers])
         self._renewal.on_asked = partial(self._asked, consumers, stopping)
@@ -232,6 +238,7 @@ class WorkerRun:
         finally:
             stopped.cancel()
             used_up.cancel()
+            waking.cancel()
             declaration.cancel()
             consumers.cancel()
             for consumer in self._consumers:
@@ -241,6 +248,12 @@ class WorkerRun:
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()
+
+    async def _wake_known(self) -> None:
+        """The jobs of its tasks that wait because no worker knew them are due now."""
+        topics = {consumer.topic.name: consumer.topic for consumer in self._consumers}
+        for topic, tasks in self._tasks.items():
+            await wake_known(topics[topic], tasks)
 
     def _asked(self, consumers: Consumers, stopping: asyncio.Event, mode: WorkerMode) -> None:
         """Somebody asked it to take a mode (``set_worker_mode``)."""

@@ -1,10 +1,14 @@
 """Jobs of tasks that this worker does not know: put back, and dead when no worker has known them for a day.
 
-    popped ──▶ put back, the attempt not counted: after 0.1 s, later after half of the time that it has waited, at most a minute
+    popped ──▶ put back, the attempt not counted: after 0.1 s, later after the time that it has waited already, at most ten
+           │   minutes, or one while a live worker knows the task
            └─▶ dead, when no live worker has known its task for ``unknown_tasks_die_after``
 
+    a worker that knows the task starts ──▶ due now
+
 The job's own note says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
-restart forgets nothing. Its failure stays what it was.
+restart forgets nothing. Its failure stays what it was. A job with such a note counts neither as popped nor as released when it
+comes and is put back again, and its lateness does not count (lua/topic/pop.lua, release.lua).
 """
 
 from __future__ import annotations
@@ -12,18 +16,24 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Container
 from datetime import datetime
 from typing import Any
 
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.errors import BodyError, TarryError
-from tarry.values.durations import MILLISECOND, SECOND, as_datetime, as_text
+from tarry.values.durations import LAST_MOMENT_US, MILLISECOND, SECOND, as_datetime, as_text
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo
 from tarry.verbs.workers import WorkerInfo, list_workers
 from tarry.worker.settler import Settler
+from tarry.worker.tasks import parse_envelope
 from tarry.worker.verdicts import Verdict
 
 logger = logging.getLogger("tarry.worker")
-FIRST_PAUSE_US, LONGEST_PAUSE_US = 100 * MILLISECOND, 60 * SECOND
+FIRST_PAUSE_US, LONGEST_PAUSE_US, LONGEST_WHILE_KNOWN_US = 100 * MILLISECOND, 600 * SECOND, 60 * SECOND
+SLACK_US = 5 * SECOND
+"""How long a worker may take to put a job back."""
+MOST_PAGES = 20
 ASK_AGAIN_S = 10.0
 """The shortest time between two requests for the live workers."""
 SHOWN_S, MOST_SHOWN = 150.0, 5
@@ -67,7 +77,8 @@ class UnknownTasks:
             verdict = Verdict(None, True, death, f"{reason}\n{error}".strip("\n"), note=note)
             fault = BodyError(death)
         else:
-            pause = min(max((job._popped_us - since) // 2, FIRST_PAUSE_US), LONGEST_PAUSE_US)
+            longest = LONGEST_PAUSE_US if worker is None else LONGEST_WHILE_KNOWN_US
+            pause = min(max(job._popped_us - since, FIRST_PAUSE_US), longest)
             verdict = Verdict(pause, False, reason, error, refund=True, note=note)
             fault = BodyError(note)
         await self._settler.apply(job, verdict, fault)
@@ -112,6 +123,45 @@ class UnknownTasks:
             if any(one.name == topic and task in one.handlers for one in worker.topics):
                 return worker
         return None
+
+
+async def wake_known(topic: AsyncTopic[Any], tasks: Container[str]) -> None:
+    """Makes those jobs of these tasks due that were put back because nobody knew them: a worker that knows them has started. Jobs that
+    it does not find come by themselves, at most ten minutes later."""
+    try:
+        latest_us = _us((await topic.stats()).now) + LONGEST_PAUSE_US + SLACK_US
+        before, cursor = as_datetime(min(latest_us, LAST_MOMENT_US)), None
+        for _ in range(MOST_PAGES):
+            page = await topic.list("delayed", due_before=before, error=NOBODY_KNOWS, cursor=cursor)
+            found = [job.id for job in page if _waits_for_its_task(job) and _task_of(job) in tasks]
+            if found:
+                await topic.reschedule_many(found, delay=0)
+            cursor = page.cursor
+            if cursor is None:
+                return
+    except TarryError as fault:
+        logger.debug("✗ %s: jobs of tasks that nobody knew are not looked for: %s", topic.name, fault)
+
+
+def _task_of(job: JobInfo[Any]) -> str | None:
+    try:
+        return parse_envelope(job).task
+    except BodyError:  # replaced meanwhile
+        return None
+
+
+def _waits_for_its_task(job: JobInfo[Any]) -> bool:
+    """Whether it is due when a worker that did not know its task put it back to, and not when somebody rescheduled it to."""
+    found = _parse_note(job)
+    if found is None or job.due is None or job.receipt is None:
+        return False
+    paused_us = _us(job.due) - job.receipt
+    waited_us = job.receipt - found[0]
+    return any(
+        pause <= paused_us <= pause + SLACK_US
+        for longest in (LONGEST_PAUSE_US, LONGEST_WHILE_KNOWN_US)
+        for pause in [min(max(waited_us, FIRST_PAUSE_US), longest)]
+    )
 
 
 def _parse_note(job: JobInfo[Any] | None) -> tuple[int, tuple[str, int] | None] | None:
