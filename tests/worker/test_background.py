@@ -157,7 +157,7 @@ def test_the_end_of_one_thread_s_job_does_not_hold_up_the_others(
     @worker.on("plain", concurrency=2)
     def plain(job: tarry.Job[Any]) -> None: ...
 
-    monkeypatch.setattr(TopicConsumer, "_thread_ended", failing_once(TopicConsumer._thread_ended))
+    monkeypatch.setattr(TopicConsumer, "thread_ended", failing_once(TopicConsumer.thread_ended))
     client.topic("plain").add_many([1, 2])
     asyncio.run(run_until(worker, lambda: client.topic("plain").stats().finished == 1))
     assert background.failures.counts == {"tarry handlers": 1}

@@ -153,7 +153,7 @@ def test_an_idle_worker_sends_a_command_every_two_seconds_at_most(valkey_url: st
             return sent() - before
 
         pops = calls(lambda: client.topic("orders").pop(wait=seconds))
-        reports = WorkerReports(client, b"worker", [], {}, None)
+        reports = WorkerReports(client, b"worker", [], {}, 0)
         reported = calls(lambda: [reports.report_if_due(float(now)) for now in range(seconds)])
     assert pops >= seconds / 30, "it keeps its seat"
     assert reported >= seconds / 30, "a silent worker is forgotten after half a minute"

@@ -150,12 +150,12 @@ def keys_of(topic: tarry.Topic[Any]) -> TopicKeys:
     return topic_keys(topic.engine.config.namespace, topic.name)
 
 
-def test_a_look_finds_a_job_whose_token_was_lost(client: tarry.Client, valkey_client: redis.Redis) -> None:
+def test_a_look_finds_a_job_whose_token_was_lost(valkey_url: str, client: tarry.Client) -> None:
     waited = WaitedTopics(client, 50)
     waited.pass_until_blocked()
     topic = client.topic("t7")
     topic.add("x")
-    valkey_client.delete(keys_of(topic).wake)
+    assert redis.Redis.from_url(valkey_url).delete(keys_of(topic).wake)
     waited.sent.clear()
     look, pop = waited.pass_until_blocked()
     assert isinstance(look, LookStep)

@@ -177,7 +177,7 @@ def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namesp
 def test_a_busy_topic_takes_all_slots_but_one_for_each_other_topic() -> None:
     class User:
         def __init__(self, weight: float) -> None:
-            self.weight, self.slots_in_use = weight, 0
+            self.weight, self.slots_in_use, self.group = weight, 0, None
 
     share, busy, idle = SlotPool(10), User(1), User(5)
     share.add_user()

@@ -24,7 +24,7 @@
     tarry:{NAMESPACE/TOPIC}:arrived    hash         source → its last departure, the answers   for a month after `migrate`
     tarry:{NAMESPACE/TOPIC}:moving     hash         schedule → departure, next, plan        only while `migrate` runs
     tarry:{NAMESPACE/TOPIC}:moved      hash         schedule, source → its last departure   for a month after `migrate`
-    tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
+    tarry:NAMESPACE:topics             set          topics that were added to                   for lists and patterns, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → when it started, its report        live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → its last report, server µs         it lives for half a minute after
     tarry:{NAMESPACE}:asked            hash         worker → the mode that it is asked to take  while it lives, if it was asked
@@ -40,7 +40,7 @@ slots, so that the masters get equal numbers of partitions. The topic's ``meta``
 partitions.
 On a Cluster, a process that waits in more than 16 slots subscribes to a sharded channel in each further one, named like its
 first ``wake``. Nobody publishes there: the server ends the subscription when the slot moves. The channel with the name of ``finished``
-carries the ids of finished jobs that are kept.
+carries the ids of finished jobs that are kept, that with the name of ``topics`` the names of new topics.
 
 A queue that is shared with Java applications has Redisson's keys (tarry.verbs.redisson.names), and some of tarry's:
 

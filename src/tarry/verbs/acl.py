@@ -40,7 +40,7 @@ SINCE = {"spublish": (7, 0), "ssubscribe": (7, 0), "sunsubscribe": (7, 0)}
 _CONNECTED = "client|setname info eval evalsha ping wait cluster|slots"
 _WAITED = "blpop lpop llen client|id client|unblock"
 _LIVENESS = "subscribe unsubscribe ssubscribe sunsubscribe publish pubsub|numsub"
-_TOPICS = "sadd smembers zcount"
+_TOPICS = "sadd scard smembers zcount publish spublish"
 _SHARED = "hincrbyfloat zincrby spublish watch unwatch multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
 _PRODUCER_MODULES = (add, by_id, views, throughput, partitions, schedules)
 _CONSUMER_MODULES = (
@@ -123,16 +123,17 @@ def _shared_keys(objects: str) -> list[str]:
 
 
 def _channels(role: Role, namespace: str, objects: str) -> list[str]:
+    topics = keys.topics_key(namespace).decode()
     if role == "producer":
-        return []
+        return [topics]
     holders = keys.holder_channel(namespace, _ANY.encode()).decode()
     if role == "consumer":
-        return [holders]
+        return [topics, holders]
     lock = keys.lock_keys(namespace, "t")
     map_hints = keys.own_map_keys(namespace, "t").hints
     of_names = (keys.guarded_keys(namespace, "t").channel, lock.channel, keys.holders_channel(lock), map_hints)
     own = [channel.decode().replace("/t}", f"/{_ANY}}}") for channel in of_names]
-    return [holders, *own, *_shared_channels(objects)]
+    return [topics, holders, *own, *_shared_channels(objects)]
 
 
 def _shared_channels(objects: str) -> list[str]:

@@ -20,16 +20,29 @@ logger = logging.getLogger("tarry.worker")
 class Consumers:
     """The consumers as tasks of the running event loop. Constructing it starts them."""
 
-    def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer]) -> None:
-        self._consumers = consumers
+    def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer], *, ends_when_idle: bool = False) -> None:
+        self._consumers = list(consumers)
+        self._ends_when_idle = ends_when_idle
         self._quiet = False
         self._mode_asked = asyncio.Event()
-        self._quiet_asked = self._held_back = False
+        self._quiet_asked = self._held_back = self._stopped = False
         self._tasks = self._start()
         self._logging = asyncio.create_task(supervise_task("tarry log", self._log_periodically))
 
     def _start(self) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(consumer.run()) for consumer in self._consumers]
+
+    def add(self, consumer: TopicConsumer, *, start: bool) -> None:
+        """One more, of a topic that was found. Without ``start`` it begins with the others when they start again."""
+        self._consumers.append(consumer)
+        if start and not (self._quiet or self._stopped):
+            task = asyncio.create_task(consumer.run())
+            task.add_done_callback(lambda _: self._mode_asked.set())  # the wait for the others looks at this one, too
+            self._tasks.append(task)
+
+    def start_again(self) -> None:
+        """Starts them once more, after they have ended because nothing was due."""
+        self._tasks = self._start()
 
     def be_quiet(self, quiet: bool) -> None:
         """Takes no new jobs from now on, or takes them again. The running ones go on."""
@@ -60,24 +73,25 @@ class Consumers:
     async def wait_until_done(self, *stopped: asyncio.Future[Any]) -> None:
         """Returns when one of ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due and
         nothing runs."""
-        while True:
+        while self._tasks or not self._ends_when_idle:
             asked = asyncio.ensure_future(self._mode_asked.wait())
             left = [task for task in self._tasks if not task.done()]
             try:
                 await asyncio.wait({*stopped, *left, asked}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 asked.cancel()
-            if any(one.done() for one in stopped) or self._any_failed():
+            if any(one.done() for one in stopped) or self.any_failed():
                 return
             if self._mode_asked.is_set():
                 await self._change_mode()
-                if self._any_failed():
+                if self.any_failed():
                     return
             elif not self._quiet and all(task.done() for task in self._tasks):
                 return
 
     async def take_no_more(self, stopped: asyncio.Future[Any]) -> None:
         """Takes no new jobs, and waits until no handler runs, or until ``stopped`` is done."""
+        self._stopped = True
         await self._pop_no_more()
         idle = asyncio.gather(*[consumer.wait_until_idle() for consumer in self._consumers])
         await asyncio.wait({stopped, idle}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,6 +102,7 @@ class Consumers:
 
         Returns how many running jobs were given back. Raises the error that ended a consumer.
         """
+        self._stopped = True
         await self._pop_no_more()
         logger.info("■ stopping, %d jobs running", sum(consumer.busy for consumer in self._consumers))
         counts = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
@@ -104,7 +119,7 @@ class Consumers:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _any_failed(self) -> bool:
+    def any_failed(self) -> bool:
         """Whether a consumer ended with an error."""
         return any(task.done() and not task.cancelled() and task.exception() is not None for task in self._tasks)
 

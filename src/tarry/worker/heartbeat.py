@@ -34,7 +34,7 @@ RETRY_S = 60.0
 class WorkerReports:
     """The reports of one worker.
 
-    ``handlers`` are the functions by topic; ``slots`` is the size of the shared slot pool, ``None`` without one.
+    ``handlers`` are the functions by topic; ``slots`` are those of all topics together. Consumers and handlers may be added.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class WorkerReports:
         name: bytes,
         consumers: Sequence[TopicConsumer],
         handlers: Mapping[str, Sequence[Target]],
-        slots: int | None,
+        slots: int,
     ) -> None:
         self._client = client
         self._name = name
         self._consumers = consumers
         self._handlers = handlers
-        self._slots = sum(consumer.slots for consumer in consumers) if slots is None else slots
+        self._slots = slots
         self._next_at = 0.0
         self._pause = SECOND_REPORT_S
         self._since: int | None = None
@@ -98,7 +98,7 @@ class WorkerReports:
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
 
     def _report(self) -> WorkerReport:
-        running = [(consumer, consumer.jobs_begun) for consumer in self._consumers]
+        running = [(consumer, consumer.jobs_begun) for consumer in list(self._consumers)]
         held = [(job._popped_us, consumer, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(

@@ -133,6 +133,11 @@ class Liveness:
             self._holding_back = False
             self.on_uncertain(False)
 
+    def topics_changed(self) -> None:
+        """Says it again, with the topics that it has now: those that find it dead look there."""
+        self._announce_at = 0.0
+        self._wake.set()
+
     # ── by the thread of the subscription ────────────────────────────────────────────────────────────────────────────
 
     def _on_message(self, _channel: bytes, message: bytes) -> None:

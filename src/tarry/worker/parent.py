@@ -42,7 +42,7 @@ from tarry.worker.parent_messages import (
     TOLD_TO_STOP,
 )
 from tarry.worker.signals import GIVEN_BACK
-from tarry.worker.worker import Worker
+from tarry.worker.worker import Worker, topics_of
 
 logger = logging.getLogger("tarry.worker")
 FIRST_PAUSE_S, LONGEST_PAUSE_S, STABLE_AFTER_S = 0.1, 30.0, 10.0
@@ -121,7 +121,7 @@ class Parent:
 
     def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
         self._client = worker.client
-        self._topics = [route.topic for route in worker._routes()]
+        self._worker = worker
         ttrs = [route.ttr_in(worker._ttr) for route in worker._routes()] or [worker._ttr]
         self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)
         self._grace_s = worker._grace_s
@@ -229,9 +229,12 @@ class Parent:
             failures.note_once("tarry children", fault)
             return 0
 
+    def _topics(self) -> list[str]:
+        return topics_of(self._worker, self._client.topics)
+
     def _release_jobs_of(self, holder: str, counts: bool) -> int:
         """The jobs first; the worker's record is only for people."""
-        released = sum(self._client.topic(topic).release_holder(holder, counted=counts) for topic in self._topics)
+        released = sum(self._client.topic(topic).release_holder(holder, counted=counts) for topic in self._topics())
         self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
         return released
 
@@ -266,7 +269,7 @@ class Parent:
                 self._health.idle()
 
     def _touch_holder(self, holder: str) -> None:
-        for topic in self._topics:
+        for topic in self._topics():
             self._client.topic(topic).touch_holder(holder, ttr=self._ttr_s)
 
     async def _stop_children(self) -> None:

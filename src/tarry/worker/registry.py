@@ -25,6 +25,7 @@ from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.functions import is_async, name_of
 from tarry.values.other_words import MISSING, OF_HANDLERS, hide_others, refuse_others
+from tarry.values.topic_patterns import escaped, is_pattern, literal, overlap
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
@@ -60,6 +61,8 @@ class TopicRoute:
     type: type[Any] | Codec[Any] | None = None
     handler: Target | None = None
     tasks: dict[str, Target] = field(default_factory=dict)
+    is_pattern: bool = False
+    """Whether it is for all topics that match."""
     processes: int = 0
     """At most how many child processes its tasks with ``run="process"`` use."""
 
@@ -80,6 +83,8 @@ class Registry(ScheduleDecorators):
     def __init__(self) -> None:
         super().__init__()
         self._own_routes: dict[str, TopicRoute] = {}
+        """By what they were registered for: a pattern, or a topic."""
+        self._own_patterns: list[str] = []
         self._own_tasks: list[Task[..., Any, Any]] = []
         self._middleware: list[Middleware] = []
         self._own_stamps: list[Stamp] = []
@@ -108,7 +113,8 @@ class Registry(ScheduleDecorators):
     ) -> Callable[[F], F]:
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
 
-        It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
+        ``"notify-*"`` is a pattern: all topics whose names begin so, also those that begin to exist while the worker runs; ``concurrency``
+        is then of all of them together. A backslash before the ``*`` makes it that character. The function is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
         or as many processes as cores. ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is
         how soon another worker gets the jobs of this one when it dies.
 
@@ -126,9 +132,8 @@ class Registry(ScheduleDecorators):
         if others or words or topic is MISSING:
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(topic, '@worker.on("orders")')
-        names.check_name(topic, "topic")
-        if self._root._handled_by(topic) is not None or has_tasks(self._root, topic):
-            raise BadInput(f"topic: {topic!r} has a handler already.")
+        names.check_name(literal(topic), "topic")
+        self._root._refuse_second(topic)
         slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
@@ -161,9 +166,12 @@ class Registry(ScheduleDecorators):
                 )
                 target = replace(target, process=process)
             usual = _usual_slots(handler.is_async, run)
-            self._own_routes[topic] = TopicRoute(
-                topic, slots or usual, float(weight), ttr, slots is None, handler.type, target
+            route = self._own_routes[topic] = TopicRoute(
+                literal(topic), slots or usual, float(weight), ttr, slots is None, handler.type, target
             )
+            if is_pattern(topic):
+                route.topic, route.is_pattern = topic, True
+                self._own_patterns.append(topic)
             return function
 
         return register
@@ -216,6 +224,12 @@ class Registry(ScheduleDecorators):
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
         home = self._root._tasks_topic
         if topic is not None:
+            if is_pattern(topic):
+                raise BadInput(
+                    f"topic: {topic!r} is a pattern, and the jobs of a task are in one topic; a handler may have a pattern: "
+                    f"@worker.on({topic!r})."
+                )
+            topic = literal(topic)
             names.check_name(topic, "topic")
         topic_name = topic or home
         slots = None if concurrency is None else check_slots(concurrency)
@@ -232,8 +246,9 @@ class Registry(ScheduleDecorators):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
                 )
-            if self._root._handled_by(topic_name) is not None:
-                raise BadInput(f"task: the topic {topic_name!r} has a handler; tasks need a topic of their own.")
+            if topic_name and (handled := self._root._handled_by(escaped(topic_name))) is not None:
+                by = "" if handled == escaped(topic_name) else f", that of {handled!r}"
+                raise BadInput(f"task: the topic {topic_name!r} has a handler{by}; tasks need a topic of their own.")
             self._own_tasks.append(made)
             return made
 
@@ -319,6 +334,12 @@ class Registry(ScheduleDecorators):
             twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
         if twice:
             raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
+        both = [*self._root._routes(), *included._routes()]
+        texts = sorted({route.topic if route.is_pattern else escaped(route.topic) for route in both})
+        for pattern in filter(is_pattern, texts):
+            other = next((one for one in texts if one != pattern and overlap(pattern, one)), None)
+            if other is not None:
+                raise BadInput(f"include: {_two_handlers(pattern, other)}")
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -345,9 +366,19 @@ class Registry(ScheduleDecorators):
         return list(found.values())
 
     def _handled_by(self, topic: str) -> str | None:
-        """The topic of a handler, of its own or of an included registry, that this one would have a second handler of."""
-        own = topic if topic in self._own_routes else None
+        """A handler's topic or pattern that would get jobs of this topic, or of a topic that this pattern matches."""
+        others = self._own_routes if is_pattern(topic) else self._own_patterns
+        own = topic if topic in self._own_routes else next((one for one in others if overlap(topic, one)), None)
         return own or next(filter(None, (included._handled_by(topic) for included in self._included)), None)
+
+    def _refuse_second(self, topic: str) -> None:
+        """Raises ``BadInput`` if a topic, or one that a pattern matches, would have two handlers."""
+        other = self._handled_by(topic)
+        if other is None:
+            of_tasks = (escaped(task._known_topic) for task in self._tasks())
+            other = next((one for one in of_tasks if overlap(topic, one)), None)
+        if other is not None:
+            raise BadInput(f"topic: {_two_handlers(topic, other)}")
 
     def _queue_routes(self) -> list[QueueRoute]:
         """All queues, those of included registries too."""
@@ -411,6 +442,15 @@ class Registry(ScheduleDecorators):
 def has_tasks(registry: Registry, topic: str) -> bool:
     """Whether it, or a registry that it includes, has a task whose jobs are in the topic."""
     return any(task._known_topic == topic for task in registry._tasks())
+
+
+def _two_handlers(one: str, other: str) -> str:
+    if one == other:
+        return f"{one!r} has a handler already."
+    if is_pattern(one) and is_pattern(other):
+        return f"a topic may match both {one!r} and {other!r}; choose patterns that no name can match both of."
+    pattern, topic = (one, other) if is_pattern(one) else (other, one)
+    return f"{pattern!r} matches {literal(topic)!r}, which would have two handlers; choose another pattern."
 
 
 def _usual_slots(is_async: bool, run: Run | None) -> int:

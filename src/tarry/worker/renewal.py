@@ -87,8 +87,13 @@ class Renewal:
 
     def start(self) -> None:
         for consumer in self._consumers:
-            consumer.on_popped = self._on_popped
+            self.watch(consumer)
         self._thread.start()
+
+    def watch(self, consumer: TopicConsumer) -> None:
+        """Renews the jobs of this one, too, which may have been added to the others later."""
+        consumer.on_popped = self._on_popped
+        self._usual_interval_s = min(self._usual_interval_s, _interval_of(consumer) / CHECK_PARTS)
 
     def announce_stop(self) -> None:
         """Reports that the worker stops: it takes no new jobs, and running ones may take a while."""

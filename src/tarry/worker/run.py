@@ -11,18 +11,21 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.topic import Topic
-from tarry.connections.background import failures
+from tarry.connections.background import failures, supervise_task
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import log_lines
 from tarry.worker import worker_clients as clients
 from tarry.worker.consumers import Consumers
+from tarry.worker.discovery import TopicDiscovery
 from tarry.worker.dispatch import target_for
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.heartbeat import LONGEST_HOST, WorkerReports
@@ -32,8 +35,9 @@ from tarry.worker.process_pool import ProcessPool
 from tarry.worker.registry import TopicRoute
 from tarry.worker.renewal import Renewal
 from tarry.worker.settler import Settler
-from tarry.worker.slots import JobQuota, SlotPool
+from tarry.worker.slots import JobQuota, SlotGroup, SlotPool
 from tarry.worker.task_schedules import RETRY_S, ScheduleDeclarer
+from tarry.worker.threads import ThreadPool
 from tarry.worker.topic_consumer import TopicConsumer
 from tarry.worker.unknown_tasks import wake_known
 
@@ -73,6 +77,20 @@ class RunnableWorker(Protocol):
     def stop(self) -> None: ...
 
 
+@dataclass(slots=True)
+class _Shared:
+    """Shared by topics: slots with all others of the worker, or of its pattern; with those of its pattern threads and processes, too."""
+
+    slot_pool: SlotPool | None
+    processes: ProcessPool | None
+    group: SlotGroup | None = None
+    threads: ThreadPool[Any] | None = None
+    consumers: dict[str, TopicConsumer] = field(default_factory=dict)
+
+    def thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
+        self.consumers[job.topic].thread_ended(job, fault)
+
+
 class WorkerRun:
     """Made in the event loop that it runs in, and used once. ``until_idle``: it ends when nothing is due and nothing runs."""
 
@@ -89,33 +107,39 @@ class WorkerRun:
         self._unfit = ""
         """Why this process is not fit to work, once it is not."""
         worker._holder = worker._holder or _new_holder()
-        slot_pool = None if worker._slots is None else SlotPool(worker._slots)
+        self._slot_pool = None if worker._slots is None else SlotPool(worker._slots)
         self._quota: JobQuota | None = None
         if worker._is_child and worker._max_jobs_per_child is not None:
             self._quota = JobQuota(worker._max_jobs_per_child)
-        self._consumers = [self._make_consumer(route, slot_pool) for route in routes]
+        self._active: dict[TopicConsumer, None] = {}
+        fixed = [route for route in routes if not route.is_pattern]
+        self._topics = [route.topic for route in fixed]
+        self._handlers = {route.topic: route.targets for route in fixed}
+        self._consumers = [self._make_consumer(route, self._shared_by(route)) for route in fixed]
+        self._patterns = {route.topic: (route, self._shared_by(route)) for route in routes if route.is_pattern}
         log_lines.log_topics({one.topic.name: one.slots for one in self._consumers}, worker._slots)
-        active: dict[TopicConsumer, None] = {}
-        for consumer in self._consumers:
-            consumer.active = active
-        self._tasks = {route.topic: frozenset(route.tasks) for route in routes if route.tasks}
+        self._tasks = {route.topic: frozenset(route.tasks) for route in fixed if route.tasks}
+        for route, _ in self._patterns.values():
+            logger.info("▶ topics that match %s, %d slots together", route.topic, self._slots_of(route))
         self._queue_consumers = [self._make_queue_consumer(route) for route in queues]
-        if until_idle:
-            self._check_idle()
-        self._renewal = self._make_renewal(routes)
-        self._liveness = self._make_liveness(routes)
+        self._renewal = self._make_renewal(worker._slots or sum(route.slots for route in routes))
+        self._liveness = self._make_liveness(has_topics=bool(routes))
         self._declarer = ScheduleDeclarer(
             [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
         )
+        self._discovery: TopicDiscovery | None = None
+        if self._patterns:
+            self._discovery = TopicDiscovery(
+                self._awaited, list(self._patterns), self._topics, self._take_up, self._outage
+            )
+        self._running: Consumers | None = None
 
-    def _make_consumer(self, route: TopicRoute, slot_pool: SlotPool | None) -> TopicConsumer:
-        kind: Any = route.type
-        topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
-        blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
-        topic.verbs.holder = blocking.verbs.holder = self._worker._holder
-        settler = Settler(topic, blocking, self._outage)
-        slots = min(route.slots, self._worker._slots or route.slots)
-        processes = None
+    def _slots_of(self, route: TopicRoute) -> int:
+        return min(route.slots, self._worker._slots or route.slots)
+
+    def _shared_by(self, route: TopicRoute) -> _Shared:
+        """Makes it for the topics of a route: one, or all that match a pattern."""
+        slots, processes = self._slots_of(route), None
         if any(target.process is not None for target in route.targets):
             processes = ProcessPool(
                 self._blocking,
@@ -124,17 +148,55 @@ class WorkerRun:
                 self._worker._module if self._worker._has_stamps else None,
                 self._worker._max_jobs_per_child,
             )
+        if not route.is_pattern:
+            return _Shared(self._slot_pool, processes)
+        shared = _Shared(self._slot_pool or SlotPool(slots), processes)
+        if self._slot_pool is not None and not route.takes_ahead:
+            shared.group = SlotGroup(slots)
+        shared.threads = ThreadPool(route.topic, slots, shared.thread_ended)
+        return shared
+
+    def _take_up(self, found: dict[str, str]) -> None:
+        """Consumes new topics, each given with the pattern that it matches."""
+        new: list[TopicConsumer] = []
+        for topic, pattern in found.items():
+            route, shared = self._patterns[pattern]
+            self._handlers[topic] = route.targets  # first: the thread of the reports reads both
+            self._topics.append(topic)
+            consumer = shared.consumers[topic] = self._make_consumer(
+                replace(route, topic=topic, is_pattern=False), shared
+            )
+            new.append(consumer)
+            self._consumers.append(consumer)
+            self._renewal.watch(consumer)
+            if self._running is not None:
+                self._running.add(consumer, start=not self._until_idle)
+        most = max(self._slots_of(self._patterns[pattern][0]) for pattern in found.values())
+        log_lines.log_topics({one.topic.name: one.slots for one in new}, self._worker._slots or most)
+        if self._liveness is not None:
+            self._liveness.topics_changed()
+
+    def _make_consumer(self, route: TopicRoute, shared: _Shared) -> TopicConsumer:
+        kind: Any = route.type
+        topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
+        blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
+        topic.verbs.holder = blocking.verbs.holder = self._worker._holder
+        settler = Settler(topic, blocking, self._outage)
+        slots, processes = self._slots_of(route), shared.processes
         consumer = TopicConsumer(
             settler,
             target_for(route, settler, processes, self._worker._unknown_tasks_die_after_us),
             slots=slots,
-            most_in_hand=MOST_JOBS if route.takes_ahead and slot_pool is None else slots,
+            most_in_hand=MOST_JOBS if route.takes_ahead and shared.slot_pool is None else slots,
             processes=processes,
             weight=route.weight,
             ttr=route.ttr_in(self._worker._ttr),
             outage=self._outage,
-            slot_pool=slot_pool,
+            slot_pool=shared.slot_pool,
+            group=shared.group,
+            threads=shared.threads,
         )
+        consumer.active = self._active
         if processes is None:  # the others run their jobs in children of their own
             consumer.quota = self._quota
         return consumer
@@ -156,29 +218,27 @@ class WorkerRun:
         end_waits = None if is_imaginary else engine.shared_part(WaitConnections).end_waits
         IdleCheck([*self._consumers, *self._queue_consumers], end_waits)
 
-    def _make_renewal(self, routes: list[TopicRoute]) -> Renewal:
+    def _make_renewal(self, slots: int) -> Renewal:
         client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
-        handlers = {route.topic: route.targets for route in routes}
-        reports = WorkerReports(client, self._worker._holder, self._consumers, handlers, self._worker._slots)
+        reports = WorkerReports(client, self._worker._holder, self._consumers, self._handlers, slots)
         renewal = Renewal(client, self._consumers, self._outage, reports, self._worker._warn_blocked_after_s)
         renewal.on_alive = self._worker._on_alive
         return renewal
 
-    def _make_liveness(self, routes: list[TopicRoute]) -> Liveness | None:
+    def _make_liveness(self, *, has_topics: bool) -> Liveness | None:
         client = self._renewal_client
         if (
-            not routes or not self._worker._release_on_disconnect or not client.engine.keeps_maps
+            not has_topics or not self._worker._release_on_disconnect or not client.engine.keeps_maps
         ):  # in imaginary time nothing happens by itself
             return None
         from tarry.worker.liveness import Liveness
 
         consumers = self._consumers
-        topics = [route.topic for route in routes]
         return Liveness(
             client,
             self._awaited,
             self._worker._holder,
-            topics,
+            self._topics,
             lambda: any(one.running for one in consumers),
             self._outage,
         )
@@ -221,7 +281,16 @@ class WorkerRun:
         if waking is not stopped:
             failures.watch_task("tarry unknown tasks", waking)
         declaration = asyncio.ensure_future(self._declarer.run(declared=self._until_idle))
-        consumers = Consumers([*self._consumers, *self._queue_consumers])
+        if self._discovery is not None and self._until_idle:
+            await self._look_for_topics(stopped)
+        if self._until_idle:
+            self._check_idle()
+        consumers = self._running = Consumers(
+            [*self._consumers, *self._queue_consumers], ends_when_idle=self._until_idle
+        )
+        finding: asyncio.Future[Any] = stopped
+        if self._discovery is not None and not self._until_idle:
+            finding = asyncio.ensure_future(supervise_task("tarry topics", self._discovery.run))
         self._renewal.on_asked = partial(self._asked, consumers, stopping)
         if self._liveness is not None:
             self._liveness.on_uncertain = consumers.hold_back
@@ -230,6 +299,10 @@ class WorkerRun:
         try:
             await self._keep_moving(stopped)
             await consumers.wait_until_done(stopped, used_up)
+            while self._until_idle and not consumers.any_failed() and await self._look_for_topics(stopped, used_up):
+                self._check_idle()
+                consumers.start_again()
+                await consumers.wait_until_done(stopped, used_up)
             if used_up.done() and not stopped.done():
                 self._renewal.announce_stop()
                 await consumers.take_no_more(stopped)
@@ -240,6 +313,7 @@ class WorkerRun:
             used_up.cancel()
             waking.cancel()
             declaration.cancel()
+            finding.cancel()
             consumers.cancel()
             for consumer in self._consumers:
                 await consumer.end_processes()
@@ -263,6 +337,20 @@ class WorkerRun:
             logger.info("■ it was asked to stop")
             self._worker._on_told_to_stop()
             self._worker.stop()
+
+    async def _look_for_topics(self, *stopped: asyncio.Future[Any]) -> bool:
+        """Whether there are new topics of its patterns. Retries while the server is unavailable."""
+        health = ServerHealth(self._outage)
+        while self._discovery is not None and not any(one.done() for one in stopped):
+            try:
+                found = await self._discovery.look()
+            except Unavailable as fault:
+                health.failed(fault)
+                await asyncio.wait({*stopped}, timeout=RETRY_S, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                health.succeeded()
+                return found
+        return False
 
     async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
         """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""

@@ -15,10 +15,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+@dataclass(eq=False, slots=True)
+class SlotGroup:
+    """The topics of a pattern: they have at most ``most`` slots together."""
+
+    most: int
+    in_use: int = 0
+
+
 class SlotUser(Protocol):
     """A consumer that takes slots from the pool."""
 
     weight: float
+    group: SlotGroup | None
 
     @property
     def slots_in_use(self) -> int:
@@ -41,6 +50,7 @@ class SlotPool:
     def __init__(self, total: int) -> None:
         self._total = total
         self._users = 0
+        self._groups: list[SlotGroup] = []
         self._active: dict[SlotUser, None] = {}
         """Those that may have slots in use."""
         self._greedy: set[SlotUser] = set()
@@ -50,8 +60,10 @@ class SlotPool:
         self._called: set[SlotUser] = set()
         """Those that were told to take a slot, and have not yet: one is kept for each."""
 
-    def add_user(self) -> None:
+    def add_user(self, group: SlotGroup | None = None) -> None:
         self._users += 1
+        if group is not None and group not in self._groups:
+            self._groups.append(group)
 
     def take(self, user: SlotUser, max_jobs: int, *, greedy: bool) -> int:
         """How many slots the user may take now. ``greedy``: it has a backlog; otherwise it only waits for its next job."""
@@ -64,9 +76,13 @@ class SlotPool:
 
     def _look(self) -> _Use:
         in_use = light = 0
+        for group in self._groups:
+            group.in_use = sum(user.group is group for user in self._called)
         for user in list(self._active):
             slots = user.slots_in_use
             in_use += slots
+            if user.group is not None:
+                user.group.in_use += slots
             if not slots:
                 del self._active[user]
             elif user not in self._greedy:
@@ -88,11 +104,13 @@ class SlotPool:
 
     def _grant(self, user: SlotUser, max_jobs: int, use: _Use) -> int:
         own = user.slots_in_use
+        if user.group is not None:
+            max_jobs = min(max_jobs, user.group.most - user.group.in_use)
         if user in self._greedy:
             part = max(round(use.part * user.weight), 1)
             return max(min(max_jobs, use.free - use.kept, part - own), 0)
         if own == 0:
-            return min(1, max_jobs, max(use.free, 0))
+            return max(min(1, max_jobs, use.free), 0)
         return max(min(max_jobs, use.free - use.kept), 0)
 
     async def wait(self, user: SlotUser) -> None:

@@ -33,11 +33,13 @@ class ThreadPool(Generic[J]):
         self._notified = False
         self._loop = asyncio.get_running_loop()
         self._threads: list[threading.Thread] = []
+        self._unfinished = 0
 
     def run(self, job: J, call: Callable[[J], Any], busy: int) -> None:
-        """Runs the job as soon as a thread is free. ``busy`` is the number of running jobs, this one included."""
+        """Runs the job as soon as a thread is free. ``busy`` is the number of running jobs, this one included, if that is known."""
         self._queue.put((job, call))
-        if len(self._threads) < min(busy, self._size):
+        self._unfinished += 1
+        if len(self._threads) < min(max(busy, self._unfinished), self._size):
             name = f"tarry {self._name} {len(self._threads) + 1}"
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
             self._threads[-1].start()
@@ -48,6 +50,7 @@ class ThreadPool(Generic[J]):
         try:
             while (item := self._queue.get_nowait()) is not None:
                 found.append(item[0])
+                self._unfinished -= 1
         except Empty:
             pass
         return found
@@ -77,6 +80,7 @@ class ThreadPool(Generic[J]):
     def _drain(self) -> None:
         self._notified = False  # first: a job that ends from now on wakes the loop again
         while self._finished:
+            self._unfinished -= 1
             try:
                 self._on_end(*self._finished.popleft())
             except Exception as fault:  # noqa: BLE001  # of this job: its reservation ends after its TTR

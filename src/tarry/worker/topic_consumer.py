@@ -35,7 +35,7 @@ from tarry.worker.in_hand import JobsInHand
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.settler import Settler
-from tarry.worker.slots import JobQuota, SlotPool, WaitGate
+from tarry.worker.slots import JobQuota, SlotGroup, SlotPool, WaitGate
 from tarry.worker.targets import Target
 from tarry.worker.threads import ThreadPool
 
@@ -59,7 +59,9 @@ class TopicConsumer:
         outage: Outage,
         most_in_hand: int,
         slot_pool: SlotPool | None = None,
+        group: SlotGroup | None = None,
         processes: ProcessPool | None = None,
+        threads: ThreadPool[Job[Any]] | None = None,
     ) -> None:
         self.settler = settler
         self.topic = settler.topic
@@ -67,6 +69,7 @@ class TopicConsumer:
         self.tally = settler.tally
         self.slots = slots
         self.weight = weight
+        self.group = group
         self.ttr = ttr
         self.running: dict[BaseJob[Any], Running] = {}
         """The jobs in hand."""
@@ -82,7 +85,8 @@ class TopicConsumer:
         self._slots_requested = 0
         self._gate: WaitGate | None = None
         self._processes = processes
-        self._threads: ThreadPool[Job[Any]] | None = None
+        self._threads = threads
+        self._shares_threads = threads is not None
         self._freed: asyncio.Future[None] | None = None
         self._enough = 0
         self._idle: asyncio.Future[None] | None = None
@@ -104,7 +108,7 @@ class TopicConsumer:
         settler.on_answered = self._free
         settler.on_ended = self._note_for_idle_check
         if slot_pool is not None:
-            slot_pool.add_user()
+            slot_pool.add_user(group)
 
     @property
     def slots_in_use(self) -> int:
@@ -330,7 +334,7 @@ class TopicConsumer:
 
     def _start_in_thread(self, job: BaseJob[Any], target: Target) -> None:
         if self._threads is None:
-            self._threads = ThreadPool(self.topic.name, self.slots, self._thread_ended)
+            self._threads = ThreadPool(self.topic.name, self.slots, self.thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
             job = Job._of(job._parts, self.blocking)
@@ -353,7 +357,7 @@ class TopicConsumer:
 
         return call
 
-    def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
+    def thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
         if job not in self.running:
             return  # given back while it ran
         if job in self._timers:
@@ -488,7 +492,7 @@ class TopicConsumer:
         if self._wait_check is not None:
             self._wait_check.cancel()
         not_started = self._take_waiting()
-        if self._threads is not None:
+        if self._threads is not None and not self._shares_threads:
             for queued in self._threads.cancel_queued():
                 self.running.pop(queued, None)
                 not_started.append(queued)
@@ -501,7 +505,8 @@ class TopicConsumer:
                 runs.cancel()  # each gives its job back
             elif self._processes is None or self.target_of(job).process is None:
                 job.lost = True
-        await self.end_processes()
+        if self.running or not self._shares_threads:  # other topics of the pattern may still use the processes
+            await self.end_processes()
         tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +20,7 @@ from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
+from tarry.values.topic_patterns import is_pattern, matches
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.worker import process_functions
 from tarry.worker import worker_clients as clients
@@ -160,7 +162,7 @@ class Worker(Registry):
         if topics is not None:
             known = [route.topic for route in self._routes()] + [route.queue for route in self._queue_routes()]
             for topic in topics:
-                if topic not in known:
+                if topic not in known and not any(_matches(route, topic) for route in self._routes()):
                     raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
             self._only = frozenset(topics)
         if concurrency is not None:
@@ -176,7 +178,14 @@ class Worker(Registry):
 
     def _routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics that it consumes."""
-        return [route for route in super()._routes(outer) if self._only is None or route.topic in self._only]
+        routes = super()._routes(outer)
+        if self._only is None:
+            return routes
+        chosen = [route for route in routes if route.topic in self._only]
+        for route in routes:  # those that were named, and match a pattern
+            named = sorted(topic for topic in self._only if route not in chosen and _matches(route, topic))
+            chosen += [replace(route, topic=topic, is_pattern=False) for topic in named]
+        return chosen
 
     def _queue_routes(self) -> list[QueueRoute]:
         """The queues shared with Java that it consumes."""
@@ -278,9 +287,19 @@ class Worker(Registry):
             raise
 
 
-def topics_of(worker: Worker) -> list[str]:
-    """The topics that it consumes."""
-    return [route.topic for route in worker._routes()]
+def topics_of(worker: Worker, known: Callable[[], Iterable[str]] = tuple) -> list[str]:
+    """The topics that it consumes; of its patterns those among the known ones."""
+    routes = worker._routes()
+    topics = [route.topic for route in routes if not route.is_pattern]
+    patterns = [route for route in routes if route.is_pattern]
+    return topics + [
+        topic for topic in (known() if patterns else ()) if any(matches(one.topic, topic) for one in patterns)
+    ]
+
+
+def _matches(route: TopicRoute, topic: str) -> bool:
+    """Whether it is a topic of the route's pattern, and no pattern itself."""
+    return route.is_pattern and not is_pattern(topic) and matches(route.topic, topic)
 
 
 def queues_of(worker: Worker) -> list[str]:

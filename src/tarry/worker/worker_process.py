@@ -119,7 +119,8 @@ def banner(worker: Worker, processes: int) -> str:
     for route in routes:
         names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker._slots else ""
-        lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+        kind, together = ("topics ", " together") if route.is_pattern else ("topic  ", "")
+        lines.append(f"  {kind}  {route.topic:<{width}}  {route.slots} at a time{together}{share}  {names}")
     if len(all_routes) > len(routes):
         lines.append(f"           … and {len(all_routes) - len(routes)} more topics")
     for queue_route in queue_routes:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is f
     from tarry.verbs.jobs.watch_steps import WaitQueueKey
 
 T = TypeVar("T")
+REGISTER_AGAIN_S = 60.0
 TOPICS_PER_WAITER = 64
 """So many topics share a waiter, with its connection: each job costs a new wait for all of these."""
 
@@ -46,7 +47,8 @@ class Engine:
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.runner = Runner(config.address, config.patience)
-        self._registered: set[str] = set()
+        self._registered: dict[str, float] = {}
+        """When each topic is to be registered again."""
         self._shared_calls = SharedCalls()
         self._waiters: Local[int, Waiter] = Local()
         self._waited_for: defaultdict[bytes, int] = defaultdict(count().__next__)
@@ -109,11 +111,22 @@ class Engine:
         return answer
 
     def register_topic(self, topic: str) -> None:
-        """Writes a topic into the list of known ones, once a process."""
-        if topic not in self._registered:  # calls at the same time wait for the same answer, and so keep their order
-            request = namespaces.register_topic(self.config.namespace, topic)
-            self._shared_calls.run(("register", topic), lambda: self.runner.perform(request))
-            self._registered.add(topic)
+        """Writes a topic into the list of known ones, and once more a minute later: a fail-over may lose that, and workers with a pattern
+        find topics in the list."""
+        now = self.seconds()
+        if (
+            self._registered.get(topic, now) <= now
+        ):  # calls at the same time wait for the same answer, and so keep their order
+            self._shared_calls.run(("register", topic), lambda: self._register(topic))
+            self._registered[topic] = now + REGISTER_AGAIN_S
+
+    def _register(self, topic: str) -> None:
+        namespace, in_cluster = self.config.namespace, self.config.address.kind == "cluster"
+        if self.runner.perform(namespaces.register_topic(namespace, topic)):
+            for sharded in (True, False) if in_cluster else (False,):  # Redis 6.2 has no sharded channels
+                with suppress(TarryError):  # it is on the list, where workers look every ten seconds
+                    self.runner.perform(namespaces.announce_topic(namespace, topic, sharded=sharded))
+                    return
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

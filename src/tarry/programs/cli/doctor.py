@@ -72,7 +72,6 @@ def doctor(
     from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import as_text, read_nodes
     from tarry.programs.serving.conditions import assess_topic, facts_of
-    from tarry.verbs import namespaces
 
     if acl:
         _print_acl_users(session, objects, other_namespace or ())
@@ -89,7 +88,7 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.run(namespaces.register_topic(client.namespace, name))
+            client.engine.register_topic(name)
     shown = client.engine.config.address.redacted
     servers = read_nodes(client)
     server = facts_of(servers.values())

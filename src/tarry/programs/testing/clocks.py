@@ -71,7 +71,7 @@ class TestClock(Clock):
             self.advance_to(min([end, *self._next_moments()]))
 
     def _has_work(self, worker: Worker) -> bool:
-        topics = [self.client.topic(name).stats() for name in topics_of(worker)]
+        topics = [self.client.topic(name).stats() for name in topics_of(worker, self.client.topics)]
         return any(stats.ready and stats.limited is None for stats in topics) or any(
             stats.ready or stats.overdue for stats in self._queues(worker)
         )
@@ -85,7 +85,9 @@ class TestClock(Clock):
             for queue in self._queues(worker):
                 if queue.next_due is not None and (us := us_of(queue.next_due)) > self.us:
                     yield us
-        for topic in (self.client.topic(name) for worker in self._workers for name in topics_of(worker)):
+        for topic in (
+            self.client.topic(name) for worker in self._workers for name in topics_of(worker, self.client.topics)
+        ):
             stats = topic.stats()
             reserved = topic.list("reserved", limit=1) if stats.reserved else ()
             allowed_at = None if stats.limited is None else stats.limited.until
