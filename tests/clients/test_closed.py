@@ -6,6 +6,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -119,6 +123,52 @@ def test_a_set_directly_in_a_body_is_refused(make: Make, body: object) -> None:
         with pytest.raises(tarry.BadInput, match="JSON has no set"):
             topic.add_many([{"n": 1}, body])
         assert len(topic.list()) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Decimal("1.50"), "JSON has no Decimal, 1.50 would come back as text; give text or a float"),
+        (datetime(2026, 1, 2), "the datetime 2026-01-02 00:00:00 has no time zone"),  # noqa: DTZ001  # as a user may
+        ({7: "a"}, "JSON has only text as keys, 7 would come back as '7'; give text"),
+    ],
+)
+def test_a_value_that_would_come_back_as_another_is_refused(make: Make, value: Any, words: str) -> None:
+    with make() as client:
+        topic = client.topic("inexact")
+        for body in (value, *([] if isinstance(value, dict) else [{"n": 1, "at": value}, [1, value]])):
+            with pytest.raises(tarry.BadInput, match=f"^body: {words}.*, or a type= to the topic"):
+                topic.add(body)
+            with pytest.raises(tarry.BadInput, match=words):
+                topic.add_many([{"n": 1}, body])
+        assert len(topic.list()) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (dict[str, Decimal], {"price": Decimal("1.50")}),
+        (dict[str, datetime], {"at": datetime(2026, 1, 2)}),  # noqa: DTZ001  # as a user may
+        (dict[int, str], {7: "a"}),
+    ],
+)
+def test_a_typed_body_comes_back_as_it_was(make: Make, kind: Any, body: Any) -> None:
+    with make() as client:
+        topic = client.topic("exact", type=kind)
+        found = topic.get(topic.add(body, delay="1h").id)
+        assert found is not None
+        assert found.body == body
+
+
+def test_what_says_the_same_as_text_is_accepted(make: Make) -> None:
+    moment, number = datetime(2026, 1, 2, tzinfo=UTC), UUID(int=7)
+    with make() as client:
+        topic = client.topic("said")
+        found = topic.get(
+            topic.add({"at": moment, "day": moment.date(), "number": number, "pair": (1, 2)}, delay="1h").id
+        )
+        assert found is not None
+        assert found.body == {"at": "2026-01-02T00:00:00Z", "day": "2026-01-02", "number": str(number), "pair": [1, 2]}
 
 
 def test_a_typed_body_may_contain_sets(make: Make) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import threading
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -288,6 +289,27 @@ def test_a_set_is_refused_as_an_argument_without_annotation(valkey_url: str, use
     with pytest.raises(tarry.BadInput, match="task remind, argument others: JSON has no set"):
         remind.add([], users)
     assert remind.body([], third={7})["args"] == {"users": [], "third": {7}}, "it comes back as a set"
+
+
+def test_an_argument_that_would_come_back_as_another_is_refused_unless_it_is_annotated(valkey_url: str) -> None:
+    worker = tarry.Worker("shop", url=valkey_url)
+    naive = datetime(2026, 1, 2)  # noqa: DTZ001  # as a user may
+
+    @worker.task
+    def bill(price, at: datetime = naive, prices: Any = None, sums: dict[int, Decimal] = {}):  # type: ignore[no-untyped-def]  # noqa: B006
+        pass
+
+    for value, words in [
+        (Decimal("1.50"), "JSON has no Decimal"),
+        (naive, "has no time zone"),
+        ({"at": naive}, "has no time zone"),
+        ({7: "a"}, "JSON has only text as keys"),
+    ]:
+        with pytest.raises(tarry.BadInput, match=f"^task bill, argument price: .*{words}.*, or annotate the argument"):
+            bill.add(value)
+        with pytest.raises(tarry.BadInput, match=f"^task bill, argument prices: .*{words}"):
+            bill.add(1, prices=value)
+    assert bill.body(1, at=naive, sums={7: Decimal(1)})["args"]["at"] == naive, "it comes back as it was"
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str) -> None:

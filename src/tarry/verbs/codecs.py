@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -20,7 +22,9 @@ from tarry.errors import BadInput, BodyError
 T = TypeVar("T")
 JSON, RAW = 0, 1
 """Flags in a job's head: the body is JSON (or the output of a custom codec), or plain bytes."""
-_SETS = frozenset((set, frozenset))
+_TEXT = frozenset((str,))
+_INEXACT = frozenset((set, frozenset, Decimal, datetime))
+"""Types whose values JSON returns as others; also ``date``, ``UUID``, ``Enum`` and the like, which are text that says all they say."""
 _EXACT = frozenset((str, int, bool, type(None)))
 """Types whose values JSON returns as they were."""
 
@@ -62,16 +66,12 @@ class BodyCodec(Generic[T]):
             raw, flag = bytes(body), RAW
         elif self._class is not None and not isinstance(body, self._class):
             raise BadInput(f"body: {type(body).__name__} given, the topic's type is {self._class.__name__}.")
-        elif not is_dict and self._raw and isinstance(body, (set, frozenset)):
-            raise BadInput(
-                "body: JSON has no set, it would come back as a list; give a list, or type=set to the topic."
-            )
         else:
             try:
                 raw = self._codec.encode(body)
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
-        if not is_dict or not _EXACT.issuperset(map(type, value.values())):
+        if not is_dict or not (_EXACT.issuperset(map(type, value.values())) and {*map(type, value)} <= _TEXT):
             self._refuse_inexact(body, raw, flag)
         if len(raw) > self.limit:
             raise BadInput(
@@ -81,10 +81,8 @@ class BodyCodec(Generic[T]):
 
     def _refuse_inexact(self, body: T, raw: bytes, flag: int) -> None:
         """Refuses what would come back as something else."""
-        if self._raw and flag == JSON and b"[" in raw and _contains_set(body):
-            raise BadInput(
-                "body: JSON has no set, what is in it would come back as a list; give a list, or a type= to the topic."
-            )
+        if self._raw and flag == JSON and (problem := problem_of_json(body)) is not None:
+            raise BadInput(f"body: {problem}, or a type= to the topic.")
         if b"null" in raw and _has_nan(body):
             raise BadInput("body: it contains a number that is not finite, which JSON does not have; use None or text.")
 
@@ -117,11 +115,23 @@ def _is_typed_dict(kind: type[Any]) -> bool:
     return hasattr(kind, "__required_keys__")
 
 
-def _contains_set(body: Any) -> bool:
-    """Whether one of its own values is a set. Deeper ones are not looked for: that would cost more than the encoding."""
-    kind = type(body)
-    values: Iterable[Any] = body.values() if kind is dict else body if kind is list or kind is tuple else ()
-    return not _SETS.isdisjoint(map(type, values))
+def problem_of_json(value: Any) -> str | None:
+    """Why a value, or one of its own values or keys, would come back as another one, and what to give. Deeper ones are not looked for: that
+    would cost more than the encoding."""
+    inner: Iterable[Any] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    )
+    if not _INEXACT.isdisjoint((type(value), *map(type, inner))):
+        for one in (value, *inner):
+            if isinstance(one, (set, frozenset)):
+                return "JSON has no set, it would come back as a list; give a list"
+            if isinstance(one, Decimal):
+                return f"JSON has no Decimal, {one} would come back as text; give text or a float"
+            if isinstance(one, datetime) and one.tzinfo is None:
+                return f"the datetime {one} has no time zone, and would come back as text; give one with a time zone"
+    if isinstance(value, dict) and (key := next((key for key in value if not isinstance(key, str)), None)) is not None:
+        return f"JSON has only text as keys, {key!r} would come back as {str(key)!r}; give text"
+    return None
 
 
 def _has_nan(body: Any) -> bool:

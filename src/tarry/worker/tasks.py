@@ -38,6 +38,7 @@ from tarry.values.other_words import (
     hint_for_options,
     refuse_others,
 )
+from tarry.verbs.codecs import problem_of_json
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
@@ -312,10 +313,8 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         except TypeError as fault:
             raise BadInput(f"task {self.name}{self._signature}: {fault}{hint_for_options(str(fault))}.") from fault
         for name in self._of_any_type:
-            if isinstance(bound.arguments.get(name), (set, frozenset)):
-                raise BadInput(
-                    f"task {self.name}, argument {name}: JSON has no set, it would come as a list; annotate it as a set."
-                )
+            if (problem := problem_of_json(bound.arguments.get(name))) is not None:
+                raise BadInput(f"task {self.name}, argument {name}: {problem}, or annotate the argument.")
         return {"task": self.name, "args": bound.arguments}
 
     def _checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:

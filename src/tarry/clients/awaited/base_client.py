@@ -66,7 +66,9 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. Without a type, JSON returns dates, UUIDs and
+        enums as text, tuples as lists and dataclasses as dicts; what would change its meaning is refused as far as it is not deep inside: sets,
+        Decimals, datetimes without a time zone, keys that are not text. ``partitions`` divides the topic
         into that many parts, each in its own slot. It is stored; later calls can omit it."""
         return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
