@@ -3,7 +3,7 @@
 After each step both tell the same of every job: its state, the moment its place knows, its attempts, its body. Receipts
 rise. In the end ``check`` finds nothing.
 
-The quick run plays the same games each time; the full one new ones, as many as TARRY_MODEL_GAMES says.
+The quick run plays the same games each time; the full one new ones, as many as MODEL_GAMES says.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tarry.verbs.jobs.options import JobOptions
 pytestmark = pytest.mark.slow
 
 SECOND = 1_000_000
-PLENTY = int(os.environ.get("TARRY_MODEL_GAMES", "800"))
+PLENTY = int(os.environ.get("MODEL_GAMES", "800"))
 IDS = st.sampled_from(["a", "b", "c", "d", "测"])
 MANY_IDS = st.lists(IDS, min_size=1, max_size=5, unique=True)
 DELAYS = st.sampled_from([0, 0, 0, 1, 2, 5, 1000, 59 * SECOND, 60 * SECOND, 3600 * SECOND])

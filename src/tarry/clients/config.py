@@ -14,7 +14,7 @@ from tarry.connections.topology import Topology
 from tarry.core.patience import Patience
 from tarry.core.requests import Operation
 from tarry.errors import BadInput
-from tarry.values import keys, names
+from tarry.values import keys, names, variables
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
@@ -72,6 +72,7 @@ class ClientConfig:
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
         self.name_mapper = name_mapper
         self.redisson = redisson_of(redisson)
+        variables.warn_of_unknown(os.environ)
         self.namespace = names.find_namespace(namespace, os.environ)
         self.address: Address = find_address(url, os.environ)
         self.patience = Patience(duration_us(patience, "patience") / SECOND)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tarry import errors
 from tarry.core.requests import AnyRequest
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable, UnknownTopic
-from tarry.values import names
+from tarry.values import names, variables
 from tarry.wire.endpoint import Endpoint
 
 T = TypeVar("T")
@@ -93,6 +93,7 @@ class ServiceAddress:
 
     @classmethod
     def find(cls, url: str | None, namespace: str | None, token: str | None) -> ServiceAddress:
+        variables.warn_of_unknown(os.environ)
         if namespace is not None:
             names.check_namespace(namespace)
         given = _checked_text(url, "url", "TARRY_SERVICE_URL") or URL
