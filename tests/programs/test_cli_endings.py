@@ -69,6 +69,19 @@ def test_with_json_every_message_is_json(cli: Cli, words: str, code: int, said: 
         assert messages[-1]["level"] == "error"
 
 
+def test_json_after_two_dashes_is_a_body(cli: Cli) -> None:
+    done = cli("add", "orders", "--", "--json")
+    assert (done.returncode, done.stderr.startswith("error: BODY: ")) == (2, True)
+
+
+def test_a_wrong_variable_is_named_and_not_an_option(cli: Cli, valkey_url: str) -> None:
+    assert cli("topics", url="nonsense").stderr.startswith("error: TARRY_URL: 'nonsense' has no scheme;")
+    here = {**os.environ, "TARRY_NAMESPACE": "a/b", "TARRY_URL": valkey_url}
+    words = [sys.executable, "-m", "tarry", "topics"]
+    done = subprocess.run(words, capture_output=True, text=True, env=here, check=False)
+    assert (done.returncode, done.stderr.startswith("error: TARRY_NAMESPACE: 'a/b' contains")) == (2, True)
+
+
 def test_with_json_notes_and_warnings_are_json(cli: Cli, client: tarry.Client, valkey_url: str) -> None:
     client.topic("orders").add_many([1, 2])
     for words in ("pop nothing", "list orders --limit 1", "workers"):

@@ -33,7 +33,8 @@ def main() -> None:
 
 def run() -> int:
     """Runs the command line; returns the exit code."""
-    wants_json = "--json" in sys.argv
+    words = sys.argv[1:]
+    wants_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     try:
         return _run(wants_json)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -44,8 +45,14 @@ class CommandSession:
         if self._client is None:
             with gc_paused(), _without_telemetry():
                 from tarry.clients.blocking.client import Client
+                from tarry.errors import BadInput
 
-            self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
+            try:
+                self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
+            except BadInput as fault:
+                if self.namespace_option is None:
+                    fault.args = (re.sub("^namespace:", "TARRY_NAMESPACE:", str(fault)),)
+                raise
             _log_to_stderr(self._client, as_json=self.json)
         return self._client
 
