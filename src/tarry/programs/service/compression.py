@@ -4,7 +4,7 @@
     as they are   whatever holds a token, or a form for one: locks, the page to sign in; every answer to a request that changes
                   something, such as popped jobs; the APIs of other systems; streams; what is short
 
-The length of a compressed answer tells somebody who chose a part of it what else is in it (BREACH). So no token is in one. A receipt,
+The length of a compressed answer tells somebody who chose a part of it what else is in it (BREACH; decision 0095). So no token is in one. A receipt,
 which a list of jobs has, is none: it is worth nothing without a token.
 """
 
