@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import redis
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -79,6 +80,26 @@ def test_a_job_that_dies_of_its_lateness_is_counted_whoever_finds_it_late(
     seen = scraped(running_service)
     counted = [value(seen[f"tarry_{total}"], api.namespace) for total in ("died", "too_late", "refused")]
     assert counted == [2, 2, 0]
+
+
+def test_the_conditions_of_a_topic_are_exported(running_service: RunningService, api: Api, clock: Clock) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 50}, 201)
+    seen = scraped(running_service)["tarry_condition"]
+    assert value(seen, api.namespace, topic="orders", kind="no_consumer") == 1
+    clock.advance("70s")
+    seen = scraped(running_service)["tarry_condition"]
+    assert value(seen, api.namespace, topic="orders", kind="no_consumer") == 2
+    assert value(seen, api.namespace, topic="orders", kind="late") == 2
+
+
+def test_readiness_names_the_conditions_of_the_server_and_of_no_topic(own_server: Any) -> None:
+    running = own_server(maxmemory="50mb")
+    with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
+        assert "unfit_server" not in httpx.get(f"{limited.url}/readyz").json().get("conditions", [])
+        with redis.Redis.from_url(running.url) as raw:
+            raw.config_set("maxmemory", int(raw.info("memory")["used_memory"] * 1.02))
+        answer = httpx.get(f"{limited.url}/readyz")
+        assert (answer.status_code, "unfit_server" in answer.json()["conditions"]) == (200, True)
 
 
 def test_the_memory_of_the_fullest_server_is_exported(running_service: RunningService, own_server: Any) -> None:

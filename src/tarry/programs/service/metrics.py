@@ -17,8 +17,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from tarry.connections.background import failures
 from tarry.connections.fitness import parse_info
+from tarry.connections.health import Node, assess_node
 from tarry.connections.resp import raise_faults
 from tarry.errors import TarryError, Unavailable
+from tarry.programs.serving.conditions import (
+    LEVELS,
+    UNKNOWN_SERVER,
+    Condition,
+    ServerFacts,
+    assess_server,
+    assess_topic,
+    facts_of,
+)
 from tarry.programs.serving.processes import SHARED_FOLDER
 from tarry.verbs.jobs.stats import Stats
 
@@ -62,12 +72,13 @@ async def _ping(server: Server) -> None:
     raise_faults(await server.exchange(_PING))
 
 
-async def _used_memory(server: Server) -> float:
-    """The server's memory as a part of its maxmemory; 0 without a limit."""
-    [info] = raise_faults(await server.exchange(((b"INFO", b"memory"),)))
-    found = parse_info(info)
-    limit = int(found.get("maxmemory", 0))
-    return int(found["used_memory"]) / limit if limit else 0.0
+async def _assess(server: Server) -> Node:
+    """Its INFO and its response time, as `tarry doctor` judges them."""
+    began = time.perf_counter()
+    await _ping(server)
+    answer_ms = (time.perf_counter() - began) * 1000
+    [info] = raise_faults(await server.exchange(((b"INFO",),)))
+    return assess_node(parse_info(info), None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
 
 
 class Metrics:
@@ -128,27 +139,33 @@ class Metrics:
         await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
 
-    async def _measure_memory(self, clients: NamespaceClients) -> None:
-        """Asks every server how full it is."""
-        found = await asyncio.gather(*[client.engine.runner.ask_all(_used_memory) for _, client in clients])
-        self._memory.set(max(part for servers in found for part in servers.values()))
+    async def _assess_servers(self, clients: NamespaceClients) -> ServerFacts:
+        """Judges every server, and measures how full the fullest is."""
+        found = await asyncio.gather(*[client.engine.runner.ask_all(_assess) for _, client in clients])
+        nodes = [node for servers in found for node in servers.values()]
+        self._memory.set(max((node.memory or 0) / node.max_memory if node.max_memory else 0.0 for node in nodes))
+        return facts_of(nodes)
 
-    async def check_usable(self, clients: NamespaceClients) -> None:
-        """Runs a read-only script on every server. Raises a ``TarryError`` soon when one cannot be used."""
+    async def check_usable(self, clients: NamespaceClients) -> tuple[Condition, ...]:
+        """Runs a read-only script on every server; returns the conditions of the servers. Raises a ``TarryError`` soon when one
+        cannot be used."""
         try:
             async with asyncio.timeout(READINESS_TIMEOUT_S):
                 await self.round_trip(clients)
                 await asyncio.gather(
                     *[client.engine.run(client.topic("readyz").verbs.stats()) for _, client in clients]
                 )
+                facts = await self.skipped.or_none("state of the server", self._assess_servers(clients))
+                return tuple(assess_server(facts or UNKNOWN_SERVER))
         except TimeoutError:
             raise Unavailable(f"The server has not answered for {READINESS_TIMEOUT_S:g} s.") from None
 
     async def exposition(self, clients: NamespaceClients, credential: Credential | None) -> tuple[bytes, str]:
         """The metrics as text, and their media type; of one namespace only if the token is of one."""
         await self.round_trip(clients)
-        await self.skipped.or_none("memory of the server", self._measure_memory(clients))
+        server = await self.skipped.or_none("state of the server", self._assess_servers(clients)) or UNKNOWN_SERVER
         seen: list[tuple[str, Stats]] = []
+        conditions: dict[tuple[str, str], tuple[Condition, ...]] = {}
         overruns: Counter[tuple[str, str]] = Counter()
         restarts: Counter[tuple[str, str]] = Counter()
         for namespace, client in clients:
@@ -157,12 +174,15 @@ class Metrics:
                 requests = [
                     self.skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
                 ]
-                seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
-                for worker in await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ():
+                known = [stats for stats in await asyncio.gather(*requests) if stats is not None]
+                seen += [(namespace, stats) for stats in known]
+                workers = await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ()
+                conditions |= {(namespace, stats.topic): assess_topic(stats, workers, server) for stats in known}
+                for worker in workers:
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
                     restarts.update({(namespace, work): count for work, count in worker.restarts.items()})
         own = generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
-        return own + generate_latest(_TopicCollector(seen, overruns, restarts)), MEDIA
+        return own + generate_latest(_TopicCollector(seen, overruns, restarts, conditions)), MEDIA
 
 
 def _all_processes() -> CollectorRegistry:
@@ -199,12 +219,17 @@ class _TopicCollector(CollectorRegistry):
     """The topics at one moment, as a registry that is collected once."""
 
     def __init__(
-        self, stats: list[tuple[str, Stats]], overruns: Counter[tuple[str, str]], restarts: Counter[tuple[str, str]]
+        self,
+        stats: list[tuple[str, Stats]],
+        overruns: Counter[tuple[str, str]],
+        restarts: Counter[tuple[str, str]],
+        conditions: dict[tuple[str, str], tuple[Condition, ...]],
     ) -> None:
         super().__init__(auto_describe=False)
         self._stats = stats
         self._overruns = overruns
         self._restarts = restarts
+        self._conditions = conditions
 
     def collect(self) -> Iterator[Metric]:
         labels = ("namespace", "topic")
@@ -223,6 +248,16 @@ class _TopicCollector(CollectorRegistry):
             "Running jobs that have taken longer than their timeout and cannot be stopped, as their workers reported.",
             labels=labels,
         )
+        condition = GaugeMetricFamily(
+            "tarry_condition",
+            "The conditions that a topic has now: 2 where somebody has to act, 1 where it only explains, 0 on time or empty.",
+            labels=(*labels, "kind"),
+        )
+        for place, found in self._conditions.items():
+            for one in found:
+                condition.add_metric(
+                    (*place, one.kind), 0 if one.kind in ("empty", "on_time") else 2 - LEVELS.index(one.level)
+                )
         restarts = GaugeMetricFamily(
             "tarry_worker_restarts",
             "Failures of work in the background of live workers, as they reported; it was started again.",
@@ -250,7 +285,19 @@ class _TopicCollector(CollectorRegistry):
             late.add_metric(place, *_buckets(now.lateness.buckets.items()))
             for name, family in totals.items():
                 family.add_metric(place, getattr(now, name))
-        yield from (jobs, retrying, overdue, due, paused, watching, overrun, restarts, late, *totals.values())
+        yield from (
+            jobs,
+            retrying,
+            overdue,
+            due,
+            paused,
+            watching,
+            overrun,
+            condition,
+            restarts,
+            late,
+            *totals.values(),
+        )
 
 
 def _seconds(since: datetime | None, until: datetime) -> float:

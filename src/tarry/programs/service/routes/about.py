@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 table = RouteTable("about")
 
 
-class Health(Struct):
-    """``ok``; a problem otherwise."""
+class Health(Struct, omit_defaults=True):
+    """``ok``; a problem otherwise. ``conditions`` has the kinds of the server's conditions, of readiness alone."""
 
     status: str
+    conditions: list[str] = []
 
 
 class Version(Struct):
@@ -65,11 +66,12 @@ async def healthz(_: ServiceRequest) -> Health:
     example=Example(answer=Health("ok")),
 )
 async def readyz(request: ServiceRequest) -> Health:
-    """Readiness: the server (every node of a Cluster that has slots) answers and runs scripts, and the service does not drain. Otherwise 503."""
+    """Readiness: the server (every node of a Cluster that has slots) answers and runs scripts, and the service does not drain. Otherwise 503.
+    It does not ask how topics are: a service that is taken out of use repairs none of them."""
     if request.app.draining:
         raise problems.Draining
-    await request.app.metrics.check_usable(request.app.clients)
-    return Health("ok")
+    found = await request.app.metrics.check_usable(request.app.clients)
+    return Health("ok", [condition.kind for condition in found])
 
 
 @table.route(
