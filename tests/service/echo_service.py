@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 import servers
 from tarry.programs.service import http_server
@@ -61,6 +62,8 @@ class Echo:
 
     def __init__(self) -> None:
         self.got: list[tuple[str, str, bytes]] = []
+        self.by_client: dict[tuple[str, int], list[tuple[str, str, bytes]]] = {}
+        """The same of each connection, by the client's address and port; a connection that was reset has none."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", not scope["path"].endswith("/early")
@@ -69,20 +72,31 @@ class Echo:
             if message["type"] != "http.request":
                 return
             body, more = body + message["body"], message["more_body"]
-        self.got.append((scope["method"], scope["path"], body))
+        request = (scope["method"], scope["path"], body)
+        self.got.append(request)
+        self.by_client.setdefault(tuple(scope["client"] or ("", 0)), []).append(request)
         answer = json.dumps([scope["path"], body.decode("latin-1")]).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
 
+LOOPS: dict[str, Any] = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+"""`tarry serve` uses uvloop where it is installed."""
+
+
 @contextmanager
-def echo_service() -> Iterator[tuple[int, Echo]]:
+def echo_service(loop: str) -> Iterator[tuple[int, Echo]]:
     """The service's server with that application, in a thread. Answers its port."""
     app: Any = Echo()
     with open_listener("127.0.0.1", 0) as listener:
         server = http_server.make_server(app)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
+
+        def serve() -> None:
+            with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+                runner.run(server.serve([listener]))
+
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         until(lambda: server.started, "the service runs")
         try:

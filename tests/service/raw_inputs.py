@@ -1,7 +1,7 @@
-"""Raw inputs of one connection, and what is expected: read by ``test_raw_inputs.py``, and by ``chaos_of_inputs.py`` as seeds.
+"""Raw inputs of one connection, and what is expected: read by ``test_raw_inputs.py``, and by ``test_random_inputs.py`` as seeds.
 
 Each input is followed by ``NEXT``, a valid request. An input that is judged is answered, and so is the next one; after any other the
-connection is closed. Paths and bodies carry the mark ``M``, which each client replaces by its own.
+connection is closed. Paths carry the mark ``M``, which each client replaces by its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ POST = b"POST /M/a HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 NEXT = b"GET /M/next HTTP/1.1\r\nHost: x\r\n\r\n"
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\nUpgrade: h2c\r\n"
-BODY = b"M:1"
+BODY = b"abc"
+HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+"""A body; it is nobody's request."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def _length(value: bytes) -> bytes:
 
 
 def _coding(value: bytes) -> bytes:
-    return POST + b"Transfer-Encoding:" + value + b"\r\n\r\n3\r\nM:1\r\n0\r\n\r\n"
+    return POST + b"Transfer-Encoding:" + value + b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
 
 
 INPUTS = [
@@ -56,8 +58,8 @@ INPUTS = [
     _good("a length with a zero before it", _length(b" 03")),
     _good("no body", GET + b"\r\n"),
     _good("a body of a GET", GET + b"Content-Length: 3\r\n\r\n" + BODY),
-    _refused("two lengths", POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nM:1"),
-    _refused("two equal lengths", POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nM:1", haproxy=(200, 200)),
+    _refused("two lengths", POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc"),
+    _refused("two equal lengths", POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", haproxy=(200, 200)),
     _refused("a list of lengths", _length(b" 3, 3"), haproxy=(200, 200)),
     _refused("two numbers as a length", _length(b" 3 3")),
     _refused("a length with a plus", _length(b" +5")),
@@ -71,16 +73,16 @@ INPUTS = [
     _good("chunks", _coding(b" chunked")),
     _good("chunks in capitals", _coding(b" CHUNKED")),
     _good("chunks behind a tab", _coding(b"\tchunked"), nginx=(501,)),
-    _good("a chunk with an extension", CHUNKED + b"3;a=b\r\nM:1\r\n0\r\n\r\n"),
-    _good("a trailer", CHUNKED + b"3\r\nM:1\r\n0\r\nHost: evil\r\nTrailing: y\r\n\r\n"),
+    _good("a chunk with an extension", CHUNKED + b"3;a=b\r\nabc\r\n0\r\n\r\n"),
+    _good("a trailer", CHUNKED + b"3\r\nabc\r\n0\r\nHost: evil\r\nTrailing: y\r\n\r\n"),
     _refused(
         "a length and chunks",
-        POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nM:1\r\n0\r\n\r\n",
+        POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         haproxy=(200,),
     ),
     _refused(
         "chunks and a length",
-        POST + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nM:1\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         haproxy=(200,),
     ),
     _refused("gzip, chunked", _coding(b" gzip, chunked"), 501, haproxy=(422,), nginx=(501,)),
@@ -93,18 +95,18 @@ INPUTS = [
     _refused("chunks in a folded line", _coding(b"\r\n chunked"), haproxy=(200, 200)),
     _refused("chunks with a blank before the colon", POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"),
     _refused("chunks in HTTP/1.0", b"POST /M/a HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    _refused("a hexadecimal mark of a chunk", CHUNKED + b"0x3\r\nM:1\r\n0\r\n\r\n"),
-    _refused("a chunk with a plus", CHUNKED + b"+3\r\nM:1\r\n0\r\n\r\n"),
-    _refused("a chunk with a minus", CHUNKED + b"-3\r\nM:1\r\n0\r\n\r\n"),
-    _refused("a chunk with a blank", CHUNKED + b"3 \r\nM:1\r\n0\r\n\r\n", haproxy=(200, 200), nginx=(200, 200)),
-    _refused("a chunk of 17 digits", CHUNKED + b"f" * 17 + b"\r\nM:1"),
-    _refused("a chunk that is longer than it says", CHUNKED + b"3\r\nM:1x\r\n0\r\n\r\n"),
-    _refused("chunks with a bare LF", CHUNKED + b"3\nM:1\n0\n\n", haproxy=(200, 200), nginx=(200, 200)),
-    _refused("a bare LF in an extension", CHUNKED + b"3;a\nb\r\nM:1\r\n0\r\n\r\n"),
-    _refused("a line end in a quoted extension", CHUNKED + b'3;x="\r\n"\r\nM:1\r\n0\r\n\r\n'),
+    _refused("a hexadecimal mark of a chunk", CHUNKED + b"0x3\r\nabc\r\n0\r\n\r\n"),
+    _refused("a chunk with a plus", CHUNKED + b"+3\r\nabc\r\n0\r\n\r\n"),
+    _refused("a chunk with a minus", CHUNKED + b"-3\r\nabc\r\n0\r\n\r\n"),
+    _refused("a chunk with a blank", CHUNKED + b"3 \r\nabc\r\n0\r\n\r\n", haproxy=(200, 200), nginx=(200, 200)),
+    _refused("a chunk of 17 digits", CHUNKED + b"f" * 17 + b"\r\nabc"),
+    _refused("a chunk that is longer than it says", CHUNKED + b"3\r\nabcx\r\n0\r\n\r\n"),
+    _refused("chunks with a bare LF", CHUNKED + b"3\nabc\n0\n\n", haproxy=(200, 200), nginx=(200, 200)),
+    _refused("a bare LF in an extension", CHUNKED + b"3;a\nb\r\nabc\r\n0\r\n\r\n"),
+    _refused("a line end in a quoted extension", CHUNKED + b'3;x="\r\n"\r\nabc\r\n0\r\n\r\n'),
     _refused(
         "a length in a trailer",
-        CHUNKED + b"3\r\nM:1\r\n0\r\nContent-Length: 5\r\n\r\n",
+        CHUNKED + b"3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n",
         haproxy=(400, 200),
         nginx=(200, 200),
     ),
@@ -162,10 +164,16 @@ INPUTS = [
         (200, 200, 200),
     ),
     _refused("CONNECT", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"),
+    _good("a body that is a request", POST + b"Content-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN),
+    _good("a body that is an offer", POST + b"Content-Length: %d\r\n\r\n\r\n" % (len(OFFER) + 4) + OFFER + b"\r\n"),
+    _good(
+        "an offer, and a body that is one",
+        POST + OFFER + b"Content-Length: %d\r\n\r\n\r\n" % (len(OFFER) + 4) + OFFER + b"\r\n",
+    ),
     # ── answers before the body
     RawInput(
         "an early answer with its body",
-        b"POST /M/early HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nM:1",
+        b"POST /M/early HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
         (200, 200),
         False,
         (200, 200),
@@ -173,7 +181,7 @@ INPUTS = [
     ),
     RawInput(
         "Expect: 100-continue",
-        POST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\nM:1",
+        POST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
         (100, 200, 200),
         False,
         (100, 200, 200),

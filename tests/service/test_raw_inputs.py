@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from service.echo_service import Echo, echo_service, echoes, proxy, statuses
+from service.echo_service import LOOPS, Echo, echo_service, echoes, proxy, statuses
 from service.raw_inputs import BODY, INPUTS, NEXT, RawInput
 from service.test_upgrade_offers import Connection
 from until import LONGEST_S
@@ -18,9 +18,9 @@ EARLY = b"POST /M/early HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
 RESET = (socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[tuple[int, Echo]]:
-    with echo_service() as running:
+@pytest.fixture(scope="module", params=LOOPS)
+def service(request: pytest.FixtureRequest) -> Iterator[tuple[int, Echo]]:
+    with echo_service(request.param) as running:
         yield running
 
 
@@ -60,7 +60,7 @@ class Client:
         return self.said
 
     def has_own_answers(self) -> bool:
-        return all(f"/{self.mark}/" in path and body in ("", f"{self.mark}:1") for path, body in echoes(self.said))
+        return all(f"/{self.mark}/" in path for path, _ in echoes(self.said))
 
 
 def ids(one: RawInput) -> str:
