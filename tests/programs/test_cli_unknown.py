@@ -50,6 +50,25 @@ def test_an_unknown_id_exits_with_1_after_the_others(
     assert cli(verb, "nowhere", "typo", *options).returncode == 1
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--json"]])
+def test_a_job_that_does_not_wait_cannot_be_rescheduled(client: tarry.Client, cli: Cli, options: list[str]) -> None:
+    """Nothing is changed, and a script that names the id is told, with what to do instead."""
+    orders = client.topic("orders")
+    orders.add(1, id="dead")
+    [job] = orders.pop_many(1)
+    orders.bury(job)
+    orders.add(2, id="running")
+    orders.pop()
+    orders.add(3, id="waiting", delay="1h")
+    done = cli("reschedule", "orders", "dead", "running", "waiting", "--delay", "5m", *options)
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
+    running, dead = done.stderr.splitlines()
+    assert "tarry kick orders ID` makes one ready" in dead
+    assert "tarry release orders ID RECEIPT --delay DURATION` puts one back" in running
+    states = [job and job.state for job in orders.get_many(["dead", "running", "waiting"])]
+    assert states == ["dead", "reserved", "delayed"]
+
+
 def test_jobs_that_a_command_finds_by_itself_may_be_gone_when_it_comes_to_them(client: tarry.Client, cli: Cli) -> None:
     client.topic("orders").add(1)
     assert cli("kick", "orders", "--all").returncode == 0

@@ -81,9 +81,9 @@ WaitingState = Annotated[
     ),
 ]
 _NOT_WAITING = {
-    "reserved": "reserved jobs run and have no due time; `tarry release TOPIC ID RECEIPT --delay DURATION` puts one back, to be due later.",
-    "dead": "dead jobs do not wait and have no due time; `tarry kick TOPIC --all` makes them ready.",
-    "finished": "finished jobs are history, and only shown; `tarry purge TOPIC --state finished` deletes it.",
+    "reserved": "reserved jobs run and have no due time; `tarry release {topic} ID RECEIPT --delay DURATION` puts one back, to be due later.",
+    "dead": "dead jobs do not wait and have no due time; `tarry kick {topic} ID` makes one ready, `tarry kick {topic} --all` all.",
+    "finished": "finished jobs are history, and only shown; `tarry purge {topic} --state finished` deletes it.",
 }
 
 
@@ -98,8 +98,9 @@ def reschedule(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Gives waiting jobs another due time. Exits with 1 if an id is unknown."""
-    if instead := _NOT_WAITING.get(state or ""):
+    """Gives waiting jobs another due time. Exits with 1 if an id is unknown, or its job does not wait."""
+    left_alone = {state: instead.format(topic=topic) for state, instead in _NOT_WAITING.items()}
+    if instead := left_alone.get(state or ""):
         raise BadInput(f"state: {instead}")
     handle, moment = topic_for(session, topic, ids, state), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
@@ -112,6 +113,7 @@ def reschedule(
         "was {was}",
         dry_run=dry_run,
         named=bool(ids),
+        left_alone=left_alone,
     )
 
 

@@ -6,7 +6,7 @@ With ``--dry-run`` the jobs are only shown, each with its state.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -145,25 +145,30 @@ def act_on_each(
     *,
     dry_run: bool,
     named: bool = False,
+    left_alone: Mapping[str, str] = {},
 ) -> None:
     """Acts on all jobs, and prints for each the state it was in (``{was}`` in ``text``). If the caller ``named`` the ids, one that is
-    unknown ends the command with 1, after the others."""
-    unknown = False
+    unknown, or in a state that the action leaves alone, ends the command with 1, after the others. ``left_alone``: such states, and
+    what to do instead."""
+    seen = set[str | None]()
     with progress(topic.name, len(ids)) as advance:
         for at in range(0, len(ids), STEP):
             step = ids[at : at + STEP]
             if dry_run:
                 for id, job in zip(step, topic.get_many(step), strict=True):
                     state = None if job is None else job.state
-                    unknown = unknown or state is None
+                    seen.add(state)
                     session.print_answer({"id": id, "state": state}, f"{id}  {state or 'unknown'}")
             else:
                 for id, was in zip(step, action(step), strict=True):
-                    unknown = unknown or was is None
+                    seen.add(was)
                     session.print_answer(
                         {"id": id, "was": was}, f"{id}  {'unknown' if was is None else text.format(was=was)}"
                     )
             if not sys.stdout.isatty():  # on a terminal the answers show the progress, and would disturb the bar
                 advance(len(step))
-    if unknown and named:
+    notes = [instead for state, instead in left_alone.items() if state in seen]
+    for note in notes:
+        session.print_note(note)
+    if named and (notes or None in seen):
         raise typer.Exit(1)
