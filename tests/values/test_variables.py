@@ -69,8 +69,6 @@ def test_a_variable_that_something_reads_is_not_named(name: str, caplog: pytest.
 def test_a_word_that_is_neither_yes_nor_no_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TARRY_EMBEDDED", word)
     monkeypatch.delenv("TARRY_URL", raising=False)
-    with pytest.raises(
-        tarry.BadInput, match=r"TARRY_EMBEDDED: .*; it is yes or no"
-    ):
+    with pytest.raises(tarry.BadInput, match=r"TARRY_EMBEDDED: .*; it is yes or no"):
         tarry.Client()
     tarry.Client("redis://none").close()  # which asks for no embedded server
