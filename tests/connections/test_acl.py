@@ -21,6 +21,7 @@ from tarry.connections import connection_limit
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs import acl
+from tarry.worker import discovery
 from until import until
 
 PLACES = [
@@ -165,6 +166,34 @@ def test_a_producer_user_can_produce(place: str, request: pytest.FixtureRequest)
     name = f"producer-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name, version=version_of(place))) as url:
         perform(Environment("sync", url, name).run_story(producing))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_consumer_hears_of_the_new_topics_of_a_producer(
+    place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the message alone: the list is looked at when the subscription begins, and then never."""
+    monkeypatch.setattr(discovery, "LOOK_EVERY_S", 1e6)
+    name, version, seen = f"patterns-{next(_numbers)}", version_of(place), list[str]()
+
+    async def story(url: str, producer: tarry.Client) -> None:
+        worker = tarry.Worker(url=url, namespace=name)
+
+        @worker.on("notify-*")
+        async def notify(job: tarry.AsyncJob[Any]) -> None:
+            seen.append(job.topic)
+
+        async with worker:
+            for number in range(3):
+                await asyncio.to_thread(producer.topic(f"notify-{number}").add, "x")
+                await asyncio.to_thread(until, lambda: f"notify-{number}" in seen)  # noqa: B023  # it is awaited here
+
+    with (
+        user(place, request, name, *rules("consumer", name, version=version)) as url,
+        user(place, request, f"{name}-adds", *rules("producer", name, version=version)) as adding,
+        tarry.Client(adding, namespace=name) as producer,
+    ):
+        asyncio.run(story(url, producer))
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])

@@ -281,8 +281,6 @@ def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: St
         ("worker_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
         ("worker_app:worker", ["--log", "xml"], "it is text or json"),
         ("worker_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
-        ("worker_app:worker", ["--concurrency", "1"], "1 slots for 2 topics"),
-        ("worker_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
     ],
 )
 def test_wrong_usage_exits_with_2(cli: Cli, monkeypatch: pytest.MonkeyPatch, app: str, words: Any, error: str) -> None:
