@@ -7,6 +7,7 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
                          and prints their lateness; beside it a bare timer of the same loop
 ``busy``                 the same with as many jobs of the topic ``burst``, SLOTS of them, that fall due at once; only what is due while
                          they drain counts
+``many``                 waits on COUNT topics until stdin is closed, and prints after which time the first job ran
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
@@ -141,10 +142,28 @@ async def idle(url: str, topics: int) -> dict[str, float]:
         return {"cpu_s": time.process_time() - cpu, "wall_s": time.monotonic() - began}
 
 
+async def many(url: str, topics: int) -> dict[str, float]:
+    began, handled = time.monotonic(), asyncio.Event()
+    worker = tarry.Worker(url=url)
+
+    async def handle(_job: tarry.AsyncJob[Any]) -> None:
+        handled.set()
+
+    for number in range(topics):
+        worker.on(f"topic-{number}")(handle)
+    async with worker:
+        await handled.wait()
+        start_s = time.monotonic() - began
+        await asyncio.to_thread(sys.stdin.readline)
+        return {"start_s": start_s}
+
+
 def main(mode: str, url: str, count: str, due: str = "0", slots: str = "100") -> None:
     work: Any
     if mode == "busy":
         work = busy(url, int(count), int(slots))
+    elif mode == "many":
+        work = many(url, int(count))
     elif mode in ("async", "plain"):
         work = burst(url, int(count), float(due), int(slots), plain=mode == "plain")
     else:

@@ -3,6 +3,7 @@
 burst      as in the row "burst": from the moment at which all jobs fall due until the last finish was answered
 lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick is a bare timer of the worker's loop
            the same with 200 jobs a second while a burst of another topic drains through the same worker
+many       5,000 empty topics: until the last one's first job has run, and what the idle worker sends, commands in scripts counted
 idle       a topic, and 20 topics, with jobs due tomorrow; calls counted by the server as in the row "idle", processor time by the process
 """
 
@@ -40,7 +41,14 @@ def _output_of(process: subprocess.Popen[str]) -> Any:
 
 
 def worker(bench: Bench) -> list[Result]:
-    return [*_bursts(bench), _lateness(bench), _lateness_in_a_burst(bench), *_idle(bench, 1), *_idle(bench, TOPICS)]
+    return [
+        *_bursts(bench),
+        _lateness(bench),
+        _lateness_in_a_burst(bench),
+        *_idle(bench, 1),
+        *_idle(bench, TOPICS),
+        *_many(bench),
+    ]
 
 
 def _bursts(bench: Bench) -> list[Result]:
@@ -152,4 +160,25 @@ def _idle(bench: Bench, topics: int) -> list[Result]:
     return [
         Result("worker", f"calls of an idle worker with {which}", "calls/s", rate, Target("≤", reach), details=details),
         Result("worker", f"processor time of an idle worker with {which}", "s/min", cpu, Target("≤", 1)),
+    ]
+
+
+def _many(bench: Bench) -> list[Result]:
+    bench.flush()
+    topics, seconds = bench.size(5000, 1000, 50), bench.size(30, 12, 1)
+    with tarry.Client(bench.url) as client:
+        last = client.topic(f"topic-{topics - 1}")
+        last.add(BODY)
+        process = _start("many", bench.url, topics)
+        while not last.stats().finished:
+            time.sleep(0.1)
+        time.sleep(bench.size(15, 12, 0))  # by then each topic has been looked at once
+        before = bench.info("stats")["total_commands_processed"]
+        time.sleep(seconds)
+        commands = int(bench.info("stats")["total_commands_processed"]) - int(before)
+    start_s = _output_of(process)["start_s"]
+    which = f"a worker with {topics} topics"
+    return [
+        Result("worker", f"start of {which}", "s", Reading((start_s,)), Target("≤", 10)),
+        Result("worker", f"commands of {which}, idle", "commands/s", Reading((commands / seconds,)), Target("≤", 500)),
     ]
