@@ -115,6 +115,28 @@ async def perform(call: Any) -> None:
         *[(partial(queue.poll_many, n=3), TypeError, "limit=") for queue in QUEUES],
         *[(partial(queue.poll_many, 3, timeout=3), TypeError, "wait=") for queue in WAITING],
         (lambda: given(registry.on, queue="mails"), TypeError, "topic="),
+        (lambda: getattr(tarry, "shared_task"), AttributeError, "@registry.task"),  # noqa: B009  # mypy refuses it
+        *[(partial(getattr, task, name), AttributeError, "options(delay=") for name in ("s", "si", "signature")],
+        (lambda: task.retry(countdown=5), AttributeError, "raise tarry.Retry(after="),
+        *[
+            (partial(getattr, owner, name), AttributeError, word)
+            for owner in (registry, tarry.Worker("shop", url="redis://none"))
+            for name, word in [("send_task", "add"), ("control", "set_worker_mode"), ("conf", "tarry.Worker(")]
+        ],
+        *[
+            (partial(getattr, kind.__new__(kind), name), AttributeError, word)
+            for kind in (tarry.Job, tarry.AsyncJob)
+            for name, word in [
+                ("ack", "finish"),
+                ("nack", "release"),
+                ("retry", "release"),
+                ("fail", "bury"),
+                ("data", "body"),
+                ("args", "body"),
+                ("payload", "body"),
+            ]
+        ],
+        (lambda: given(tarry.Retry, countdown=5), TypeError, "after="),
         *[(partial(operator.getitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
         *[(partial(operator.setitem, one, "a", 1), TypeError, "map.as_dict()") for one in MAPS],
         *[(partial(operator.delitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
@@ -310,9 +332,15 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
         *[(client, {"queue"}) for client in (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)],
         (tarry.Client("redis://none"), {"queue"}),
         *[
-            (one, {"delay", "apply_async", "enqueue", "send", "send_with_options", "queue"})
+            (
+                one,
+                {"delay", "apply_async", "enqueue", "send", "send_with_options", "queue"}
+                | {"s", "si", "signature", "retry"},
+            )
             for one in (remind, tarry.Task)
         ],
+        *[(one, {"send_task", "control", "conf"}) for one in (registry, tarry.Registry, tarry.Worker)],
+        *[(kind, {"ack", "nack", "retry", "fail", "data", "args", "payload"}) for kind in (tarry.Job, tarry.AsyncJob)],
         *[(one, {"delay", "apply_async", "enqueue", "send"}) for one in (remind.options(), type(remind.options()))],
     ],
 )

@@ -20,7 +20,7 @@ def find_name(module: str, module_of: Mapping[str, str], name: str) -> object:
                 raise AttributeError(f"{module}.{name}: it is {other}.{name}", name=name)
     from tarry.values import other_words  # for an error only
 
-    raise other_words.no_attribute(f"module {module!r}", name, other_words.TOPIC if name == "Queue" else None)
+    raise other_words.no_attribute(f"module {module!r}", name, other_words.OF_MODULE.get(name))
 
 
 def _has(known: Mapping[str, Any], module: str, name: str) -> bool:

@@ -16,6 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 TOPIC = 'Topic, made by client.topic("…")'
 ADD = 'add, and options(delay="5m").add for later'
+LATER = 'raise tarry.Retry(after="5m"), inside the function'
+CONTROL = "client.workers() and client.set_worker_mode(…)"
+OF_MODULE = {
+    "Queue": TOPIC,
+    "shared_task": "tarry.Registry(): @registry.task, and worker.include(registry)",
+}
+OF_RETRY = dict.fromkeys(("countdown", "delay", "eta", "defer"), 'after=, such as after="5m"')
 KEYWORDS = {
     "countdown": 'delay=, such as delay=5 or delay="5m"',
     "eta": "at=, a datetime with a time zone",
@@ -109,6 +116,7 @@ COMMANDS = {
         "schedule": "schedules cron beat periodic",
         "serve": "server dashboard web ui http",
         "top": "monitor events watch",
+        "workers": "ps",
         "doctor": "ping health",
         "schedule get TOPIC ID": "schedule:show",
         "delayed-queue stats QUEUE": "delayed-queue:size",

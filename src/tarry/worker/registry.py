@@ -24,7 +24,15 @@ from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.values.functions import is_async, name_of
-from tarry.values.other_words import MISSING, OF_HANDLERS, hide_others, refuse_others
+from tarry.values.other_words import (
+    CONTROL,
+    MISSING,
+    OF_HANDLERS,
+    HidesOtherWords,
+    OtherWord,
+    hide_others,
+    refuse_others,
+)
 from tarry.values.topic_patterns import escaped, is_pattern, literal, overlap
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
@@ -77,8 +85,13 @@ class TopicRoute:
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
-class Registry(ScheduleDecorators):
+class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     """Handlers and tasks, until a worker includes them."""
+
+    if not TYPE_CHECKING:
+        send_task = OtherWord('the task\'s own add, or client.topic("…").add({"task": …, "args": {…}})')
+        control = OtherWord(CONTROL)
+        conf = OtherWord("the arguments of tarry.Worker(…)")
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,6 +31,7 @@ from tarry.values import functions, names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.values.other_words import (
     ADD,
+    LATER,
     OF_JOBS,
     HidesOtherWords,
     OtherWord,
@@ -191,6 +192,10 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         send = OtherWord(ADD)
         send_with_options = OtherWord(ADD)
         queue = OtherWord("topic_name")
+        s = OtherWord(ADD)
+        si = OtherWord(ADD)
+        signature = OtherWord(ADD)
+        retry = OtherWord(LATER)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Calls the function here and now."""

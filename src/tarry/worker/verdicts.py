@@ -18,12 +18,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Never
 
 from msgspec import UNSET, UnsetType
 
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import Duration, duration_us
+from tarry.values.other_words import OF_RETRY, hide_others, refuse_others
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.topic_context import one_line
@@ -36,7 +37,10 @@ script stores 8 KiB of both together."""
 class Retry(Exception):
     """Raised by a handler: the attempt failed; the job is retried after a time, or after the policy's back-off."""
 
-    def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
+    @hide_others
+    def __init__(self, reason: str = "", *, after: Duration | None = None, **words: Never) -> None:
+        if words:
+            refuse_others(Retry.__init__, self, OF_RETRY, (), words)
         super().__init__(reason)
         self.after_us = None if after is None else duration_us(after, "after")
 

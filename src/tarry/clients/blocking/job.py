@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.values.other_words import hide_others, refuse_other_with, refuse_others
+from tarry.values.other_words import HidesOtherWords, OtherWord, hide_others, refuse_other_with, refuse_others
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.job_values import BaseJob, JobParts
 
@@ -19,12 +19,21 @@ T = TypeVar("T")
 
 
 @refuse_other_with
-class Job(BaseJob[T]):
+class Job(BaseJob[T], metaclass=HidesOtherWords):
     """A job in your hands, reserved for its TTR. As a context manager it settles itself:
 
     leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
     Settle it inside the block, and leaving does nothing more.
     """
+
+    if not TYPE_CHECKING:
+        ack = OtherWord("finish")
+        nack = OtherWord("release")
+        retry = OtherWord("release")
+        fail = OtherWord("release, or bury for a job that is not retried")
+        data = OtherWord("body")
+        args = OtherWord("body")
+        payload = OtherWord("body")
 
     __slots__ = ("_topic",)
     _topic: Topic[T]
