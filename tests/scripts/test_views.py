@@ -48,6 +48,7 @@ def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., S
             views.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
             views.STATS.name: client.topic("orders").verbs.stats(),
             views.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
+            views.DUE_SOON.name: client.topic("orders").verbs.due_soon("2h", 10),
             throughput.THROUGHPUT.name: client.topic("orders").verbs.throughput("1d"),
             stats.STATS.name: client.delayed_queue("told").verbs.stats(),
             redisson_layout.STATS.name: client.map_cache("kept", policy=None).verbs.stats(),

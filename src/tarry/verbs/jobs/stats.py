@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -18,6 +18,7 @@ from tarry.verbs.jobs.job_fields import given_max_attempts
 from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
+T = TypeVar("T")
 LimitReason = Literal["pause", "rate", "concurrency"]
 
 
@@ -125,6 +126,26 @@ class Histogram:
     before: int
     counts: tuple[int, ...]
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueSoon(Generic[T]):
+    """The jobs of one partition that are due soon, and its limits, at one moment; times in server µs (lua/lib/limits.lua).
+
+    ``rate``: so many, in so many µs, so many at once; ``spent``: since when, how many. 0 is no limit. ``within`` counts all jobs
+    that are due, ``jobs`` are the first of them.
+    """
+
+    now_us: int
+    paused_us: int
+    rate: tuple[int, int, int]
+    spent: tuple[int, int]
+    concurrency: int
+    max_lateness_us: int
+    reserved: int
+    expired: int
+    within: int
+    jobs: tuple[JobInfo[T], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
-from tarry.values.durations import Duration
+from tarry.values.durations import Duration, duration_us
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs import add
 from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import SettleVerb
-    from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
+    from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -259,6 +259,13 @@ class TopicVerbs(Partitions[T]):
             return job_verbs.merge.merge_histograms([found, *others])
 
         return self._dispatch(lambda only: of_partition(only, start, past), of_all)
+
+    def due_soon(self, span: Duration, limit: int) -> Flow[Sequence[DueSoon[T]]]:
+        """The jobs that are due within a time, of each partition."""
+        us = duration_us(span, "span")
+        return self.over_partitions(
+            lambda parts: gather(ask(job_verbs.views.due_soon(part.context, us, limit)) for part in parts)
+        )
 
     def throughput(self, span: Duration) -> Operation[tuple[MinuteCounts, ...]]:
         return self._on_each(

@@ -26,7 +26,7 @@ from tarry.values.keys import (
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import FinishedRecord
 from tarry.verbs.jobs.job_values import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
-from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitReason, LimitStatus, Stats
+from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, Lateness, LimitReason, LimitStatus, Stats
 from tarry.verbs.jobs.topic_context import TopicContext
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ GET = Script("topic/get", args=("history",), item=("id",), keys=GETTING_PARTS, r
 LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=LISTING_PARTS, read_only=True)
 STATS = Script("topic/stats", args=("lately",), keys=COUNTING_PARTS, read_only=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
+DUE_SOON = Script("topic/due_soon", args=("horizon", "limit"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
 LATELY_US = 10 * 60 * SECOND
@@ -261,6 +262,30 @@ def due_histogram(
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
     return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
+
+
+def due_soon(context: TopicContext[T], horizon_us: int, limit: int) -> ScriptCall[DueSoon[T]]:
+    """Reads what is due within a time, at most ``limit`` jobs, and what may hold it back."""
+
+    def decode(reply: Reply) -> DueSoon[T]:
+        now, paused, limited, spent, reserved, expired, within, *rows = reply
+        numbers = [int(part) for part in limited.split()] if limited else [0] * 5
+        since, used = map(int, (spent or b"0 0").split())
+        found = [_job_info(context, row) for row in rows if row[3]]
+        return DueSoon(
+            now_us=now,
+            paused_us=paused,
+            rate=(numbers[0], numbers[1], numbers[2]),
+            spent=(since, used),
+            concurrency=numbers[3],
+            max_lateness_us=numbers[4],
+            reserved=reserved,
+            expired=expired,
+            within=within,
+            jobs=tuple(job for job in found if job is not None),
+        )
+
+    return ScriptCall(DUE_SOON, context.keys, (b"%d" % horizon_us, b"%d" % limit), decode)
 
 
 def count_dead(keys: TopicKeys) -> Command[int]:
