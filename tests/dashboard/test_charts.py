@@ -12,7 +12,7 @@ from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import axes, timeline
 from tarry.programs.dashboard.charts.timeline import bars_path
-from tarry.programs.dashboard.charts.topic_charts import EDGES_S, forecast, heat, rates, row_of
+from tarry.programs.dashboard.charts.topic_charts import EDGES_S, heat, next_hour, rates, row_of
 from tarry.programs.dashboard.page_request import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram, MinuteCounts
 
@@ -127,7 +127,7 @@ def test_a_bar_is_one_segment_of_an_svg_path() -> None:
 
 
 def test_the_forecast_estimates_the_worst_lateness() -> None:
-    found = forecast([60] * 10 + [0] * 50, 0, 30.0)
+    found = next_hour([60] * 10 + [0] * 50, 0, 30.0)
     assert found.coming == 600
     assert (found.worst_s, found.worst_at_s) == (600.0, 600.0), "300 wait after ten minutes, which takes ten more"
     assert found.clear_s == 20 * 60
@@ -135,12 +135,12 @@ def test_the_forecast_estimates_the_worst_lateness() -> None:
 
 
 def test_without_a_known_rate_there_is_no_forecast() -> None:
-    found = forecast([1] * 60, 5, None)
+    found = next_hour([1] * 60, 5, None)
     assert (found.managed, found.line, found.worst_s, found.left) == (None, None, 0.0, 65)
 
 
 def test_a_sufficient_rate_leaves_no_job_waiting() -> None:
-    found = forecast([10] * 60, 0, 10.0)
+    found = next_hour([10] * 60, 0, 10.0)
     assert (found.waiting, found.worst_s, found.clear_s) == ("", 0.0, 60.0)
 
 

@@ -11,6 +11,7 @@ from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import overview, topic_page
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 
 Story = Callable[[TestAsyncClient, Clock], Awaitable[None]]
 
@@ -76,3 +77,32 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
     assert "2 jobs wait for its limit of rate, the first for 1 h 30 m; the next may go in 30 m." in one
     assert "Waits for its rate 1 h 30 m the next in 30 m" in one
     assert "Late p50, p99" not in one
+
+
+def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, namespace: str) -> None:
+    async def story(client: TestAsyncClient, clock: Clock) -> None:
+        topics = [WorkerTopic("orders", ("mail", "print"), 5, 0, 0, (), ("charge",))]
+        report = WorkerReport("ada", 7, "1", 5, 0, False, topics, [])
+        await client.engine.run(report_worker(client.namespace, b"ada", None, report))
+        await client.topic("orders").add_many([{"task": "charge"}] * 3, delay="2m")
+
+    *_, one = pages(valkey_url, namespace, story)
+    assert (
+        "Within 5 m 3 jobs are due, and none is certain to be handed out: not every live worker knows &#39;charge&#39;."
+        in one
+    )
+    assert "3 jobs in the hour, and nothing is said of when they are done: no live worker knows task" in one
+    assert "a minute late" not in one
+
+
+def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str) -> None:
+    async def story(client: TestAsyncClient, clock: Clock) -> None:
+        topics = [WorkerTopic("orders", ("mail",), 2, 0)]
+        report = WorkerReport("ada", 7, "1", 2, 0, False, topics, [])
+        await client.engine.run(report_worker(client.namespace, b"ada", None, report))
+        await client.topic("orders").add_many([{"task": "mail"}] * 3, delay="2m")
+
+    *_, one = pages(valkey_url, namespace, story)
+    assert (
+        "Within 5 m 2 are handed out for certain, at most 3, of 3 jobs: more depends on how long handlers take." in one
+    )

@@ -82,7 +82,7 @@ def _bars_beside(counts: Sequence[int], highest: int, at: int, of: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class HourChart:
     """``managed`` is the workers' rate in jobs a minute; ``None`` if they have finished nothing lately."""
 
     due: str
@@ -98,8 +98,8 @@ class Forecast:
     left: int
 
 
-def forecast(counts: Sequence[int], ready: int, managed: float | None) -> Forecast:
-    """The forecast from the jobs due in each minute, the jobs ready now, and the workers' rate in jobs a minute."""
+def next_hour(counts: Sequence[int], ready: int, managed: float | None) -> HourChart:
+    """The next hour from the jobs due in each minute, the jobs ready now, and the workers' rate in jobs a minute."""
     pace = managed or 0.0
     waiting: list[float] = []
     left = float(ready)
@@ -113,7 +113,7 @@ def forecast(counts: Sequence[int], ready: int, managed: float | None) -> Foreca
 
     most = max(waiting, default=0.0)
     clear = next((i for i, n in enumerate(waiting) if n == 0), None)
-    return Forecast(
+    return HourChart(
         due=bars_path(counts, height),
         waiting=_area(waiting, top),
         line=HEIGHT * (1 - pace / top) if managed else None,

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from tarry.clients import schedule_verbs
+from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
-from tarry.programs.dashboard.charts.topic_charts import MINUTES, forecast, heat, rates
+from tarry.programs.dashboard.charts.topic_charts import MINUTES, heat, next_hour, rates
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
+from tarry.programs.dashboard.forecasts import SPAN, forecast_of
 from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import assess_topic, overdue
-from tarry.verbs.jobs.stats import MinuteCounts
+from tarry.programs.serving.forecast import MOST_READ
+from tarry.verbs.jobs.schedule_info import Schedule
+from tarry.verbs.jobs.stats import DueSoon, MinuteCounts, TopicSettings
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
 FIRST_SPANS_S = (600.0, 1200.0, 3600.0)
 """While less than the full span has been sampled, the first of these that contains it is shown."""
 DAY_REFRESH_S = 30.0
+SOON_REFRESH_S = 5.0
 MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
 
 
@@ -44,6 +49,31 @@ class LastDays:
         return self._known[topic.name][1]
 
 
+class DueSoonOfTopics:
+    """The jobs that are due soon in each topic, and its schedules, read again every five seconds."""
+
+    def __init__(self, _: PageHost) -> None:
+        self._known: dict[str, tuple[float, Sequence[DueSoon[Any]], Sequence[Schedule]]] = {}
+
+    async def of(
+        self, client: AsyncClient, topic: AsyncTopic[Any]
+    ) -> tuple[Sequence[DueSoon[Any]], Sequence[Schedule]]:
+        now = asyncio.get_running_loop().time()
+        self._known = {name: one for name, one in self._known.items() if now - one[0] < SOON_REFRESH_S}
+        if topic.name not in self._known:
+            due = await client.engine.run(server_verbs(topic).due_soon(SPAN, MOST_READ))
+            self._known[topic.name] = (now, due, await client.schedules.list(topic))
+        _, due, schedules = self._known[topic.name]
+        return due, schedules
+
+
+def _pace(best_minute: float | None, settings: TopicSettings) -> float | None:
+    """Jobs a minute: what the workers managed, and no more than the topic's rate allows."""
+    if best_minute is None or settings.rate is None:
+        return best_minute
+    return min(best_minute, 60 * settings.rate.count / settings.rate.per.total_seconds())
+
+
 async def view(visit: PageRequest) -> dict[str, Any]:
     topic = visit.topic()
     views = asyncio.gather(
@@ -51,10 +81,10 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.client.engine.run(schedule_verbs.count_schedules(server_verbs(topic))),
+        visit.dashboard.shared_part(DueSoonOfTopics).of(visit.client, topic),
         visit.client.engine.run(server_verbs(topic).partitions()),
     )
-    (stats, settings, workers, hour, schedules, parts), server = await asyncio.gather(
+    (stats, settings, workers, hour, (due, schedules), parts), server = await asyncio.gather(
         view_known(topic, views), health(visit)
     )
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
@@ -68,7 +98,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "topic": topic.name,
         "stats": stats,
         "settings": settings,
-        "schedules": schedules,
+        "schedules": len(schedules),
         "partitions": len(parts),
         "worker_count": worker_count,
         "slots": slots,
@@ -79,7 +109,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
         "line": await _line(visit, stats.now),
         "windows": WINDOWS.values(),
-        "forecast": forecast(hour.counts, stats.ready, history.best_minute(3600)),
+        "hour": next_hour(hour.counts, stats.ready, _pace(history.best_minute(3600), settings)),
+        "soon": forecast_of(stats, due, schedules, workers),
         "heat": heat(history.columns(heat_s, columns)),
         "heat_s": heat_s,
         "heat_span": heat_span,

@@ -1,0 +1,216 @@
+"""Games in imaginary time on a real server: the forecast of the next five minutes against what is handed out in them.
+
+A game draws a topic: jobs of three tasks with priorities, limits, a pause, schedules, workers that know some of the tasks, and for each
+job how long its handler takes. The forecast is read, five minutes are played, and the hand-outs are counted.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tarry import NewJob
+from tarry.clients.testing import Clock, TestClient
+from tarry.programs.dashboard.forecasts import SPAN, forecast_of
+from tarry.programs.serving.forecast import REASONS, Forecast
+from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+
+TASKS = ("mail", "print", "bill")
+GAMES, PORTION = 300, 40
+SECOND_US = 1_000_000
+
+
+@dataclass
+class GameWorker:
+    """A simulated worker: its slots, the tasks that it knows, and until when each running handler runs."""
+
+    name: str
+    slots: int
+    knows: tuple[str, ...]
+    quiet: bool = False
+    running: list[tuple[int, Any]] = field(default_factory=list)
+
+    @property
+    def free(self) -> int:
+        return 0 if self.quiet else self.slots - len(self.running)
+
+
+class Game:
+    def __init__(self, client: TestClient, seed: int) -> None:
+        self.client, self.clock, self.draw = client, client.clock, random.Random(seed)
+        self.topic: Any = client.topic(f"game-{seed}")
+        self.handed: set[str] = set()
+        self.put_back: dict[str, int] = {}
+        self.paused_beyond = self.has_limits = False
+        self.workers: list[GameWorker] = []
+        self.begin()
+
+    def begin(self) -> None:
+        draw = self.draw
+        kinds = TASKS[: draw.choice([1, 1, 2, 3])]
+        self.topic.add_many(
+            [
+                NewJob(
+                    {"task": draw.choice(kinds)},
+                    id=f"job-{n}",
+                    delay=draw.choice([0, draw.uniform(0, 200), draw.uniform(0, 600)]),
+                    priority=draw.choice([0, 0, 0, 1, 3]),
+                )
+                for n in range(draw.choice([0, 1, 3, 8, 25, 60]))
+            ]
+            or [NewJob({"task": "mail"}, id="job-0", delay="1h")]
+        )
+        for n in range(draw.choice([0, 0, 0, 1, 2])):
+            body, every = {"task": draw.choice(kinds)}, draw.choice([20, 61, 250, 900])
+            self.client.schedules.put(self.topic, f"plan-{n}", body, every=every)
+        self.clock.advance(draw.choice([0, 1, 90]))
+        wide = draw.random() < 0.7
+        known = {"all": TASKS, "the same": tuple(draw.sample(TASKS, draw.randint(1, 2))), "their own": ()}
+        known_by_all = known[draw.choice(["all", "all", "the same", "the same", "their own"])]
+        for n in range(draw.choice([0, 1, 1, 2, 3, 5])):
+            knows = known_by_all or tuple(draw.sample(TASKS, draw.randint(1, 3)))
+            slots = draw.choice([30, 80] if wide else [1, 2, 5])
+            self.workers.append(GameWorker(f"worker-{n}", slots, knows, quiet=draw.random() < 0.1))
+        if draw.random() < 0.35:
+            limits: dict[str, Any] = draw.choice(
+                [
+                    {"rate": "7/1m", "burst": 3},
+                    {"rate": "1/10m"},
+                    {"rate": "2/s"},
+                    {"concurrency": 2},
+                    {"concurrency": 40},
+                ]
+            )
+            self.topic.configure(**limits)
+            self.has_limits = True
+        if draw.random() < 0.4:
+            self.play(draw.choice([5, 45]))
+        if draw.random() < 0.25:
+            pause = draw.choice([30, 200, 900])
+            self.topic.pause(pause)
+            self.paused_beyond = pause > SPAN.total_seconds()
+
+    def length_us(self) -> int:
+        return round(self.draw.choice([0.0, 0.2, 7.0, 1000.0]) * SECOND_US)
+
+    def play(self, seconds: float) -> None:
+        """Lets time pass, while the workers take what they can."""
+        end = self.clock.us + round(seconds * SECOND_US)
+        while True:
+            self.finish_handlers()
+            takers = [worker for worker in self.workers if worker.free]
+            next_us = min([end, *(at for worker in self.workers for at, _ in worker.running)])
+            if not takers:
+                if next_us >= end:
+                    break
+                self.clock.advance_to(next_us)
+                continue
+            worker = self.draw.choice(takers)
+            left = timedelta(microseconds=max(next_us - self.clock.us, 0))
+            jobs = self.topic.pop_many(worker.free, wait=left, ttr="1d")
+            for job in jobs:
+                self.take(worker, job)
+            if not jobs and self.clock.us >= end:
+                self.finish_handlers()
+                if not any(at <= end for worker in self.workers for at, _ in worker.running):
+                    break
+        self.clock.advance_to(end)
+
+    def take(self, worker: GameWorker, job: Any) -> None:
+        if job.body["task"] in worker.knows:
+            self.handed.add(job.id)
+            worker.running.append((self.clock.us + self.length_us(), job))
+        else:
+            n = self.put_back[job.id] = self.put_back.get(job.id, 0) + 1
+            self.topic.release(job, delay=min(0.1 * 1.5**n, 60), counted=False)
+
+    def finish_handlers(self) -> None:
+        for worker in self.workers:
+            over = [job for at, job in worker.running if at <= self.clock.us]
+            worker.running = [(at, job) for at, job in worker.running if at > self.clock.us]
+            for job in over:
+                self.topic.finish(job)
+
+    def forecast(self) -> Forecast:
+        for worker in self.workers:
+            topics = [WorkerTopic(self.topic.name, worker.knows, worker.slots, len(worker.running))]
+            mode = "quiet" if worker.quiet else "work"
+            report = WorkerReport("host", 1, "1", worker.slots, len(worker.running), False, topics, [], mode)
+            name = f"{self.topic.name}-{worker.name}".encode()
+            self.client.engine.run(report_worker(self.client.namespace, name, None, report))
+        due = self.client.engine.run(self.topic.verbs.due_soon(SPAN, 500))
+        return forecast_of(
+            self.topic.stats(), due, list(self.client.schedules.list(self.topic)), list(self.client.workers())
+        )
+
+    def waiting_tasks(self) -> set[str]:
+        found = {job.body["task"] for job in self.topic.list(limit=1000) if job.state in ("delayed", "ready")}
+        return found | {schedule.body["task"] for schedule in self.client.schedules.list(self.topic)}
+
+    def matters(self, found: Forecast) -> bool:
+        """Whether the length of a handler may matter, or a task that some worker does not know, or a limit's shared places."""
+        takers = [worker for worker in self.workers if not worker.quiet]
+        free = sum(worker.slots for worker in takers) - sum(len(worker.running) for worker in self.workers)
+        same = len({worker.knows for worker in takers}) == 1
+        strange = same and bool(self.waiting_tasks() - set(takers[0].knows))
+        schedules = bool(list(self.client.schedules.list(self.topic)))
+        stats, settings = self.topic.stats(), self.topic.configure()
+        if not same or found.waiting > free:
+            return True
+        if strange and (
+            self.has_limits or len(takers[0].knows) == 1
+        ):  # they spend of it; one handler may take any body
+            return True
+        if settings.concurrency is not None and found.waiting > settings.concurrency - stats.reserved:
+            return True
+        return schedules and (stats.paused_until is not None or self.has_limits)
+
+
+def check(client: TestClient, seed: int) -> Forecast:
+    game = Game(client, seed)
+    game.finish_handlers()
+    found, matters = game.forecast(), game.matters(game.forecast())
+    takers = [worker for worker in game.workers if not worker.quiet]
+    idle = sum(worker.slots for worker in takers) - sum(len(worker.running) for worker in game.workers)
+    waiting_tasks = game.waiting_tasks()
+    game.handed.clear()
+    game.play(SPAN.total_seconds())
+    got = len(game.handed)
+    assert found.certain <= got <= found.at_most, (seed, found, got)
+    if not matters:
+        assert found.certain == got == found.at_most, (seed, found, got)
+    assert (found.reason is not None) == (found.certain == 0 and found.waiting > 0), (seed, found)
+    truths = {
+        "paused": game.paused_beyond,
+        "no_consumer": not takers,
+        "unknown_tasks": any(not waiting_tasks <= set(worker.knows) for worker in takers),
+        "limited": game.has_limits,
+        "unknown_pace": not takers or idle <= 0,
+    }
+    assert set(truths) == set(REASONS)
+    assert found.reason is None or truths[found.reason], (seed, found, truths)
+    return found
+
+
+def play(url: str, namespace: str, seeds: range) -> list[Forecast]:
+    with TestClient(url, Clock(), namespace=namespace) as client:
+        found = []
+        for seed in seeds:
+            found.append(check(client, seed))
+            client.clock.advance("1h")  # the reports of this game's workers are over
+        return found
+
+
+def test_a_forecast_holds_in_a_portion_of_the_games(valkey_url: str, namespace: str) -> None:
+    play(valkey_url, namespace, range(PORTION))
+
+
+@pytest.mark.long
+def test_a_forecast_holds_in_all_games(valkey_url: str, namespace: str) -> None:
+    found = play(valkey_url, namespace, range(GAMES))
+    assert {one.reason for one in found} == {None, *REASONS}, "each reason was given"
+    assert sum(one.certain == one.at_most > 0 for one in found) > GAMES // 10, "many are exact"
