@@ -45,7 +45,7 @@ def test_each_executed_action_is_one_line(site: Site, client: tarry.Client, capl
     assert [line.getMessage() for line in lines(caplog)] == [
         f"{who}: delete orders/7: 1 job deleted.",
         f"{who}: delete orders/{', '.join(f'{n}' for n in range(20))} and 5 more: 24 jobs deleted.",
-        f"{who}: run-now orders/all delayed: 5 jobs due now.",
+        f"{who}: run-now orders/all delayed: 5 jobs moved to now.",
         f"{who}: add orders/⟨RIGHT-TO-LEFT OVERRIDE⟩mine: Job ⟨RIGHT-TO-LEFT OVERRIDE⟩mine was added to orders; it is ready.",
         f"{who}: pause orders: orders is paused until it is resumed.",
     ]

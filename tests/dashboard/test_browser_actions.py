@@ -154,7 +154,7 @@ def test_bulk_actions_are_counted_before_they_run(site: Site, page: Any, client:
     topic.release_many(topic.pop_many(120), delay=0, reason="ValueError: no")
     page.goto(site.at + "/jobs?topic=orders&state=dead")
     for id in ("003", "005"):
-        page.get_by_label(f"Choose {id}").check()
+        page.get_by_label(f"Select {id}").check()
     page.get_by_role("button", name="Kick").click()
     expect(page.locator("#ask h1")).to_have_text("Kick 2 jobs of orders?")
     topic.delete("005")  # meanwhile

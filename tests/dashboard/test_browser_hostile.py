@@ -75,5 +75,5 @@ def test_texts_of_producers_are_escaped(site: Site, page: Any, client: tarry.Cli
     page.get_by_role("button", name="Delete").click()
     expect(page.locator("#ask h1")).to_contain_text(shown)
     page.locator("#ask").get_by_role("button", name="Delete it").click()
-    expect(page.locator("h1")).to_have_text("No schedule")
+    expect(page.locator("h1")).to_have_text("No schedules")
     assert page.evaluate("window.owned") is None

@@ -54,18 +54,18 @@ def test_a_page_shows_a_lost_server_and_recovers(
         os.kill(running.pid, signal.SIGCONT)
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     expect(page.locator("#lost")).to_be_hidden()
-    expect(fresh.locator("h1")).to_have_text("This does not exist.")
+    expect(fresh.locator("h1")).to_have_text("Not found.")
 
 
 def test_a_selection_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:
     topic = client.topic("orders")
     topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
     page.goto(site.at + "/jobs?topic=orders")
-    page.get_by_label("Choose 1").check()
+    page.get_by_label("Select 1").check()
     topic.delete("0")
     expect(page.locator(".sign .word")).to_have_text("paused while you select")
-    assert page.get_by_label("Choose 1").is_checked()
-    page.get_by_label("Choose 1").uncheck()
+    assert page.get_by_label("Select 1").is_checked()
+    page.get_by_label("Select 1").uncheck()
     expect(page.locator("tbody tr")).to_have_count(2)
 
 

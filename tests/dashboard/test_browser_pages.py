@@ -118,7 +118,7 @@ def test_the_namespace_can_be_switched(
         page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=other).click()
         page.wait_for_url(f"{service.at}/ns/{other}/schedules")
         page.click("nav a:text('Topics')")
-        expect(page.locator("th a")).to_have_text("due")
+        expect(page.locator("tbody th a")).to_have_text("due")
         page.click("th a:text('due')")
         expect(page.locator(".sign")).to_have_attribute("data-state", "live")
         bills.topic("due").add(1, delay="1h")
@@ -126,7 +126,7 @@ def test_the_namespace_can_be_switched(
         linked = page.url
         page.locator(".spaces summary").click()
         page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=namespace, exact=True).click()
-        expect(page.locator("th a")).to_have_text("orders")
+        expect(page.locator("tbody th a")).to_have_text("orders")
         page.goto(linked)
         expect(page.locator("h1")).to_have_text("due")
         page.locator(".spaces summary").click()

@@ -67,7 +67,7 @@ def test_groups_are_shown_and_searched(http: httpx.Client, topic: tarry.Topic[An
     for query in ("task=charge", "error=card", "text=%22n%22"):
         found = words(http.get(f"/dead?topic=orders&{query}"))
         assert ("30 of 31 jobs match" in found, "no such order" in found) == (True, False), query
-    assert "None match." in words(http.get("/dead?topic=orders&error=nothing"))
+    assert "No jobs match." in words(http.get("/dead?topic=orders&error=nothing"))
     assert http.get("/dead?topic=typo").status_code == 404
     assert http.get("/dead?topic=orders&error=" + "x" * 1001).status_code == 400
     assert f"{CARD} of order … for …" in words(http.get("/topic?topic=orders"))
@@ -78,7 +78,7 @@ def test_the_jobs_of_a_group_are_listed(http: httpx.Client, topic: tarry.Topic[A
     assert "Dead jobs that match 1 of 31 read." in found
     assert " other " in found
     assert "Jobs that match 1 of 32 read." in words(http.get("/jobs?topic=orders&text=alive"))
-    assert "There are none." in words(http.get("/jobs?topic=orders&state=dead&text=alive"))
+    assert "No jobs." in words(http.get("/jobs?topic=orders&state=dead&text=alive"))
     assert http.get("/jobs?topic=orders&group=3f9a1c0284b1").status_code == 400
 
 
@@ -88,14 +88,14 @@ def test_a_group_is_kicked_and_deleted_as_one(
     caplog.set_level(logging.INFO, "tarry.audit")
     group = group_of(topic, "card")
     asked = act(http, "kick", group=group)
-    assert "Kick all 30 dead jobs that match of orders?" in asked
+    assert "Kick all 30 matching dead jobs of orders?" in asked
     assert topic.stats().dead == 31
     topic.kick("c7")  # meanwhile
     assert "29 jobs kicked." in act(http, "kick", group=group, sure="1")
     assert (topic.stats().dead, topic.stats().ready) == (1, 31)
     assert f"kick orders/all dead/group {group}: 29 jobs kicked." in caplog.text
     assert "1 dead job " in words(http.get("/dead?topic=orders")), "exact after the action"
-    assert "There are no dead jobs that match in orders." in act(http, "kick", group=group, sure="1")
+    assert "There are no matching dead jobs in orders." in act(http, "kick", group=group, sure="1")
     assert "1 job deleted." in act(http, "delete", group=group_of(topic, "such"), sure="1")
     assert (topic.stats().dead, topic.stats().ready) == (0, 31)
 
@@ -153,7 +153,7 @@ def test_a_group_is_kicked_in_a_browser(
         row.get_by_role("link", name="Export").click()
     assert len(download.value.path().read_bytes().splitlines()) == 30
     row.get_by_role("button", name="Kick").click()
-    expect(page.locator("#ask h1")).to_have_text("Kick all 30 dead jobs that match of orders?")
+    expect(page.locator("#ask h1")).to_have_text("Kick all 30 matching dead jobs of orders?")
     page.locator("#ask").get_by_role("button", name="Kick 30 jobs").click()
     expect(page.locator(".said")).to_have_text("30 jobs kicked.")
     expect(page.locator("h1")).to_have_text("1 dead job")

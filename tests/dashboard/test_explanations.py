@@ -149,7 +149,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         ),
         (
             failed,
-            "It is due in 10 m. It was tried 1 attempt and waits for attempt 2 of 20: ValueError: no card.",
+            "It is due in 10 m. It was tried once and waits for attempt 2 of 20: ValueError: no card.",
             None,
             ["added", "attempt 1 failed after ", "due"],
         ),
@@ -174,16 +174,16 @@ async def buried(topic: Any, clock: Clock) -> None:
             None,
             None,
         ),
-        (urgent, "Its priority is 2: it comes before those that are due with a lower one.", None, None),
+        (urgent, "Its priority is 2: it comes before those that are due with a lower priority.", None, None),
         (
             capped,
-            "The topic is capped at 1 at a time, and 1 are reserved",
+            "The topic runs at most 1 job at a time, and 1 is reserved",
             [("calm", "1 job waits for its limit of concurrency, the first for 1 m; the next may go in 9 m.")],
             None,
         ),
         (
             rated,
-            "The topic is capped at 1/1h, which lets the next go in 59 m.",
+            "The topic has a rate limit of 1/1h, which lets the next job go in 59 m.",
             [("calm", "2 jobs wait for its limit of rate, the first for 1 h 1 m; the next may go in 59 m.")],
             None,
         ),
@@ -204,7 +204,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         ),
         (
             dead,
-            "Its only attempt failed: ValueError: no card. It stays until it is deleted or kicked",
+            "Its only attempt failed: ValueError: no card. It stays dead until it is kicked or deleted",
             None,
             ["added", "attempt 1 failed after 0s, by ", "died: no attempt was left"],
         ),
@@ -214,7 +214,7 @@ async def buried(topic: Any, clock: Clock) -> None:
             None,
             [
                 "added",
-                "2 earlier attempts: their errors are not kept any more",
+                "2 earlier attempts: their errors are no longer kept",
                 *[f"attempt {n} failed after 3s, by " for n in range(3, 13)],
                 "died: no attempt was left",
             ],
@@ -227,7 +227,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         ),
         (
             kept,
-            "with 1 attempt. It is history: in 1 d it is forgotten.",
+            "after 1 attempt. It is kept as history for another 1 d.",
             None,
             ["added", "attempt 1: handed out to ", "finished"],
         ),

@@ -144,7 +144,7 @@ def test_only_the_job_that_was_shown_is_replaced(http: httpx.Client, client: tar
     topic.add(1, id="7", delay="1h")
     fields = form_of(http, "/edit?topic=orders&id=7")
     topic.add(2, id="7", delay="1h", if_exists="replace")
-    assert "another job has this id by now, nothing was done" in send(http, fields, body="3")
+    assert "nothing was done, because the job has changed since you opened it" in send(http, fields, body="3")
     fields = form_of(http, "/edit?topic=orders&id=7")
     topic.reschedule("7", delay=0)
     job: Any = topic.pop()

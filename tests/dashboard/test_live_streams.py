@@ -91,11 +91,11 @@ def test_a_view_that_fails_is_told_and_logged_and_the_stream_goes_on(
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     hostile = sane.replace(b'"busy":1', b'"busy":1' + b"0" * 400)
     client.engine.run(Command((b"HSET", workers, b"ada", hostile), int))
-    expect(page.locator("#lost")).to_contain_text("This part cannot be shown at the moment; it is tried again.")
+    expect(page.locator("#lost")).to_contain_text("This part could not be loaded. It will be tried again.")
     expect(page.locator("h1")).to_have_text("1 worker, 1 of 5 slots busy")
     fresh = page.context.new_page()
     assert fresh.goto(site.at + "/workers").status == 500
-    expect(fresh.locator("h1")).to_have_text("This page failed.")
+    expect(fresh.locator("h1")).to_have_text("This page could not be loaded.")
     with httpx.stream("GET", site.at + "/workers", headers=STREAM, timeout=LONGEST_S) as stream:
         kinds = [kind for kind, _ in islice(events(stream.iter_lines()), 3)]
         assert kinds == ["hello", "failed", "failed"]

@@ -92,6 +92,6 @@ def test_a_dialect_that_is_not_used_asks_for_no_token(
     try:
         with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers={"sec-fetch-site": "same-origin"}) as http:
             http.post("/sign-in", data={"token": text})
-            assert "another, with its token" not in http.get("/").text
+            assert "sign in to another" not in http.get("/").text
     finally:
         service.stop()

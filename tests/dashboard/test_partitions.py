@@ -59,7 +59,7 @@ def test_the_topic_page_sums_all_partitions(http: httpx.Client, client: tarry.Cl
 def test_the_last_day_is_drawn_from_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
     jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
     topic.bury_many(jobs[:20], reason="no address")
-    assert "in all 70 added, 20 failed, 20 died" in words(http.get("/topic?topic=orders"))
+    assert "70 added, 20 failed attempts, 20 died; at most" in words(http.get("/topic?topic=orders"))
 
 
 def test_refused_receipts_and_late_jobs_are_in_the_totals(http: httpx.Client, topic: tarry.Topic[int]) -> None:
@@ -107,7 +107,7 @@ def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[
     topic.bury_many(jobs[:9], reason="cold")
     assert "9 jobs kicked" in act(http, "kick", all="1", state="dead")
     topic.release_many(jobs[9:], delay=0)
-    assert "20 jobs due now" in act(http, "run-now", all="1", state="delayed")
+    assert "20 jobs moved to now" in act(http, "run-now", all="1", state="delayed")
     assert (topic.stats().delayed, topic.stats().ready) == (0, 47)
     assert "is paused" in act(http, "pause", duration="1h")
     assert topic.pop() is None

@@ -101,7 +101,7 @@ def test_a_schedule_shows_next_and_last_occurrences_and_its_job_options(
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):
         assert filters.iso(at) in page
     assert f"/job?topic=mail&id={job.id.replace('@', '%40').replace(':', '%3A')}" in page
-    assert "no consumer of its topic has popped since: the next pop makes its job." in page, (
+    assert "no consumer of its topic has popped since: the next pop adds its job." in page, (
         "it was due twenty minutes ago"
     )
     assert "overdue" in row(http, "news")
@@ -142,7 +142,7 @@ def test_a_schedule_is_paused_resumed_and_deleted_after_confirmation(http: httpx
     assert is_there() == (True, False)
     assert ">paused</span>" in row(http, "news")
     assert "news of mail is paused already." in act(http, "pause", "mail", "news").text
-    assert "news goes on." in act(http, "resume", "mail", "news").text
+    assert "news is resumed." in act(http, "resume", "mail", "news").text
     assert is_there() == (False, True)
     assert "Delete news of mail?" in act(http, "delete", "mail", "news").text
     assert is_there() == (False, True), "nobody has said that they are sure"

@@ -74,7 +74,7 @@ def test_a_wrong_path_is_a_page_for_browsers_and_a_problem_for_programs(service:
         ):
             page = http.get(path, headers=browser)
             assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
-            assert "There is no such page." in page.text
+            assert "Page not found." in page.text
             assert f'<a href="{home}">All topics</a>' in page.text
             assert "content-security-policy" in page.headers
         hostile = http.get("/<script>\u202e", headers=browser)

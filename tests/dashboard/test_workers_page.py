@@ -46,7 +46,9 @@ def working(client: tarry.Client) -> Iterator[str]:
 def test_a_worker_is_quiet_and_stops(site: Site, page: Any, client: tarry.Client, working: str) -> None:
     page.goto(site.at + "/workers")
     page.get_by_role("button", name="Quiet").click()
-    expect(page.locator(".said")).to_have_text(f"{working} is asked to be quiet. It learns of it within 10 seconds.")
+    expect(page.locator(".said")).to_have_text(
+        f"{working} is asked to be quiet. It gets the request within 10 seconds."
+    )
     expect(page.locator(".worker h2 .chip")).to_have_text("quiet")
     client.topic("orders").add(1)
     page.goto(site.at + "/topic?topic=orders")
@@ -57,14 +59,14 @@ def test_a_worker_is_quiet_and_stops(site: Site, page: Any, client: tarry.Client
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#ask h1")).to_have_text(f"Ask {working} to stop?")
     page.get_by_role("button", name="Ask it to stop").click()
-    expect(page.locator("h1")).to_have_text("No worker is known")
+    expect(page.locator("h1")).to_have_text("No workers are running")
 
 
 def test_a_worker_that_is_gone_and_an_unknown_mode_are_told(site: Site, client: tarry.Client) -> None:
     client.engine.run(report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, False, (), ())))
     with httpx.Client(base_url=site.at, headers=OURS, timeout=LONGEST_S, follow_redirects=True) as http:
         ask = {"action": "worker-mode", "mode": "quiet", "back": "/workers"}
-        assert "gone is gone: nothing was asked." in http.post("/act", data={**ask, "worker": "gone"}).text
+        assert "gone is gone; nothing was done." in http.post("/act", data={**ask, "worker": "gone"}).text
         assert http.post("/act", data={**ask, "worker": "ada", "mode": "dance"}).status_code == 400
 
 

@@ -50,13 +50,13 @@ async def handle_action(
         with audit.logged(who, visit.client.namespace, form) as entry:
             entry.result = result = await action.do(visit, form)
     except NotFound as fault:
-        return dashboard.error_page(request, 404, "This does not exist any more", str(fault), visit)
+        return dashboard.error_page(request, 404, "It no longer exists", str(fault), visit)
     except (BadInput, BodyError, JobExists, StaleReceipt) as fault:
         return dashboard.error_page(request, 400, "Nothing was done", str(fault), visit)
     except FormTooLong as fault:
         return dashboard.error_page(request, 400, "Nothing was done", fault.detail, visit)
     except (Unavailable, ServerUnfit, TimeoutError) as fault:
-        why = f"{dashboard.unreachable_text(fault)} Part of it may have been done: check before you repeat it."
+        why = f"{dashboard.unreachable_text(fault)} Part of the action may have been done: check before you repeat it."
         return dashboard.error_page(request, 503, "The server did not answer", why, visit)
     on_done()
     return _redirect_back(dashboard, back, result)

@@ -40,14 +40,14 @@ from tarry.programs.dashboard.sign_in import sign_in, sign_out
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
 """How long a page waits for the server; then it shows that the server does not answer, and retries."""
-MAY_NOT_ACT = "You may look, and not act"
+MAY_NOT_ACT = "You can view this, but not change it"
 MOST_NOTES = 1000
 LONGEST_SHOWN_PATH = 200
-FAILED_PAGE = "It cannot be shown at the moment; it is tried again. The log of the service says why."
+FAILED_PAGE = "It will be tried again. The service's log has the error."
 ERROR_TITLES = {
-    404: "There is no such page",
-    405: "This method is not allowed here",
-    408: "The form came too slowly",
+    404: "Page not found",
+    405: "Method not allowed",
+    408: "The form took too long to arrive",
     413: "The form is too long",
     415: "The form cannot be read",
 }
@@ -180,13 +180,13 @@ class Dashboard:
                 if fault.status_code in STATUSES_WITH_DETAIL:
                     why = fault.detail
                 elif fault.status_code == 404:
-                    why = f"Nothing is at {filters.plain(scope['path'])[:LONGEST_SHOWN_PATH]}: look for a typing error."
+                    why = f"Nothing is at {filters.plain(scope['path'])[:LONGEST_SHOWN_PATH]}. Check the address for a typo."
                 response = self.error_page(request, fault.status_code, what, why)
                 response.headers.update(fault.headers or {})
             except Exception as fault:
                 logger.exception("The dashboard failed.")
                 response = self.error_page(
-                    request, 500, "The dashboard failed", f"{type(fault).__name__}; see its log."
+                    request, 500, "The dashboard failed", f"{type(fault).__name__}. The service's log has the details."
                 )
         await response(scope, receive, send)
 
@@ -196,15 +196,19 @@ class Dashboard:
         async def guarded(request: Request) -> Response:
             if act and not same_origin(request.headers):
                 return self.error_page(
-                    request, 403, "Another site sent this", "Actions are taken from the dashboard only."
+                    request, 403, "This request came from another site", "Use the buttons of the dashboard itself."
                 )
             role = await self.access.role(request.scope, request.cookies)
             if role is None:
                 if not self.access.tokens_required or live_updates.is_stream(request):
-                    return self.error_page(request, 403, "You may not look at this", "Ask who runs it.")
+                    return self.error_page(
+                        request, 403, "You have no access to this dashboard", "Ask the people who run it for access."
+                    )
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
             if act and role != "admin":
-                return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.")
+                return self.error_page(
+                    request, 403, MAY_NOT_ACT, "This needs a token of the scope admin, or the role admin."
+                )
             visit = PageRequest(self, self.root(request), request.query_params, role)
             if self.namespaces is not None and not live_updates.is_stream(request):
                 visit.namespace_links, visit.other_sign_in = await self.namespaces.visible_to(self, request)
@@ -215,7 +219,9 @@ class Dashboard:
 
     async def _show_page(self, part: Section, request: Request, visit: PageRequest) -> Response:
         if part.admin and not visit.may_act:
-            return self.error_page(request, 403, MAY_NOT_ACT, "Sign in with a token that may.", visit)
+            return self.error_page(
+                request, 403, MAY_NOT_ACT, "This needs a token of the scope admin, or the role admin.", visit
+            )
         if part.every_s and live_updates.is_stream(request):
             return live_updates.stream(self, self.view_cache, part, visit, request)
         try:
@@ -227,7 +233,7 @@ class Dashboard:
             return self._refusal(request, visit, fault, part)
         except Exception:
             logger.exception("The dashboard's page %s cannot be shown.", part.path)
-            return self.error_page(request, 500, "This page failed", FAILED_PAGE, visit, part)
+            return self.error_page(request, 500, "This page could not be loaded", FAILED_PAGE, visit, part)
 
     async def _send_file(self, file: Download, request: Request, visit: PageRequest) -> Response:
         try:
@@ -237,7 +243,7 @@ class Dashboard:
 
     def _refusal(self, request: Request, visit: PageRequest, fault: Exception, part: Section | None = None) -> Response:
         if isinstance(fault, NotFound):
-            return self.error_page(request, 404, "This does not exist", str(fault), visit)
+            return self.error_page(request, 404, "Not found", str(fault), visit)
         if isinstance(fault, (BadInput, BodyError)):
             return self.error_page(request, 400, "This query is not valid", str(fault), visit)
         why = self.unreachable_text(fault)

@@ -85,7 +85,7 @@ def _delayed(facts: JobFacts) -> Iterator[str]:
     assert job.due is not None
     yield f"It is due in {filters.span(job.due - facts.now)}."
     if job.attempts:
-        yield f"It was tried {_times(job.attempts)} and waits for attempt {job.attempts + 1}{facts.of}: {job.reason or 'it was released'}."
+        yield f"It was tried {_often(job.attempts)} and waits for attempt {job.attempts + 1}{facts.of}: {job.reason or 'it was released'}."
     elif job.reason:
         yield f"It was put back, and that attempt does not count: {job.reason}."
     elif job.note:
@@ -105,7 +105,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     else:
         yield f"It has been ready for {filters.span(facts.now - since)}."
     if facts.priority:
-        yield f"Its priority is {facts.priority}: it comes before those that are due with a lower one."
+        yield f"Its priority is {facts.priority}: it comes before those that are due with a lower priority."
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return
@@ -132,12 +132,13 @@ def _limited(facts: JobFacts) -> str:
     """The sentence about a limit of the topic."""
     limited, settings = facts.stats.limited, facts.settings
     assert limited is not None
-    until = f", which lets the next go in {filters.span(limited.until - facts.now)}" if limited.until else ""
+    until = f", which lets the next job go in {filters.span(limited.until - facts.now)}" if limited.until else ""
     if limited.reason == "concurrency":
         return (
-            f"The topic is capped at {settings.concurrency} at a time, and {facts.stats.reserved} are reserved{until}."
+            f"The topic runs at most {filters.jobs(settings.concurrency or 0)} at a time, and {facts.stats.reserved:,} "
+            f"{'is' if facts.stats.reserved == 1 else 'are'} reserved{until}."
         )
-    return f"The topic is capped at {settings.rate}{until}."
+    return f"The topic has a rate limit of {settings.rate}{until}."
 
 
 def _reserved(facts: JobFacts) -> Iterator[str]:
@@ -155,7 +156,7 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
     if job.attempts > 1:
         yield f"It was handed out before: {job.reason or 'its worker died, or its time to run was over'}."
     if facts.workers and worker is None:
-        yield f"{job.holder or 'Its holder'} is not one of the live workers: it is a client that pops itself, or a worker that died."
+        yield f"{job.holder or 'Its holder'} is not one of the live workers: it is a client that pops jobs itself, or a worker that died."
 
 
 def _dead(facts: JobFacts) -> Iterator[str]:
@@ -169,18 +170,18 @@ def _dead(facts: JobFacts) -> Iterator[str]:
         yield f"It was set aside after {_times(job.attempts)}: {failure(job)}."
     if (last := last_line(job)) and last != failure(job):
         yield f"The last line of its error: {last}"
-    yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
+    yield "It stays dead until it is kicked or deleted. A kick makes it ready again, with all its attempts."
     if facts.settings.keep_dead is not None and job.died is not None:
-        yield f"After {filters.span(job.died + facts.settings.keep_dead - facts.now)} it is deleted."
+        yield f"It will be deleted in {filters.span(job.died + facts.settings.keep_dead - facts.now)}."
 
 
 def _finished(facts: JobFacts) -> Iterator[str]:
     job = facts.job
     assert job.kept_until is not None
-    yield f"It was finished by {job.holder or 'an unknown holder'} with {_times(job.attempts)}."
+    yield f"It was finished by {job.holder or 'an unknown holder'} after {_times(job.attempts)}."
     if job.result_not_kept is not None:
         yield f"Its result was not kept: {job.result_not_kept}."
-    yield f"It is history: in {filters.span(job.kept_until - facts.now)} it is forgotten."
+    yield f"It is kept as history for another {filters.span(job.kept_until - facts.now)}."
 
 
 def failure(job: JobInfo[Any]) -> str:
@@ -202,6 +203,10 @@ def last_line(job: JobInfo[Any]) -> str:
 
 def _times(n: int) -> str:
     return {0: "no attempt", 1: "1 attempt"}.get(n, f"{n} attempts")
+
+
+def _often(n: int) -> str:
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
 def _workers(n: int) -> str:

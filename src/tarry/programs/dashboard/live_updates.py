@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry")
 MOST_STREAMS = 200
 RETRY_MS = 1000
-FAILED = "This part cannot be shown at the moment; it is tried again."
+FAILED = "This part could not be loaded. It will be tried again."
 CACHE_SHARE = 0.8
 """A view is shared for this fraction of the section's interval."""
 

@@ -33,7 +33,7 @@
   // ── live ──
   const intervalMs = Number(view.dataset.live || 0) * 1000;
   let source = null, lastEventAt = 0, pendingView = null, retryTimer = null, shown = new Date();
-  const STATUS_TEXTS = { live: "live", held: "paused while you select", broken: "connection lost", lost: "server lost", failed: "cannot be shown", still: "not live", opening: "connecting" };
+  const STATUS_TEXTS = { live: "live", held: "paused while you select", broken: "connection lost", lost: "server lost", failed: "failed to load", still: "not live", opening: "connecting" };
   function setStatus(state, why) {
     if (liveStatus.dataset.state !== state) {
       liveStatus.dataset.state = state;
@@ -46,8 +46,8 @@
       lostBanner.dataset.why = why || "";
       const head = document.createElement("strong");
       head.textContent = { lost: "The server does not answer. ", failed: `${why} ` }[state] || "The connection is lost. ";
-      const retry = state === "failed" ? "" : " It retries by itself.";
-      lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} This page shows the state of ${formatMoment(shown)}.${retry}`);
+      const retry = state === "failed" ? "" : " It keeps trying.";
+      lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} The page shows the state at ${formatMoment(shown)}.${retry}`);
     }
   }
   // whether something is ticked or typed and not yet sent; a part that is never replaced loses nothing
@@ -215,7 +215,7 @@
       }
       confirmDialog.showModal();
     } catch {
-      setStatus("broken", "It is not known whether this was done.");
+      setStatus("broken", "It is unknown whether the action was done.");
     }
   });
   confirmDialog.addEventListener("click", (event) => {

@@ -42,13 +42,11 @@ class Filter:
         return self.after is not None or self.before is not None
 
     def __str__(self) -> str:
-        parts = [self.state or "", "jobs"]
+        parts = ["matching" if self.search.given() else "", self.state or "", "jobs"]
         if self.after is not None:
             parts.append(f"due from {filters.iso(self.after)}")
         if self.before is not None:
             parts.append(f"due before {filters.iso(self.before)}")
-        if self.search.given():
-            parts.append("that match")
         return " ".join(part for part in parts if part)
 
 
@@ -119,22 +117,26 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
             n = await _count(visit, form, chosen, action)
             note = ", ".join(f"{part}: {filters.plain(text)}" for part, text in chosen.search.given().items())
             if n > ROUND_SIZE and (action == "reschedule" or chosen.has_window):
-                note = f"The first {ROUND_SIZE:,} of them are done at once; then you are told how many are left."
+                note = f"The first {ROUND_SIZE:,} are done first; then you see how many are left."
             if action == "reschedule" and n > ROUND_SIZE:
-                raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND_SIZE:,}.")
+                raise BadInput(f"reschedule: {n:,} jobs; choose a time window with at most {ROUND_SIZE:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
             whole = action == "delete" and chosen.state is None and not chosen.has_window and not chosen.search.given()
             button = f"{word.capitalize()} {filters.jobs(n)}"
             typed = form.value("topic") if whole else ""
             return ActionPlan(says, button, note, many=True, nothing_to_do=not n, typed=typed)
         if not form.ids:
-            return ActionPlan("No job was chosen.", "", nothing_to_do=True)
+            return ActionPlan("No job is selected.", "", nothing_to_do=True)
         jobs = await _known(visit, form)
         fit = [job for job in jobs if is_allowed(job.state, action)]
         if not fit:
             gone = len(form.ids) - len(jobs)
-            why = "gone by now" if gone == len(form.ids) else f"{jobs[0].state}, and {word} is not possible then"
-            return ActionPlan(f"Nothing was done: {filters.jobs(len(form.ids))}, {why}.", "", nothing_to_do=True)
+            their = "The job" if len(form.ids) == 1 else f"None of the {len(form.ids)} jobs"
+            why = (
+                "no longer exists" if gone == len(form.ids) else f"is {jobs[0].state}, and {word} is not possible then"
+            )
+            why = why if len(form.ids) == 1 else f"can be changed: {word} is not possible in their states"
+            return ActionPlan(f"Nothing was done. {their} {why}.", "", nothing_to_do=True)
         which = f"{filters.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{filters.plain(fit[0].id)} of {name}"
         return ActionPlan(
             f"{word.capitalize()} {which}?",
@@ -149,16 +151,16 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
 def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action: str) -> str:
     notes = []
     if len(jobs) < len(form.ids):
-        notes.append(f"{len(form.ids) - len(jobs)} of those chosen are gone by now.")
+        notes.append(f"{len(form.ids) - len(jobs)} of the selected jobs no longer exist.")
     if len(fit) < len(jobs):
         states = sorted({job.state for job in jobs if not is_allowed(job.state, action)})
-        notes.append(f"{len(jobs) - len(fit)} stay as they are: {' and '.join(states)}.")
+        notes.append(f"{len(jobs) - len(fit)} are left as they are, because they are {' or '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
-        notes.append("The holder of a reserved job learns of it when it settles the job.")
+        notes.append("The holder of a reserved job finds out when it settles the job.")
     if action == "cancel":
         notes.append(
-            "The job is deleted. A worker stops its run within half of its time to run; a function in a thread is told, "
-            "and cannot be stopped."
+            "The job will be deleted. A worker stops its run within half of its time to run; a plain function is told, "
+            "but cannot be stopped."
         )
     return " ".join(notes)
 
@@ -176,7 +178,7 @@ def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
         jobs, has_more = await _first(topic, chosen, action)
         done = await _perform(topic, action, jobs, form, "dead" if chosen.state == "dead" else None)
         if chosen.search.given():
-            return _result_text(action, done) + (" There are more: do it again." if has_more else "")
+            return _result_text(action, done) + (" There are more: repeat the action." if has_more else "")
         left = await _count(visit, form, await _filter(visit, form, action), action) if action != "reschedule" else 0
         return _result_text(action, done, left)
 
@@ -243,8 +245,8 @@ async def _bury(topic: Any, jobs: Mapping[str, int | None], reason: str) -> int:
 def _result_text(action: str, done: int, left: int = 0) -> str:
     text = f"{filters.jobs(done)} {JOB_ACTIONS[action].done}."
     if not done:
-        text = "Nothing was done: the jobs were in other states by then."
-    return text + (f" {left:,} are left: do it again for the next {ROUND_SIZE:,}." if left else "")
+        text = "Nothing was done: the jobs had changed state in the meantime."
+    return text + (f" {left:,} are left. Repeat the action for the next {ROUND_SIZE:,}." if left else "")
 
 
 # ── whole topics ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +269,7 @@ async def _plan_resume(_: PageRequest, form: Form) -> ActionPlan:
 async def _resume(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
     await topic.resume()
-    return f"{filters.plain(topic.name)} is handed out again."
+    return f"{filters.plain(topic.name)} is resumed."
 
 
 async def _plan_purge(visit: PageRequest, form: Form) -> ActionPlan:
@@ -278,7 +280,7 @@ async def _plan_purge(visit: PageRequest, form: Form) -> ActionPlan:
     says = (
         f"Delete everything in {filters.plain(topic.name)}: {filters.jobs(n)} ({parts})?"
         if n
-        else "It is empty already."
+        else "The topic is already empty."
     )
     button, note = f"Delete {filters.jobs(n)}", "This cannot be undone."
     return ActionPlan(says, button, note, many=True, nothing_to_do=not n, typed=topic.name)

@@ -4,7 +4,7 @@
     edit             an ``add`` that replaces exactly the job that the form showed; another one with its id is refused
 
 An edited job is a new record: it has all its attempts again. A job that is being worked on cannot be edited. One that is handed out
-in the moment between the check and the ``add`` is replaced too: its holder learns of it when it settles the job.
+in the moment between the check and the ``add`` is replaced too: its holder finds out when it settles the job.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ async def _edit(visit: PageRequest, form: Form) -> str:
     return f"Job {filters.plain(job.id)} was replaced; it is {added.state}."
 
 
-_CHANGED = "edit: another job has this id by now, nothing was done; open it again."
+_CHANGED = "edit: nothing was done, because the job has changed since you opened it; open it again."
 
 
 async def _seen(visit: PageRequest, form: Form) -> JobInfo[Any]:

@@ -97,7 +97,7 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     found = [JobEvent(_created(job), "added")]
     unrecorded = job.attempts - len(job.failed_attempts) - (not _has_failed(job))
     if unrecorded > 0:
-        found.append(JobEvent(job.first_failure, f"{unrecorded} earlier attempts: their errors are not kept any more"))
+        found.append(JobEvent(job.first_failure, f"{unrecorded} earlier attempts: their errors are no longer kept"))
     for failed in reversed(job.failed_attempts):
         took = as_text((failed.ended - failed.began) // timedelta(microseconds=1))
         what = f"attempt {failed.number} failed after {took}, by {failed.holder or 'an unknown holder'}: {failed.error}"

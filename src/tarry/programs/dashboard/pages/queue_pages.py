@@ -116,7 +116,7 @@ async def one(visit: PageRequest) -> dict[str, Any]:
     keys = handle.verbs.keys
     queue = await _queue(visit, name, now)
     if not (queue.delayed or queue.ready or queue.poison):
-        raise NotFound(f"There is nothing in a queue {filters.plain(name)}.")
+        raise NotFound(f"Nothing is known of a delayed queue {filters.plain(name)}.")
     line, rows, poison = await asyncio.gather(
         _line(visit, QueueHistogram(visit, keys, now), now),
         visit.client.engine.run(Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
@@ -166,9 +166,9 @@ async def _plan_clear(visit: PageRequest, form: Form) -> ActionPlan:
     name = form.value("name")
     queue = await _queue(visit, name, await _now(visit))
     question = f"Remove all elements of {filters.plain(name)} that are not due yet: {queue.delayed:,}?"
-    note = f"They will never be delivered. The {queue.ready:,} that can be taken already stay."
+    note = f"They will never be delivered. The {queue.ready:,} that are ready stay."
     if not queue.delayed:
-        return ActionPlan("Nothing waits in it.", "", nothing_to_do=True)
+        return ActionPlan("No elements are delayed.", "", nothing_to_do=True)
     return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True)
 
 

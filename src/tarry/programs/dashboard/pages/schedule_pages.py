@@ -28,8 +28,8 @@ from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
 MISSED = {"skip": "none", "once": "one, for the last", "all": "one for each"}
-DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Put it again, or delete it."
-DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jobs that it made stay"}
+DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Store it again, or delete it."
+DONE = {"pause": "is paused", "resume": "is resumed", "delete": "is deleted; its jobs stay"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,13 @@ def verdict(row: ScheduleRow) -> tuple[str, str]:
     if one.paused:
         return "calm", "Paused: no more jobs until it is resumed."
     if one.next is None:
-        return "bad", "It does not come again."
+        return "bad", "It has no next occurrence."
     if row.topic_paused:
         return "calm", "Its topic is paused: no more jobs until the topic is resumed."
     if row.overdue:
         return (
             "bad",
-            f"Due {filters.span(now - one.next)} ago, but no consumer of its topic has popped since: the next pop makes its job.",
+            f"Due {filters.span(now - one.next)} ago, but no consumer of its topic has popped since: the next pop adds its job.",
         )
     return "good", f"The next job comes {_until(one.next, now)}."
 
@@ -172,14 +172,14 @@ def explain_source(row: ScheduleRow) -> str:
             f"Orphaned: the workers of its topic have declared their schedules since, without this one. Code declared "
             f"it {age} for the last time, as version {one.version}. It goes on until it is deleted."
         )
-    return f"A worker's code declares it, version {one.version}, the last time {age}."
+    return f"A worker's code declares it: version {one.version}, last declared {age}."
 
 
 def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
     async def plan(visit: PageRequest, form: Form) -> ActionPlan:
         topic, name = form.values.get("topic", ""), form.value("name")
         shown = f"{filters.plain(name)} of {filters.plain(topic)}"
-        note = "It makes no more jobs; those that it has made stay."
+        note = "It adds no more jobs; the jobs that it has added stay."
         found = await _get(visit, topic, name)
         if found.damaged and action != "delete":
             return ActionPlan(f"{shown}: {DAMAGED}", "", nothing_to_do=True)
@@ -188,9 +188,7 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
                 f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", nothing_to_do=True
             )
         if found.from_code and not found.orphaned:
-            note += (
-                " A worker's code declares it, so it comes back within a minute while that runs: to stop it, pause it."
-            )
+            note += " A worker's code declares it, so it comes back within a minute while that worker runs. To stop it, pause it."
         return ActionPlan(f"{action.capitalize()} {shown}?", f"{action.capitalize()} it", note)
 
     return plan

@@ -14,9 +14,9 @@ BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "R
 """The modes that a worker may be asked to take in each mode, and their buttons."""
 ASKED = {"quiet": "to be quiet", "stop": "to stop", "work": "to work again"}
 NOTES = {
-    "quiet": "It takes no new jobs, and goes on with those that it has.",
-    "stop": "It takes no new jobs. Running ones get its grace period; then the rest is released. Nothing starts another one, unless "
-    "its supervisor does.",
+    "quiet": "It takes no new jobs, and finishes those that it has.",
+    "stop": "It takes no new jobs. It gives running ones its grace period, and then releases the rest. It stays stopped unless "
+    "a supervisor restarts it.",
     "work": "It takes jobs again.",
 }
 
@@ -43,8 +43,8 @@ async def _ask(visit: PageRequest, form: Form) -> str:
     worker, mode = form.value("worker"), cast("WorkerMode", form.value("mode"))
     shown = filters.plain(worker)
     if not await visit.client.set_worker_mode(worker, mode):
-        return f"{shown} is gone: nothing was asked."
-    return f"{shown} is asked {ASKED[mode]}. It learns of it within {REPORT_EVERY_S:g} seconds."
+        return f"{shown} is gone; nothing was done."
+    return f"{shown} is asked {ASKED[mode]}. It gets the request within {REPORT_EVERY_S:g} seconds."
 
 
 SECTIONS = (Section("/workers", "workers.html", view, title="Workers"),)
