@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
+from html import unescape
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +16,7 @@ import tarry
 from dashboard.conftest import Service
 from tarry.verbs import tokens
 from until import LONGEST_S
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +43,22 @@ def test_a_service_serves_dashboard_and_api(service: Service, client: tarry.Clie
             for _ in lines:
                 pass  # a stream does not hold up the end
     assert service.process.wait(15) == 0
+
+
+def test_the_command_of_the_sign_in_page_works_as_it_is_pasted(
+    service: Service, client: tarry.Client, namespace: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
+    _, id, record = tokens.create_token(os.urandom, ["produce"])
+    client.engine.run(tokens.store_token(namespace, id, record))
+    service.start()
+    with httpx.Client(base_url=service.at, timeout=LONGEST_S, headers=OURS) as http:
+        pasted = unescape(http.get("/sign-in").text.partition("<pre")[2].partition(">")[2].partition("</pre>")[0])
+        program, *words = shlex.split(pasted)
+        done = tarry_command.run(words, None, {"TARRY_URL": "", "TARRY_NAMESPACE": ""}, tmp_path)
+        assert (program, done.returncode) == ("tarry", 0), done.stderr
+        token = re.findall(r"\S{30,}", done.stdout)[0]
+        assert http.post("/sign-in", data={"token": token}).headers["location"] == "/"
+        assert "role: admin" in http.get("/").text
 
 
 def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(

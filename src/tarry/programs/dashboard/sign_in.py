@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -22,7 +23,9 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
     if request.method == "GET":
         return _page(dashboard, root, "", 200)
     if not same_origin(request.headers):
-        return dashboard.error_page(request, 403, "Another site sent this", "Sign in from the dashboard only.")
+        return dashboard.error_page(
+            request, 403, "This request came from another site", "Use the sign-in page of the dashboard itself."
+        )
     raw = await read_form(request, LONGEST_FORM)
     token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0].strip()
     opened = await dashboard.opened_by(token, request) if token.isascii() else None
@@ -45,15 +48,23 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
 async def sign_out(dashboard: PageHost, request: Request) -> Response:
     """Deletes the cookie."""
     if not same_origin(request.headers):
-        return dashboard.error_page(request, 403, "Another site sent this", "Sign out from the dashboard only.")
+        return dashboard.error_page(
+            request, 403, "This request came from another site", "Use the button of the dashboard itself."
+        )
     root = dashboard.root(request)
     response = RedirectResponse(root + "/sign-in", 303)
     response.delete_cookie(dashboard.access.cookie, path=base_of(request) or "/", httponly=True, samesite="strict")
     return response
 
 
+def token_command(namespace: str, server: str) -> str:
+    """The command that creates a token for this dashboard, to be pasted as it is. An address with a password is left to TARRY_URL."""
+    words = ["tarry", "token", "create", "--scope", "admin", "--namespace", namespace]
+    return shlex.join(words if "@" in server else [*words, "--url", server])
+
+
 def _page(dashboard: PageHost, root: str, wrong: str, status: int) -> Response:
-    text = dashboard.templates.get_template("sign_in.html").render(
-        **dashboard.template_context(None, root), wrong=wrong
-    )
+    context = dashboard.template_context(None, root)
+    command = token_command(context["namespace"], context["server"])
+    text = dashboard.templates.get_template("sign_in.html").render(**context, wrong=wrong, command=command)
     return Response(text, status, media_type="text/html")
