@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 
-_LINE = re.compile(rb"(?<=[^\r\n])\r\nupgrade:[^\r\n]*(?=\r\n[^ \t])", re.IGNORECASE)
-"""A whole line of a head: not the first, and not continued."""
+_LINE = re.compile(rb"(?<=[^\r\n])\r\nupgrade:[\t\x20-\x7e\x80-\xff]*(?=\r\n[^ \t])", re.IGNORECASE)
+"""A whole line of a head: not the first, and not continued. One with a control character stays, and the parser refuses it."""
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _END = b"\r\n\r\n"
 
