@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tarry.errors import BadInput
-from tarry.programs.service.redisson import queue_elements as shared_queues
+from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.codecs import Codec
@@ -47,9 +47,9 @@ def map_of(
             "Maps shared with Java have no namespace; use the service's first one, and a token of it. Only a map with "
             "backend=native is the namespace's."
         )
-    if shared and name.startswith(shared_queues.INTERNAL_PREFIXES):
+    if shared and name.startswith(queue_elements.INTERNAL_PREFIXES):
         raise BadInput(
-            f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} belongs to something else."
+            f"map: a name that begins with {' or '.join(queue_elements.INTERNAL_PREFIXES)} belongs to something else."
         )
     return request.client.map_cache(
         name, redisson=redisson, codec=codec, key_codec=key_codec, backend=backend, policy=None
@@ -85,7 +85,7 @@ async def entries(request: ServiceRequest) -> maps.MapPage:
 async def look(request: ServiceRequest) -> maps.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload
-    keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
+    keys = queue_elements.values(payload.keys, payload.key_codec or payload.codec, "keys")
     seen = map_of(request, payload.backend, payload.codec, payload.key_codec, payload.redisson).verbs.context
     cache = map_of(request, payload.backend, "bytes", seen.key_codec)
     return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen.decode_or_opaque) for key in keys]))

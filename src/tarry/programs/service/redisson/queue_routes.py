@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
-from tarry.programs.service.redisson import queue_elements as shared_queues
+from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.redisson.queue_elements import name_of, queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
@@ -41,7 +41,7 @@ async def offer(request: ServiceRequest) -> list[datetime]:
     """
     queue = queue_as_said(request, request.payload, request.payload.format)
     context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request.headers))
-    values = shared_queues.values(request.payload.values, request.payload.codec)
+    values = queue_elements.values(request.payload.values, request.payload.codec)
     return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
 
 
@@ -62,7 +62,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
     verbs, found, at = queue_as_said(request, request.query_model).verbs, list[Any](), request.query_model.start
     end = at + request.query_model.limit
     while True:
-        values, after = await request.engine.run(verbs.page(at, min(end - at, shared_queues.PAGE)))
+        values, after = await request.engine.run(verbs.page(at, min(end - at, queue_elements.PAGE)))
         found += values
         if not after or after >= end:
             return queue_answers.elements(found, after or None)
@@ -87,17 +87,17 @@ async def remove(request: ServiceRequest) -> bool:
     """Removes the first element that is equal, as bytes; with `all` every element that is equal to one of the values."""
     queue, values = (
         queue_as_said(request, request.payload),
-        shared_queues.values(request.payload.values, request.payload.codec),
+        queue_elements.values(request.payload.values, request.payload.codec),
     )
     if request.payload.all:
         return await queue.remove_all(values)
-    return await queue.remove(shared_queues.only_one(values))
+    return await queue.remove(queue_elements.only_one(values))
 
 
 @table.handles(endpoints.RETAIN)
 async def retain(request: ServiceRequest) -> bool:
     """Removes every element that is equal to none of the values."""
-    values = shared_queues.values(request.payload.values, request.payload.codec)
+    values = queue_elements.values(request.payload.values, request.payload.codec)
     return await queue_as_said(request, request.payload).retain_all(values)
 
 
@@ -106,7 +106,7 @@ async def contains(request: ServiceRequest) -> bool:
     """Whether each value has an equal element, as bytes: of those not moved yet, or with `ready` of those that can be taken."""
     queue, values = (
         queue_as_said(request, request.payload),
-        shared_queues.values(request.payload.values, request.payload.codec),
+        queue_elements.values(request.payload.values, request.payload.codec),
     )
     if not request.payload.ready:
         return await queue.contains_all(values)
@@ -134,7 +134,7 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     Safe to interrupt and to repeat, while others offer and take.
     """
     payload, queue = request.payload, queue_as_said(request, request.payload)
-    found, done = await shared_queues.migrate_elements(
+    found, done = await queue_elements.migrate_elements(
         request.client, queue, payload.to, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
     return topic_answers.MigratedShown(moved=found.moved, poison=found.poison, done=done)
@@ -158,7 +158,7 @@ async def poison(request: ServiceRequest) -> list[PoisonElement]:
 @table.handles(endpoints.ADD_POISON)
 async def add_poison(request: ServiceRequest) -> None:
     """Adds payloads that were taken and could not be decoded or handled to the queue's poison, with the reasons."""
-    await shared_queues.add_poison(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
+    await queue_elements.add_poison(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
 
 
 # ── elements that can be taken: the lists that delayed queues move into ────────────────────────────────────────────────────────
@@ -167,8 +167,8 @@ async def add_poison(request: ServiceRequest) -> None:
 @table.handles(endpoints.PUT)
 async def put(request: ServiceRequest) -> None:
     """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
-    values = shared_queues.values(request.payload.values, request.payload.codec)
-    await shared_queues.put_values(request.client, queue_as_said(request, request.payload).verbs.context, values)
+    values = queue_elements.values(request.payload.values, request.payload.codec)
+    await queue_elements.put_values(request.client, queue_as_said(request, request.payload).verbs.context, values)
 
 
 @table.handles(endpoints.TAKE)
@@ -178,15 +178,15 @@ async def take(request: ServiceRequest) -> queue_answers.Elements:
     They are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
     takes nothing.
     """
-    _, values = await shared_queues.take_values(request, [queue_of(request, "bytes").name])
+    _, values = await queue_elements.take_values(request, [queue_of(request, "bytes").name])
     return queue_answers.elements(values)
 
 
 @table.handles(endpoints.TAKE_FROM_ANY)
 async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
     """Takes elements of the first queue, in the order given, that has any; waits up to 60 s for one."""
-    shared_queues.require_first_namespace(request)
-    queue, values = await shared_queues.take_values(request, [name_of(name) for name in request.payload.queues])
+    queue_elements.require_first_namespace(request)
+    queue, values = await queue_elements.take_values(request, [name_of(name) for name in request.payload.queues])
     return queue_answers.TakenElements([queue_answers.plain(value) for value in values], queue)
 
 
