@@ -54,7 +54,7 @@ def _on_redis(bench: Bench) -> list[Result]:
                 pass
         after = bench.calls()
         sent = sum(after[name][0] - before.get(name, (0, 0.0))[0] for name in ("evalsha", "eval") if name in after)
-        results.append(Result("locks", "commands to take a lock and give it back", "commands", Reading((sent / 100,))))
+        results.append(Result("locks", "commands to acquire and release a lock", "commands", Reading((sent / 100,))))
         for client in theirs:
             client.close()
     return results
@@ -102,7 +102,7 @@ def _alone(bench: Bench, where: str, yardstick: str, ours: Any, theirs: Any) -> 
         return turn
 
     mine, other = bench.turns(side(ours), side(theirs), times=bench.size(4, 3, 1))
-    measure = f"lock on {where}, taken and given back ({yardstick})"
+    measure = f"lock on {where}, acquired and released ({yardstick})"
     return Result("locks", measure, "pairs/s", rates(mine), Target("≥", 1, "ratio"), rates(other))
 
 

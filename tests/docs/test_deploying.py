@@ -22,7 +22,7 @@ from doc_pages import ROOT
 from tarry.values.durations import SECOND, duration_us
 from tarry.worker.parent import KILL_MARGIN_S
 from tarry.worker.parent_messages import BAD_ARGUMENTS
-from tarry.worker.signals import GIVEN_BACK
+from tarry.worker.signals import RELEASED
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_the_unit_matches_the_settings_of_the_worker() -> None:
     assert duration_us(setting("TimeoutStopSec")) > duration_us(grace) + 2 * KILL_MARGIN_S * SECOND
     assert f"grace period of {grace.removesuffix('s')} s" in UNIT
     assert setting("KillMode") == "mixed"
-    assert int(setting("SuccessExitStatus")) == GIVEN_BACK
+    assert int(setting("SuccessExitStatus")) == RELEASED
     assert int(setting("RestartPreventExitStatus")) == BAD_ARGUMENTS
     [timeout] = re.findall(r"--stop-timeout (\d+)", PAGE)
     assert timeout == re.findall(r"terminationGracePeriodSeconds: (\d+)", PAGE)[0]

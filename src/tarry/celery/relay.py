@@ -3,7 +3,7 @@
     pop a few ──▶ publish one ──▶ finish it ──▶ publish the next …
 
 One after another, so that a crash repeats one message at most. While the broker does not answer nothing is popped, and what
-was popped is given back. A relay has a connection of its own: a lock of Celery's pools that its thread holds while the worker
+was popped is released. A relay has a connection of its own: a lock of Celery's pools that its thread holds while the worker
 forks would stay locked in the child.
 """
 
@@ -92,7 +92,7 @@ class Relay:
                     raise
 
     async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:
-        """Publishes while the reservations last, and gives the other messages back."""
+        """Publishes while the reservations last, and releases the other messages."""
         ends = time.monotonic() + TTR_S / 2
         left = list(jobs)
         try:
@@ -161,7 +161,7 @@ class Relay:
                 log.debug("tarry relay: while a connection was closed", exc_info=True)
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
-        """The result of ``work``; ``None`` if ``stop`` comes first. A pop that is cancelled gives its jobs back."""
+        """The result of ``work``; ``None`` if ``stop`` comes first. A pop that is cancelled releases its jobs."""
         task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -212,7 +212,7 @@ class RelayStep(bootsteps.StartStopStep):
         self._thread.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002  # as boot steps are called
-        """Before the pool stops. Messages that were popped and not published are given back."""
+        """Before the pool stops. Messages that were popped and not published are released."""
         if self._relay is not None and self._thread is not None:
             self._relay.stop()
             self._thread.join(TTR_S)

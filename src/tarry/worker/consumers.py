@@ -100,7 +100,7 @@ class Consumers:
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> int:
         """Takes no new jobs and waits for the running ones.
 
-        Returns how many running jobs were given back. Raises the error that ended a consumer.
+        Returns how many running jobs were released. Raises the error that ended a consumer.
         """
         self._stopped = True
         await self._pop_no_more()

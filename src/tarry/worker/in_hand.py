@@ -26,9 +26,9 @@ EXPECTED_S = 1.0
 FINISH_WITHIN_S = 0.05
 """While jobs wait for a slot, those that are done are finished together after this time, or with the next pop."""
 LONGEST_WAIT_S = 1.0
-"""Jobs that have waited here for longer are given back: the handlers have become slow."""
+"""Jobs that have waited here for longer are released: the handlers have become slow."""
 TTR_PARTS = 4
-"""They are given back after this fraction of their TTR, if that is sooner."""
+"""They are released after this fraction of their TTR, if that is sooner."""
 
 
 class JobsInHand:

@@ -5,7 +5,7 @@
        └─ heartbeats ◀──┘ └─── end of the socket: the parent is gone, the child stops
 
 A child that dies is replaced, after a pause that grows while it keeps dying. One that was asked to stop, over the server, is not;
-when no child is left the parent ends. The parent gives back its jobs at once, by the
+when no child is left the parent ends. The parent releases its jobs at once, by the
 holder's name. If the child was killed the attempt counts, for a job may have killed it. A child that lives and sends no
 heartbeats has its interpreter blocked (C code that keeps the GIL): the parent renews its reservations by holder.
 """
@@ -41,7 +41,7 @@ from tarry.worker.parent_messages import (
     STOPPED,
     TOLD_TO_STOP,
 )
-from tarry.worker.signals import GIVEN_BACK
+from tarry.worker.signals import RELEASED
 from tarry.worker.worker import Worker, topics_of
 
 logger = logging.getLogger("tarry.worker")
@@ -51,7 +51,7 @@ KILL_MARGIN_S = 5.0
 """How long beyond its grace period a child may take to exit before it is killed."""
 SILENT_PARTS, CHECK_PARTS = 4, 12
 """In fractions of a TTR: a child is silent after a quarter without a heartbeat; the parent checks every twelfth."""
-EXIT_CODES_BY_WEIGHT = (FAILED, BAD_ARGUMENTS, NO_SERVER, GIVEN_BACK)
+EXIT_CODES_BY_WEIGHT = (FAILED, BAD_ARGUMENTS, NO_SERVER, RELEASED)
 
 
 class Child:
@@ -200,11 +200,11 @@ class Parent:
             ):  # another one would end like this one
                 self._codes.append(code)
                 self.stop()
-            elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
-                self._codes.append(code if code >= 0 else GIVEN_BACK if released and not crashed else STOPPED)
+            elif self._stopping.is_set():  # jobs released after a crash do not change the exit code
+                self._codes.append(code if code >= 0 else RELEASED if released and not crashed else STOPPED)
                 if on_its_own and code != STOPPED:
                     _log_exit(child, code, released)
-            elif child.told_to_stop and code in (STOPPED, GIVEN_BACK):
+            elif child.told_to_stop and code in (STOPPED, RELEASED):
                 self._codes.append(code)
                 logger.info("■ worker %d (pid %d) was asked to stop; no other one starts", number, child.process.pid)
                 return
@@ -219,7 +219,7 @@ class Parent:
                 await _wait_either(self._stopping, pause)
 
     async def _give_back(self, child: Child, *, counts: bool) -> int:
-        """Gives back the child's jobs, in one try: without it they come back after their TTR."""
+        """Releases the child's jobs, in one try: without it they come back after their TTR."""
         try:
             return await asyncio.to_thread(self._release_jobs_of, child.holder, counts)
         except TarryError as fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 STOPPED, FAILED, BAD_ARGUMENTS, NO_SERVER = range(4)
-"""The exit codes; one more is ``GIVEN_BACK`` (signals.py)."""
+"""The exit codes; one more is ``RELEASED`` (signals.py)."""
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
 """Environment variables that a parent sets for its children."""
 ALIVE, ANSWERED, TOLD_TO_STOP = b".", b"+", b"s"

@@ -1,6 +1,6 @@
 """One run of a worker: its clients, its consumers, the renewal thread, and how they end.
 
-consumers run ──▶ stopped · a consumer failed · nothing is due ──▶ no new jobs ──▶ grace period ──▶ the rest is given back
+consumers run ──▶ stopped · a consumer failed · nothing is due ──▶ no new jobs ──▶ grace period ──▶ the rest is released
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from tarry.errors import BadInput
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOP_UNRESPONSIVE_S = 0.5
 """An event loop that has not handled a signal after this time is blocked."""
-GIVEN_BACK = 4
-"""The exit code when running jobs were cut off: they come back after their TTR, or at once if a parent gives them back."""
+RELEASED = 4
+"""The exit code when running jobs were cut off: they come back after their TTR, or at once if a parent releases them."""
 
 
 def handle_signals(
@@ -51,10 +51,10 @@ def handle_signals(
         first_at = first_at or time.monotonic()
         if calls > 1 and not is_stopping() and time.monotonic() - first_at > LOOP_UNRESPONSIVE_S:
             os.write(2, b"tarry: the event loop is blocked and cannot stop; this process ends now.\n")
-            os._exit(GIVEN_BACK)
+            os._exit(RELEASED)
         if calls > 2:
             os.write(2, b"tarry: a third signal; this process ends now.\n")
-            os._exit(GIVEN_BACK)
+            os._exit(RELEASED)
         loop.call_soon_threadsafe(stop)
 
     former = {number: signal.signal(number, signalled) for number in SIGNALS}

@@ -74,7 +74,7 @@ class ThreadPool(Generic[J]):
                 self._notified = True
                 try:
                     self._loop.call_soon_threadsafe(self._drain)
-                except RuntimeError:  # the loop is closed: the job was given back long ago
+                except RuntimeError:  # the loop is closed: the job was released long ago
                     return
 
     def _drain(self) -> None:

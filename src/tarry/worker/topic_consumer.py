@@ -40,7 +40,7 @@ from tarry.worker.targets import Target
 from tarry.worker.threads import ThreadPool
 
 CLEAN_UP_TIMEOUT_S = 1.0
-"""How long a cancelled handler may take to clean up before its job is given back."""
+"""How long a cancelled handler may take to clean up before its job is released."""
 Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
 """The runner of a job: its task or the thread pool; ``None`` before it starts."""
 
@@ -289,7 +289,7 @@ class TopicConsumer:
         while waiting and self.busy < self.slots:
             job = waiting.popleft()
             if job not in running:
-                continue  # it was given back before it started
+                continue  # it was released before it started
             self.busy += 1
             if notes_time:
                 self._started_at[job] = perf_counter()
@@ -306,7 +306,7 @@ class TopicConsumer:
         self._wait_check = asyncio.get_running_loop().call_later(pause, self._check_waiting, last)
 
     def _check_waiting(self, last: BaseJob[Any]) -> None:
-        """Gives back the jobs that wait for a slot, if ``last``, which waited at the former check, still does: other workers
+        """Releases the jobs that wait for a slot, if ``last``, which waited at the former check, still does: other workers
         may be free."""
         self._wait_check = None
         if last in self.running and self.running[last] is None:
@@ -359,7 +359,7 @@ class TopicConsumer:
 
     def thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
         if job not in self.running:
-            return  # given back while it ran
+            return  # released while it ran
         if job in self._timers:
             self._timers.pop(job).cancel()
         if self.overruns.pop(job, None) is not None:
@@ -483,9 +483,9 @@ class TopicConsumer:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
-        """Waits for the running handlers, gives back the rest, and waits until all jobs are settled.
+        """Waits for the running handlers, releases the rest, and waits until all jobs are settled.
 
-        A job that overran its timeout is not given back, for its function may still run: it comes back after its TTR.
+        A job that overran its timeout is not released, for its function may still run: it comes back after its TTR.
         Returns how many running jobs were cut off, and how many had not started.
         """
         self._popping, self.settler.ending = False, True
@@ -502,7 +502,7 @@ class TopicConsumer:
         cut_off = len(self.running)
         for job, runs in list(self.running.items()):
             if isinstance(runs, asyncio.Task):
-                runs.cancel()  # each gives its job back
+                runs.cancel()  # each releases its job
             elif self._processes is None or self.target_of(job).process is None:
                 job.lost = True
         if self.running or not self._shares_threads:  # other topics of the pattern may still use the processes
@@ -520,7 +520,7 @@ class TopicConsumer:
         return cut_off, len(not_started)
 
     async def end_processes(self) -> None:
-        """Kills the child processes, and waits until their jobs are given back."""
+        """Kills the child processes, and waits until their jobs are released."""
         if self._processes is None:
             return
         await asyncio.to_thread(self._processes.close)

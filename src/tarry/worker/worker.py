@@ -1,6 +1,6 @@
 """The worker: its settings, and how it is started and stopped. One run is in run.py.
 
-first signal    no new jobs; running ones get the grace period; those that still run then are given back, uncounted
+first signal    no new jobs; running ones get the grace period; those that still run then are released, uncounted
 second signal   no grace
 """
 
@@ -46,7 +46,7 @@ class Worker(Registry):
     ``client``       instead of both: a ``Client`` or an ``AsyncClient`` whose server, namespace and settings it uses
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
-    ``release_on_disconnect``  other workers give back what a killed one held within two seconds; ``False``: after its TTR
+    ``release_on_disconnect``  other workers release what a killed one held within two seconds; ``False``: after its TTR
     ``grace``        how long running handlers may go on after ``stop``
     ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
     ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log
@@ -282,7 +282,7 @@ class Worker(Registry):
             await asyncio.shield(run)
         except asyncio.CancelledError:
             if not run.done():
-                self.stop()  # the second call: running jobs are given back now
+                self.stop()  # the second call: running jobs are released now
                 await run
             raise
 

@@ -25,7 +25,7 @@ from tarry import __version__
 from tarry.values.durations import SECOND, as_text, duration_us
 from tarry.worker.log_lines import MOST_TOPICS, SHOWN_TOPICS
 from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
-from tarry.worker.signals import GIVEN_BACK
+from tarry.worker.signals import RELEASED
 from tarry.worker.targets import Target
 from tarry.worker.worker import Worker
 
@@ -46,7 +46,7 @@ def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool 
 
         return run_in_loop(Parent(worker, command, processes).run())
     cut_off = run_in_loop(_serve(worker))
-    return GIVEN_BACK if cut_off else STOPPED
+    return RELEASED if cut_off else STOPPED
 
 
 async def _serve(worker: Worker) -> int:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class AsyncClient(AsyncBaseClient[Engine]):
     """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
 
-    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, its jobs are given back, and their attempt does not count.
+    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, its jobs are released, and their attempt does not count.
     """
 
     # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.

@@ -35,7 +35,7 @@ async def race(
         return (winner or tasks[0]).result()
     finally:
         for task in tasks:
-            task.cancel()  # a caller that was served and has not returned yet gives its jobs back
+            task.cancel()  # a caller that was served and has not returned yet releases its jobs
         for task in tasks:
             if task is not winner and task.done() and not task.cancelled() and task.exception() is None:
                 _give_back(runner, task.result())

@@ -5,7 +5,7 @@
        └───────────────────────── futures ◀── each gets its part of the reply ──────────────────────┘
 
 A caller that stops waiting (cancelled, timed out) does not stop the exchange. If the answer then hands out a job that no caller
-takes, the job is given back.
+takes, the job is released.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class LockWatchdog(BackgroundLoop):
         return done
 
     def close(self) -> None:
-        """Gives back what is held; the holds are lost, and acquisitions that wait are refused."""
+        """Releases what is held; the holds are lost, and acquisitions that wait are refused."""
         self.table.close()
         for hold in self.table.holds:
             self.table.lose_hold(hold, "its client was closed")

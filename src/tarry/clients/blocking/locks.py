@@ -190,7 +190,7 @@ class Lock:
     """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
 
     Made by ``client.lock(name)``. A handle: all locks of that name and namespace are the same lock. The thread or task that
-    holds it may acquire it again, and gives it back as often.
+    holds it may acquire it again, and releases it as often.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Lock:
         return None if hold is None else Grant(locks, hold)
 
     def release(self) -> None:
-        """Gives the lock back once, for the thread or task that holds it.
+        """Releases the lock once, for the thread or task that holds it.
 
         Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
         """

@@ -201,7 +201,7 @@ class Runner(ServerPool):
         return run_flow(flow, perform_step or self.perform_step)
 
     def perform_if_possible(self, request: ScriptCall[Any]) -> None:
-        """Performs a request whose failure does no harm: the jobs that it gives back would come back later without it."""
+        """Performs a request whose failure does no harm: the jobs that it releases would come back later without it."""
         with suppress(TarryError):
             self.perform(request)
 

@@ -284,7 +284,7 @@ class Waiter:
 
 
 def give_back(runner: Runner, caller: Caller) -> None:
-    """Gives back the jobs that a caller was served and does not take."""
+    """Releases the jobs that a caller was served and does not take."""
     if caller.result is not None:
         queue, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR

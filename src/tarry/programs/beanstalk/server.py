@@ -1,7 +1,7 @@
 """The listener for beanstalkd's clients: its connections, tokens, counters, and how it drains.
 
 SIGTERM ──▶ drain: put gets DRAINING, waits end ──▶ connections without reserved jobs are closed, the others when they have
-            settled them, or after some seconds ──▶ what is still reserved is given back
+            settled them, or after some seconds ──▶ what is still reserved is released
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class BeanstalkServer:
                 connection.session.interrupt(DRAINING)
 
     async def close(self) -> None:
-        """Lets connections settle their jobs for some seconds, then closes them and gives back what they have left."""
+        """Lets connections settle their jobs for some seconds, then closes them and releases what they have left."""
         self.stop()
         until = time.monotonic() + SETTLE_S
         while self._connections and time.monotonic() < until:
@@ -156,7 +156,7 @@ class BeanstalkServer:
             self._begin(connection, self.open_namespace)
 
     def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
-        """Gives back what the connection had reserved."""
+        """Releases what the connection had reserved."""
         self._connections.pop(connection, None)
         if running is not None or (connection.session is not None and connection.session.reserved):
             task = asyncio.ensure_future(self._give_back(connection, running))

@@ -169,7 +169,7 @@ class Session:
                 return TIMED_OUT
 
     async def _take(self, wait: float | None) -> list[AsyncJob[Body]]:
-        """Waits for a job of the watched tubes. ``interrupt`` ends it; a job that comes meanwhile is given back."""
+        """Waits for a job of the watched tubes. ``interrupt`` ends it; a job that comes meanwhile is released."""
         tubes = [self._tubes.tube(name) for name in self.watched]
         self._pop = asyncio.ensure_future(pop_first(tubes[0].engine, tubes, 1, wait, None))
         self.waiting = wait != 0
@@ -177,7 +177,7 @@ class Session:
             return await self._pop
         except asyncio.CancelledError:
             if self._pop.done() and not self._pop.cancelled() and not self._pop.exception():
-                for job in self._pop.result():  # the connection closed in the very moment: to be given back
+                for job in self._pop.result():  # the connection closed in the very moment: to be released
                     self._hold(job, self._tubes.tube(job.topic))
             raise
         finally:
@@ -280,7 +280,7 @@ class Session:
         return (jobs_of(tube, taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
-        """Gives back all reserved jobs, as if they had not been handed out."""
+        """Releases all reserved jobs, as if they had not been handed out."""
         mine = self.reserved.take_all()
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]

@@ -199,7 +199,7 @@ def release(
     ] = None,
     uncounted: Uncounted = False,
 ) -> None:
-    """Gives a reserved job back."""
+    """Releases a reserved job."""
     _settle(
         session,
         topic,

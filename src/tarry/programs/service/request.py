@@ -46,7 +46,7 @@ def _hold_nowhere(begins: bool) -> None:
 
 
 class ClientGone(Exception):  # never sent: there is no client any more
-    """The client has disconnected; jobs that were popped for it were given back."""
+    """The client has disconnected; jobs that were popped for it were released."""
 
 
 class Application(Protocol):
@@ -192,7 +192,7 @@ class ServiceRequest:
     async def pop_or_give_back(
         self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool
     ) -> list[AsyncJob[Body]]:
-        """Performs a pop. If the client has disconnected, the jobs are given back as if they had not been handed out; also if its
+        """Performs a pop. If the client has disconnected, the jobs are released as if they had not been handed out; also if its
         token was revoked while it waited: then it raises ``NoToken``."""
         jobs = await (self.run_while_connected(work) if waits else work)
         if jobs:
