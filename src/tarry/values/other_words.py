@@ -22,7 +22,7 @@ OF_MODULE = {
     "Queue": TOPIC,
     "shared_task": "tarry.Registry(): @registry.task, and worker.include(registry)",
 }
-OF_RETRY = dict.fromkeys(("countdown", "delay", "eta", "defer"), 'after=, such as after="5m"')
+OF_RETRY: dict[str, str] = dict.fromkeys(("countdown", "delay", "eta", "defer"), 'after=, such as after="5m"')
 KEYWORDS = {
     "countdown": 'delay=, such as delay=5 or delay="5m"',
     "eta": "at=, a datetime with a time zone",

@@ -133,7 +133,7 @@ async def wake_known(topic: AsyncTopic[Any], tasks: Container[str]) -> None:
         before, cursor = as_datetime(min(latest_us, LAST_MOMENT_US)), None
         for _ in range(MOST_PAGES):
             page = await topic.list("delayed", due_before=before, error=NOBODY_KNOWS, cursor=cursor)
-            found = [job.id for job in page if _waits_for_its_task(job) and _task_of(job) in tasks]
+            found = [job.id for job in page if _waits_for_its_task(job) and (_task_of(job) or "") in tasks]
             if found:
                 await topic.reschedule_many(found, delay=0)
             cursor = page.cursor

@@ -47,7 +47,11 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     known, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
     found = await asyncio.gather(*[client.topic(name).stats() for name in known])
     conditions = {stats.topic: assess_topic(stats, workers, server.facts) for stats in found}
-    sorts = {"worst": lambda stats: (severity(conditions[stats.topic]), stats.topic), **SORTS}
+
+    def worst_first(stats: Stats) -> tuple[tuple[float, ...], str]:
+        return severity(conditions[stats.topic]), stats.topic
+
+    sorts = {"worst": worst_first, **SORTS}
     page = list_page(visit, found, size=SHOWN, text_of=lambda stats: stats.topic, sorts=sorts)
     shown = page.shown
     lines = await asyncio.gather(*[timeline.whole_timeline(client.topic(stats.topic), parts=2) for stats in shown])
