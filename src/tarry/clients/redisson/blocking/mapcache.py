@@ -42,6 +42,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         __getitem__ = OtherOperator(AS_DICT)
         __setitem__ = OtherOperator(AS_DICT)
         __delitem__ = OtherOperator(AS_DICT)
+        __iter__ = None  # else Python would take __getitem__ for that of a sequence
 
     def __init__(self, engine: HandleEngine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine
