@@ -30,7 +30,6 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tarry.connections import tls
 from tarry.errors import BadInput, ServerUnfit
 
 ANSWER_TIMEOUT_S = 5.0
@@ -150,6 +149,8 @@ def _refuse_options(rest: str, scheme: str) -> None:
 
 def _problem_of(name: str, value: str, option: str, known: frozenset[str], given: Mapping[str, str]) -> str | None:
     """Why an option is refused; ``option`` is its name in the driver."""
+    from tarry.connections import tls  # a URL without options does not need it
+
     if option not in known:
         if not option.startswith(tls.PREFIX):
             advice = "the options after the ? are views=replica and redis-py's, such as socket_timeout=5"

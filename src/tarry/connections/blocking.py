@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import redis.exceptions as driver
 
-from tarry.connections import tls
 from tarry.connections.address import connection_class
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of, with_tls_reason
 from tarry.connections.fitness import ROLE, LiveObjects, MasterCheck, judge_role
@@ -166,7 +165,10 @@ class Server:
                 connection._parser.set_invalidation_push_handler(_unchanged)  # noqa: SLF001  # nor for that
         except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
             connection.disconnect()
-            tls.close_socket(error.__context__)
+            if self.url.startswith("rediss"):
+                from tarry.connections import tls  # no other connection needs it
+
+                tls.close_socket(error.__context__)
             fault = fault_of(error, database=self._arguments.get("db", 0))
             raise with_tls_reason(fault, self.url, self._arguments) from error
         except BaseException:

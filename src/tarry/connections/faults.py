@@ -15,7 +15,6 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.connections import tls
 from tarry.core.requests import WrongType, refusal_error
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 
@@ -157,6 +156,8 @@ def with_tls_reason(fault: Fault, url: str, arguments: Mapping[str, Any]) -> Fau
     """The fault of a connection that could not be made with these arguments of the driver; if it was TLS, the reason. Blocks then."""
     if not url.startswith("rediss") or not (isinstance(fault, ConnectionLost) or CERTIFICATE_UNTRUSTED in str(fault)):
         return fault
+    from tarry.connections import tls  # only a failed connection with TLS needs it
+
     if (refused := tls.refused_files(arguments)) is not None:
         return ServerRefused(refused)
     alert = tls.alert_of(arguments) if _CUT_OFF.search(str(fault)) else None
