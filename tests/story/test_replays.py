@@ -110,6 +110,22 @@ async def test_a_repetition_leaves_a_new_job_with_the_same_id_alone(adapter: Ada
     assert (info.state, info.body, info.attempts) == ("ready", "new", 0)
 
 
+@VERBS
+async def test_a_repetition_leaves_a_new_job_alone_that_was_too_late(
+    adapter: Adapter, topic: Any, clock: Clock, verb: str
+) -> None:
+    job = await reserved(topic)
+    await topic.finish(job)
+    await topic.add("new", id="7", max_lateness=1)
+    clock.advance(2)
+    assert await topic.pop() is None
+    expected = None if verb == "finish" else "gone"
+    assert refusal_reason(await adapter.run(SETTLE[verb](topic, job).as_replay())) == expected
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.body) == ("dead", "too late", "new")
+    assert (await topic.stats()).refused == (0 if verb == "finish" else 1)
+
+
 async def test_each_job_of_a_repeated_batch_is_judged_by_itself(adapter: Adapter, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abc"])
     jobs = await topic.pop_many(3)

@@ -118,6 +118,22 @@ async def test_a_refusal_says_when_the_topic_is_wrong_or_the_job_was_replaced(ad
         await topic.finish(job)
 
 
+@VERBS
+async def test_a_new_job_that_was_too_late_was_never_handed_out(
+    adapter: Adapter, topic: Any, clock: Clock, verb: str
+) -> None:
+    await topic.add("tea", id="7")
+    old = await topic.pop()
+    await topic.finish(old)
+    await topic.add("milk", id="7", max_lateness=1)
+    clock.advance(2)
+    assert await topic.pop() is None
+    told = await refused(adapter, topic, verb, old)
+    assert (told.reason, told.attempt) == ("never", None)
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.body) == ("dead", "too late", "milk")
+
+
 async def test_a_refusal_of_many_names_ten_and_counts_the_others(adapter: Adapter, topic: Any) -> None:
     await topic.add_many([NewJob(n, id=f"job{n:02}") for n in range(12)])
     jobs = await topic.pop_many(12)

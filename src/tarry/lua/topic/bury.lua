@@ -12,7 +12,6 @@ for i = FIRST, #ARGV, STRIDE do
   local id, receipt, max_attempts, reason = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
-  if fault == 'replay' and not run then fault = 'gone' end
   if fault == 'replay' and redis.call('ZREM', due, id) == 1 then  -- the first call was lost, and the job put back
     redis.call('ZREM', retrying, id)
     fault = nil

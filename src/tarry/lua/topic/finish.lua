@@ -16,24 +16,26 @@ local ends = redis.call('ZMSCORE', reserved, unpack(ids))
 for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
   local fault, first = receipt_fault(id, receipt, known[i], ends[i])
+  local was_done = false  -- by the first call, whose answer was lost
+  if fault == 'gone' and is_replay == '1' then
+-- include stale
+    was_done = not is_stale(id, tonumber(receipt))
+  end
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = seen[id] or not fault
-  if fault == 'replay' and not known[i] then
--- include stale
-    if is_stale(id, tonumber(receipt)) then fault = 'gone' end
-  end
-  if fault == 'replay' and known[i] then  -- the first call was lost, and the job put back: nobody else has it
+  if fault == 'replay' then  -- the first call was lost, and the job put back: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', retrying, id)
     redis.call('ZREM', dead, id)
   end
-  if not fault or fault == 'replay' and known[i] then
+  local settles = not fault or fault == 'replay'
+  if settles then
     settled[#settled + 1], places[#settled + 1] = id, i
     with_result = with_result or ARGV[FIRST + STRIDE * i - 1] ~= ''
     if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- it was handed out before
   end
-  if fault and fault ~= 'replay' then refused = refused + 1 end
-  answers[i] = (fault == 'replay' or not fault) and 1 or fault
+  if not settles and not was_done then refused = refused + 1 end
+  answers[i] = (settles or was_done) and 1 or fault
 end
 local set = #settled > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
 local kept, all_kept, keep, index = {}, true, nil, nil

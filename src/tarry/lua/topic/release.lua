@@ -45,7 +45,6 @@ for i = FIRST, #ARGV, STRIDE do
   local run = redis.call('HGET', runs, id)
   local refusal = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
-  if refusal == 'replay' and not run then refusal = 'gone' end
   if refusal == 'replay' then
     answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
   elseif refusal then

@@ -12,7 +12,7 @@ for i = FIRST, #ARGV, STRIDE do
   local id, receipt, ttr, counted = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
-  if fault == 'replay' then fault = run and 'released' or 'gone' end
+  if fault == 'replay' then fault = 'released' end
   if fault then
     if counted == '1' then refused = refused + 1 end
   else
