@@ -163,7 +163,7 @@ INPUTS = [
         (200, 200, 200),
         (200, 200, 200),
     ),
-    _refused("an offer with NUL", GET + b"Upgrade: w\0ebsocket\r\n\r\n"),
+    _refused("an offer with NUL", GET + b"Upgrade: w\0ebsocket\r\n\r\n", haproxy=(400, 200)),
     _refused("CONNECT", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"),
     _good("a body that is a request", POST + b"Content-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN),
     _good("a body that is an offer", POST + b"Content-Length: %d\r\n\r\n\r\n" % (len(OFFER) + 4) + OFFER + b"\r\n"),
