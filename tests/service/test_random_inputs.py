@@ -24,7 +24,8 @@ SEEDS, INPUTS_PER_SEED = 20, 10_000
 PARTS = [one.sent for one in INPUTS] + [one.sent for one in INPUTS if not one.is_last] * 4 + [NEXT] * 20
 CLIENTS = "127.0.0.2"
 """Their address; HAProxy's is 127.0.0.1."""
-MARK = re.compile(r"[A-D]\d{7}")
+MARK = re.compile(r"[A-D][01]\d{6}")
+"""The client of a round, the seed, the round. The table itself has nines only, which may come to stand behind a letter."""
 
 
 def draw(random: Random) -> bytes:
