@@ -32,6 +32,7 @@ ELSEWHERE = {
     "add_many_with",
     "on_behalf_of",
     "cancelled",
+    "due_soon",
     "delete_exactly",
     "pop_by_id",
     "set_headers",

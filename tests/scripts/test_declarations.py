@@ -12,6 +12,7 @@ from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import (
     CANCELLING_PARTS,
+    COUNTING_PARTS,
     DELETING_PARTS,
     DEPARTING_PARTS,
     FINISHING_PARTS,
@@ -81,6 +82,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
         LISTING_PARTS,
         PURGING_PARTS,
         CANCELLING_PARTS,
+        COUNTING_PARTS,
     )
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
@@ -89,6 +91,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
             *declared.split(", "),
             "SETS[place]",
             "parts[part]",
+            "places[i]",
             "set",
             "list",
             "records",

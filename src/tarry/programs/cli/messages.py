@@ -1,7 +1,6 @@
 """Error messages of the library with the option names of the command line.
 
-if_exists: 'x' is unknown; …                        --if-exists: 'x' is unknown; …
-give another id, or if_exists="keep" or "replace"   give another id, or --if-exists keep or replace
+max_attempts: 0 is too small; …                   --max-attempts: 0 is too small; …
 a whole number from 1 to 999,999, or None           a whole number from 1 to 999,999, or none
 """
 
@@ -52,7 +51,7 @@ def renamed_parameters(**names: str) -> Generator[None]:
 
 
 def _names(parameters: Iterable[Parameter]) -> dict[str, str]:
-    """The library's parameter names and the command's: ``if_exists``, ``--if-exists``; ``lock``, ``LOCK``; ``counted``, ``--uncounted``."""
+    """The library's parameter names and the command's: ``max_attempts``, ``--max-attempts``; ``lock``, ``LOCK``; ``counted``, ``--uncounted``."""
     found: dict[str, str] = {}
     for parameter in parameters:
         for info in get_args(parameter.annotation)[1:]:

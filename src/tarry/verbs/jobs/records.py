@@ -46,7 +46,7 @@ _RUN = Struct("<IIddB")
 _NOTE_MARK = "\n\x1d"
 """As in lua/lib/job.lua."""
 _LONGEST_FAULT = 8192
-"""As in lua/lib/bury.lua."""
+"""As where a script cuts a fault."""
 _MOST_ATTEMPTS = 2**24 - 1
 _ATTEMPT = Struct("<IddBB")
 _HISTORY = Struct("<BdBHHII")
