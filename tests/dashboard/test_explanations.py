@@ -174,7 +174,7 @@ async def buried(topic: Any, clock: Clock) -> None:
             None,
             None,
         ),
-        (urgent, "Its priority is 2: it comes before those that are due with a lower priority.", None, None),
+        (urgent, "Its priority is 2: it is handed out before due jobs of a lower priority.", None, None),
         (
             capped,
             "The topic runs at most 1 job at a time, and 1 is reserved",

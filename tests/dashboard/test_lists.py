@@ -63,7 +63,7 @@ def test_schedules_are_filtered_and_sorted(http: httpx.Client, client: tarry.Cli
     assert rows(http, "/schedules?sort=id&from=100")[-1] == "report"
     assert rows(http, "/schedules?only=paused") == ["digest-003"]
     assert rows(http, "/schedules?topic=tenant-1&sort=topic&q=rep") == ["report"]
-    assert "No jobs match." in http.get("/schedules?q=nothing").text
+    assert "No schedules match." in http.get("/schedules?q=nothing").text
     assert 'name="topic" value="tenant-1"' in http.get("/schedules?topic=tenant-1").text
     for wrong in ("only=late", "sort=age"):
         assert http.get(f"/schedules?{wrong}").status_code == 400

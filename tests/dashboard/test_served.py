@@ -14,6 +14,9 @@ import pytest
 
 import tarry
 from dashboard.conftest import Service
+from tarry.connections.address import find_address
+from tarry.programs.dashboard import Dashboard
+from tarry.programs.dashboard.sign_in import token_command
 from tarry.verbs import tokens
 from until import LONGEST_S
 from warm import WarmTarry
@@ -59,6 +62,16 @@ def test_the_command_of_the_sign_in_page_works_as_it_is_pasted(
         token = re.findall(r"\S{30,}", done.stdout)[0]
         assert http.post("/sign-in", data={"token": token}).headers["location"] == "/"
         assert "role: admin" in http.get("/").text
+
+
+@pytest.mark.parametrize("url", ["embedded://", "embedded:///var/lib/orders", "redis://orders.example:6380/1"])
+def test_the_command_of_the_sign_in_page_names_the_server_of_the_dashboard(url: str) -> None:
+    """Also an embedded one, which people know by another name than a URL."""
+    dashboard = Dashboard(tarry.AsyncClient(url))
+    command = token_command("default", dashboard.template_context(None, "")["server_url"])
+    *_, option, named = shlex.split(command)
+    found, own = find_address(named, {}), dashboard.client.engine.config.address
+    assert (option, found.kind, found.folder, found.url) == ("--url", own.kind, own.folder, own.url)
 
 
 def test_a_service_with_tokens_requires_one_and_obeys_its_scopes(

@@ -282,14 +282,15 @@ class Dashboard:
 
     def template_context(self, visit: PageRequest | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """The variables of every template."""
-        address = self.client.engine.config.address.redacted
+        address = self.client.engine.config.address
         return {
             "visit": visit,
             "root": root,
             "version": self.version,
             "navigation": self._navigation(part) if visit else [],
             "namespace": self.client.namespace,
-            "server": address,
+            "server": address.redacted,
+            "server_url": address.redacted if address.kind != "embedded" else address.full_url or "embedded://",
             "said": self._notes.get(visit.query.get("said", ""), "") if visit else "",
             "tokens_required": self.access.tokens_required,
             "here": part.path if part else "",

@@ -105,7 +105,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     else:
         yield f"It has been ready for {filters.span(facts.now - since)}."
     if facts.priority:
-        yield f"Its priority is {facts.priority}: it comes before those that are due with a lower priority."
+        yield f"Its priority is {facts.priority}: it is handed out before due jobs of a lower priority."
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return

@@ -65,6 +65,6 @@ def token_command(namespace: str, server: str) -> str:
 
 def _page(dashboard: PageHost, root: str, wrong: str, status: int) -> Response:
     context = dashboard.template_context(None, root)
-    command = token_command(context["namespace"], context["server"])
+    command = token_command(context["namespace"], context["server_url"])
     text = dashboard.templates.get_template("sign_in.html").render(**context, wrong=wrong, command=command)
     return Response(text, status, media_type="text/html")

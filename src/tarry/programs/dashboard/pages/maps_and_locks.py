@@ -55,7 +55,9 @@ async def _plan(visit: PageRequest, form: Form) -> ActionPlan:
     if not lock.held:
         return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
     question = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
-    note = "The holder is notified at once, but may still be working. Systems that check fencing tokens refuse it."
+    note = (
+        "The holder is notified at once, but may still be working. Systems that check fencing tokens refuse its writes."
+    )
     return ActionPlan(question, "Release it", note)
 
 
