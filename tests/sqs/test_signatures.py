@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
@@ -36,9 +40,12 @@ VECTORS = [
 ]
 
 
-def signed(headers: dict[bytes, bytes], digest: str) -> signature.Signature:
+NOW = 1440938160.0
+
+
+def signed(headers: dict[bytes, bytes], digest: str, scope: str = "20150830/us-east-1/service") -> signature.Signature:
     names = ";".join(sorted(name.decode() for name in headers))
-    credential = "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request"
+    credential = f"Credential=AKIDEXAMPLE/{scope}/aws4_request"
     return signature.parse(f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={digest}")
 
 
@@ -46,26 +53,42 @@ def signed(headers: dict[bytes, bytes], digest: str) -> signature.Signature:
 def test_awss_vectors(method: str, query: str, headers: dict[bytes, bytes], body: bytes, digest: str) -> None:
     given = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode(), **headers}
     request = signature.SignedRequest(method, "/", query, given, body)
-    now = 1440938160.0
-    signature.check(signed(given, digest), request, SECRET, now)
-    for late in (-901.0, 901.0):
-        with pytest.raises(SqsError, match="expired"):
-            signature.check(signed(given, digest), request, SECRET, now + late)
+    signature.check(signed(given, digest), request, SECRET)
     for wrong in (signed(given, "0" * 64), signed(given, "ü")):
         with pytest.raises(SqsError, match="does not match"):
-            signature.check(wrong, request, SECRET, now)
+            signature.check(wrong, request, SECRET)
     other = signature.SignedRequest(method, "/", query, given, body + b"x")
     with pytest.raises(SqsError, match="does not match"):
-        signature.check(signed(given, digest), other, SECRET, now)
+        signature.check(signed(given, digest), other, SECRET)
 
 
-def test_the_operation_must_be_signed() -> None:
-    given = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode()}
-    sent = {**given, b"x-amz-target": b"AmazonSQS.PurgeQueue"}
-    request = signature.SignedRequest("POST", "/", "", sent, b"")
-    digest = signature.sign(signed(given, ""), STAMP, request, SECRET)
-    with pytest.raises(SqsError, match="X-Amz-Target"):
-        signature.check(signed(given, digest), request, SECRET, 1440938160.0)
+SQS = "20150830/moon/sqs"
+HEAD = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode()}
+
+
+@pytest.mark.parametrize(
+    ("scope", "headers", "late", "told"),
+    [
+        (SQS, {}, 901.0, "expired"),
+        (SQS, {}, -901.0, "expired"),
+        ("20150830/moon/s3", {}, 0.0, "correct service: 'sqs'"),
+        ("20150829/moon/sqs", {}, 0.0, "does not match YYYYMMDD"),
+        ("2015083/moon/sqs", {}, 0.0, "does not match YYYYMMDD"),
+        ("/moon/sqs", {}, 0.0, "does not match YYYYMMDD"),
+        (SQS, {b"x-amz-date": b"yesterday"}, 0.0, "Got 'yesterday'"),
+        (SQS, {b"x-amz-target": b"AmazonSQS.PurgeQueue"}, 0.0, "must be a signed header"),
+    ],
+)
+def test_a_head_is_refused_by_itself(scope: str, headers: dict[bytes, bytes], late: float, told: str) -> None:
+    signature.check_scope(signed(HEAD, "", SQS), HEAD, NOW)
+    with pytest.raises(SqsError, match=told):
+        signature.check_scope(signed(HEAD, "", scope), {**HEAD, **headers}, NOW + late)
+
+
+def test_a_header_is_signed_once() -> None:
+    credential = f"Credential=AKIDEXAMPLE/{SQS}/aws4_request"
+    with pytest.raises(SqsError, match="names a header twice"):
+        signature.parse(f"AWS4-HMAC-SHA256 {credential}, SignedHeaders=host;host;x-amz-date, Signature=0")
 
 
 def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
@@ -131,3 +154,53 @@ def test_a_tokens_id_and_hash_sign_requests(
     assert until(code, "the revoked token is refused") == "InvalidClientTokenId"
     for made in keys.values():
         made.close()
+
+
+def test_a_request_is_refused_before_the_first_byte_of_its_body(
+    queue: str, running_service: RunningService, namespace: str
+) -> None:
+    """Only the head is sent: an answer shows that no byte of the body was waited for."""
+    client, ids = running_service.app.clients[namespace], {}
+    for scope in ("produce", "consume"):
+        _, ids[scope], record = tokens.create_token(os.urandom, (scope,))
+        running_service.run(client.engine.run(tokens.store_token(namespace, ids[scope], record)))
+    running_service.call(running_service.app.require_tokens, True)
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+
+    def code(credential: str | None, *, date: str = stamp, target: str = "x-amz-target") -> tuple[int, str]:
+        names = f"host;x-amz-date{';x-amz-target' if target else ''}"
+        head = {"host": "localhost", "content-length": str(8 << 20), "x-amz-date": date}
+        head |= {target: "AmazonSQS.SendMessage"} if target else {}
+        if credential is not None:
+            digest = f"Credential={credential}, SignedHeaders={names}, Signature={'0' * 64}"
+            head["authorization"] = f"AWS4-HMAC-SHA256 {digest}"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        with socket.create_connection(("127.0.0.1", running_service.port), LONGEST_S) as sent:
+            sent.sendall(f"POST /sqs HTTP/1.1\r\n{lines}\r\n".encode())
+            answer = HTTPResponse(sent)
+            answer.begin()
+            text = answer.read().decode()
+        found = re.search("sqs#(\\w+)|<Code>([\\w.]+)", text)
+        assert found is not None, text
+        return answer.status, found[1] or found[2]
+
+    def credential(scope: str, *, day: str = stamp[:8], service: str = "sqs") -> str:
+        return f"{ids.get(scope, scope)}/{day}/moon/{service}/aws4_request"
+
+    assert code(None) == (403, "MissingAuthenticationToken")
+    assert code(None, target="") == (403, "MissingAuthenticationToken"), "a form"
+    assert code("x") == (400, "IncompleteSignature")
+    assert code(credential("nobody")) == (403, "InvalidClientTokenId")
+    assert code(credential("nobody"), target="") == (403, "InvalidClientTokenId")
+    assert code(credential("produce", service="s3")) == (403, "SignatureDoesNotMatch")
+    assert code(credential("produce", service="s3"), target="") == (403, "SignatureDoesNotMatch")
+    assert code(credential("produce", day="20150830")) == (403, "SignatureDoesNotMatch")
+    assert code(credential("produce", day="20150830"), date=STAMP) == (403, "SignatureDoesNotMatch")
+    assert code(credential("consume")) == (403, "AccessDenied")
+    with socket.create_connection(("127.0.0.1", running_service.port), LONGEST_S) as whole:
+        digest = f"Credential={credential('produce')}, SignedHeaders=host;x-amz-date;x-amz-target, Signature={'0' * 64}"
+        head = (
+            f"POST /sqs HTTP/1.1\r\nHost: localhost\r\nX-Amz-Date: {stamp}\r\nX-Amz-Target: AmazonSQS.SendMessage\r\n"
+        )
+        whole.sendall(f"{head}Authorization: AWS4-HMAC-SHA256 {digest}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+        assert b"403" in whole.recv(1000).partition(b"\r\n")[0], "a wrong signature is seen with the body"

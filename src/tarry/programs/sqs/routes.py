@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -15,10 +15,11 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.sqs import query_protocol, signature
 from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
-from tarry.wire.endpoint import NO_TOKEN, Scope
+from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.authorization import Credential
 
 REGION = "us-east-1"
 """The region in ARNs where no signature names one."""
@@ -34,15 +35,19 @@ async def call(request: ServiceRequest) -> Response:
     """Amazon SQS: one operation, which the header X-Amz-Target names, or the parameter Action of a form."""
     request_id, as_json, action = str(uuid4()), TARGET in request.headers, ""
     try:
-        body = await request.read()
+        caller = await _identify(request)
         if as_json:
-            service, _, action = request.headers[TARGET].decode("latin-1").partition(".")
-            given = _parse_json(body) if service == SERVICE else None
+            action = _target(request)
+            _check_operation(request, caller, action)
+        body = await request.read()
+        if caller is not None:
+            _check_signature(request, caller, body)
+        if as_json:
+            given = _parse_json(body)
         else:
             action, given = query_protocol.parse(body)
-        if given is None or (action not in OPERATIONS and action not in UNSUPPORTED):
-            raise SqsError("InvalidAction", f"The action {action[:80]} is not valid for this endpoint.")
-        answer = await _perform(request, action, given, body, strings_only=not as_json)
+            _check_operation(request, caller, action)
+        answer = await _perform(request, caller, action, given, strings_only=not as_json)
     except ClientGone:
         raise
     except Exception as raised:  # noqa: BLE001  # the client gets an error of AWS for any exception
@@ -53,49 +58,79 @@ async def call(request: ServiceRequest) -> Response:
     return _response(query_protocol.answer(action, answer, request_id), 200, request_id, as_json=False)
 
 
-async def _perform(
-    request: ServiceRequest, action: str, given: dict[str, Any], body: bytes, *, strings_only: bool
-) -> Any:
-    operation = OPERATIONS.get(action)
-    account = request.path.get("account")
-    if account is not None:
-        given.setdefault("QueueUrl", f"{ROOT}/{account}/{request.path['queue']}")
-    region = await _authorize(request, operation[2] if operation else OPERATIONS["ListQueues"][2], body)
-    if operation is None:
-        raise SqsError("UnsupportedOperation", f"{action} is not supported by this service.")
-    handler, model, _ = operation
-    if request.credential is None:
-        request.namespace = _namespace(given) or request.namespace
-        if request.namespace not in request.app.clients.namespaces:
-            raise unknown_queue()
-    operation_call = Call(request, region, strings_only=strings_only)
-    return await handler(operation_call, operation_call.parse(model, given))
+class SignedCaller(NamedTuple):
+    """The caller that a head names; its signature is checked with the body."""
+
+    credential: Credential
+    signature: signature.Signature
 
 
-async def _authorize(request: ServiceRequest, scopes: frozenset[Scope], body: bytes) -> str:
-    """Checks the signature where tokens are required. Returns the region that it names."""
-    authorizer, header = request.app.authorizer, request.headers.get(b"authorization", b"").decode("latin-1")
+async def _identify(request: ServiceRequest) -> SignedCaller | None:
+    """Finds the caller by the head alone: a known key, this service, today's date. ``None`` where no tokens are required."""
+    authorizer = request.app.authorizer
     await authorizer.detect_first_token()
     if not authorizer.settings.tokens:
-        try:
-            return signature.parse(header).region or REGION
-        except SqsError:
-            return REGION
-    signed = signature.parse(header)
+        return None
+    signed = signature.parse(request.headers.get(b"authorization", b"").decode("latin-1"))
     found = await authorizer.find_credential(signed.access_key)
     if found is None:
         raise SqsError("InvalidClientTokenId", "The security token included in the request is invalid.", 403)
-    scope = request.scope
+    signature.check_scope(signed, request.headers, time.time())
+    return SignedCaller(found, signed)
+
+
+def _target(request: ServiceRequest) -> str:
+    service, _, action = request.headers[TARGET].decode("latin-1").partition(".")
+    return action if service == SERVICE else ""
+
+
+def _check_operation(request: ServiceRequest, caller: SignedCaller | None, action: str) -> None:
+    """Raises ``SqsError`` for an unknown operation, and ``Forbidden`` if the caller's token has none of its scopes."""
+    if action not in OPERATIONS and action not in UNSUPPORTED:
+        raise SqsError("InvalidAction", f"The action {action[:80]} is not valid for this endpoint.")
+    if caller is not None:
+        scopes = OPERATIONS[action][2] if action in OPERATIONS else ANY_SCOPE
+        request.app.authorizer.check_scopes(caller.credential, scopes)
+
+
+def _check_signature(request: ServiceRequest, caller: SignedCaller, body: bytes) -> None:
+    """Checks the signature, and takes the namespace of its token."""
+    scope, found = request.scope, caller.credential
     raw = scope.get("raw_path")
     path = raw.decode("latin-1") if raw is not None else scope["path"]
     sent = signature.SignedRequest(
         scope["method"], path, scope["query_string"].decode("latin-1"), request.headers, body
     )
-    signature.check(signed, sent, found.token.record.hash, time.time())
-    authorizer.check_scopes(found, scopes)
-    authorizer.count_call(found)
+    signature.check(caller.signature, sent, found.token.record.hash)
+    request.app.authorizer.count_call(found)
     request.namespace, request.credential = found.namespace, found
-    return signed.region or REGION
+
+
+async def _perform(
+    request: ServiceRequest, caller: SignedCaller | None, action: str, given: dict[str, Any], *, strings_only: bool
+) -> Any:
+    if action in UNSUPPORTED:
+        raise SqsError("UnsupportedOperation", f"{action} is not supported by this service.")
+    handler, model, _ = OPERATIONS[action]
+    account = request.path.get("account")
+    if account is not None:
+        given.setdefault("QueueUrl", f"{ROOT}/{account}/{request.path['queue']}")
+    if caller is None:
+        request.namespace = _namespace(given) or request.namespace
+        if request.namespace not in request.app.clients.namespaces:
+            raise unknown_queue()
+    operation_call = Call(request, _region(request, caller), strings_only=strings_only)
+    return await handler(operation_call, operation_call.parse(model, given))
+
+
+def _region(request: ServiceRequest, caller: SignedCaller | None) -> str:
+    """The region that the signature names, also one that is not checked."""
+    if caller is not None:
+        return caller.signature.region or REGION
+    try:
+        return signature.parse(request.headers.get(b"authorization", b"").decode("latin-1")).region or REGION
+    except SqsError:
+        return REGION
 
 
 def _namespace(given: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote
 from tarry.programs.sqs.faults import SqsError
 
 ALGORITHM = "AWS4-HMAC-SHA256"
+SERVICE = "sqs"
 MOST_SKEW_S = 900
 """How far the clocks of client and service may differ."""
 MUST_SIGN = frozenset({"host", "x-amz-date"})
@@ -63,23 +64,27 @@ def parse(header: str) -> Signature:
     names = tuple(name for name in fields.get("SignedHeaders", "").split(";") if name)
     if algorithm != ALGORITHM or len(scope) != 5 or scope[4] != "aws4_request" or "Signature" not in fields:
         raise SqsError("IncompleteSignature", "Authorization header requires Credential, SignedHeaders and Signature.")
+    if len(set(names)) != len(names):  # one header, named a thousand times, would be hashed a thousand times
+        raise SqsError("IncompleteSignature", "SignedHeaders names a header twice.")
     if not set(names) >= MUST_SIGN:
         raise SqsError("SignatureDoesNotMatch", "'Host' and 'X-Amz-Date' must be signed headers.", 403)
     return Signature(scope[0], scope[1], scope[2], scope[3], names, fields["Signature"])
 
 
-def check(signature: Signature, request: SignedRequest, secret: str, now: float) -> None:
-    """Raises ``SqsError`` if the request was not signed with the secret, or too long ago."""
-    if b"x-amz-target" in request.headers and "x-amz-target" not in signature.signed_headers:  # it names the operation
+def check_scope(signature: Signature, headers: Mapping[bytes, bytes], now: float) -> None:
+    """Checks what the head alone tells, before the body is read: the credential's service and date, and when the request was
+    signed. Raises ``SqsError``."""
+    if b"x-amz-target" in headers and "x-amz-target" not in signature.signed_headers:  # it names the operation
         raise SqsError("SignatureDoesNotMatch", "'X-Amz-Target' must be a signed header.", 403)
-    stamp = request.headers.get(b"x-amz-date", b"").decode("latin-1")
-    if not hmac.compare_digest(sign(signature, stamp, request, secret).encode(), signature.digest.encode()):
-        raise SqsError("SignatureDoesNotMatch", _MISMATCH, 403)
+    if signature.service != SERVICE:
+        told = f"Credential should be scoped to correct service: '{SERVICE}'."
+        raise SqsError("SignatureDoesNotMatch", told, 403)
+    stamp = _stamp(headers)
     try:
         signed_at = datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
         raise SqsError("IncompleteSignature", f"Date must be in ISO-8601 'basic format'. Got '{stamp[:40]}'.") from None
-    if not stamp.startswith(signature.date):
+    if signed_at.strftime("%Y%m%d") != signature.date:
         raise SqsError(
             "SignatureDoesNotMatch", "Date in Credential scope does not match YYYYMMDD from X-Amz-Date.", 403
         )
@@ -88,6 +93,17 @@ def check(signature: Signature, request: SignedRequest, secret: str, now: float)
         raise SqsError(
             "SignatureDoesNotMatch", f"Signature expired: {stamp} and {shown} differ by more than 15 min.", 403
         )
+
+
+def check(signature: Signature, request: SignedRequest, secret: str) -> None:
+    """Raises ``SqsError`` if the request was not signed with the secret."""
+    right = sign(signature, _stamp(request.headers), request, secret)
+    if not hmac.compare_digest(right.encode(), signature.digest.encode()):
+        raise SqsError("SignatureDoesNotMatch", _MISMATCH, 403)
+
+
+def _stamp(headers: Mapping[bytes, bytes]) -> str:
+    return headers.get(b"x-amz-date", b"").decode("latin-1")
 
 
 def sign(signature: Signature, stamp: str, request: SignedRequest, secret: str) -> str:
