@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 import tarry
+from tarry.values.printable import TextFormatter
 from tarry.worker import log_setup
 
 Again = tarry.BackOff(first="1ms", jitter=0)
@@ -82,9 +84,9 @@ def test_the_log_line_of_a_dead_job_has_its_traceback(
         "✗ n/7 attempt 2 is dead: ConnectionError: card refused"
     ]
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    text = log_setup.TextFormatter().format(record)
+    text = TextFormatter().format(record)
     line = json.loads(log_setup.JsonFormatter().format(record))
-    for traceback in (text.partition("\n")[2], line["exception"]):
+    for traceback in (dedent(text.partition("\n")[2]), line["exception"]):
         assert traceback.startswith("Traceback (most recent call last):")
         assert 'raise ConnectionError("card refused")' in traceback
         assert traceback.endswith("ConnectionError: card refused")

@@ -24,7 +24,11 @@ def celery_relay(
     import asyncio
     import logging
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    from tarry.values.printable import TextFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextFormatter())
+    logging.basicConfig(level=log_level.upper(), handlers=[handler])
     relay = _load_relay(session, app)
     session.print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")
     asyncio.run(_run(relay))

@@ -10,20 +10,13 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.values.printable import TextFormatter, json_line
 
 FORMATS = ("text", "json")
 
 
 configured: tuple[str, str] | None = None
 """The format and the level that ``configure_logging`` was called with; child processes log in the same way."""
-
-
-class TextFormatter(logging.Formatter):
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # logging's
-        return datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # local time, for people
 
 
 class JsonFormatter(logging.Formatter):
@@ -40,7 +33,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields, enc_hook=str).decode()
+        return json_line(msgspec.json.encode(fields, enc_hook=str).decode())
 
 
 def configure_logging(format: str, level: str) -> None:

@@ -148,7 +148,7 @@ def get(session: CommandSession, topic: TopicName, ids: Ids) -> None:
             session.print_answer(None, f"{id}  unknown")
         else:
             data = output.job_data(job)
-            session.print_answer(data, "\n".join(f"{name:<14} {_shown(value)}" for name, value in data.items()))
+            session.print_answer(data, *(line for name, value in data.items() for line in _lines(name, value)))
     if None in found:
         raise typer.Exit(1)
 
@@ -169,8 +169,11 @@ def result(
     session.print_answer({"id": id, "result": found}, dumps(found))
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else dumps(value)
+def _lines(name: str, value: object) -> list[str]:
+    """A field of a job: a traceback has several lines, all other text has one."""
+    text = value if isinstance(value, str) else dumps(value)
+    first, *more = text.split("\n") if name == "error" else [text]
+    return [f"{name:<14} {first}", *(f"{'':<14} {line}" for line in more)]
 
 
 @verb(name="list")

@@ -34,7 +34,7 @@ def complete_topics(context: typer.Context) -> list[str]:
     asking.start()
     asking.join(TIMEOUT_S)
     given = context.params.get("topics") or ()
-    return [name for name in found if name not in given and not any(letter.isspace() for letter in name)]
+    return [name for name in found if name not in given and name.isprintable() and " " not in name]
 
 
 def _read_topics(kind: type[Client], context: typer.Context, found: list[str]) -> None:

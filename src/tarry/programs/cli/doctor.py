@@ -101,12 +101,8 @@ def doctor(
             "restarts": {worker.name: worker.restarts for worker in workers if worker.restarts},
             "nodes": [{"node": place, **_node_data(node)} for place, node in servers.items()],
         },
-        "\n".join(
-            [
-                f"server  {shown}, {count_text(len(known | found), 'topic')}, {count_text(len(workers), 'worker')}",
-                *(f"{place}  {as_text(node)}" for place, node in servers.items()),
-            ]
-        ),
+        f"server  {shown}, {count_text(len(known | found), 'topic')}, {count_text(len(workers), 'worker')}",
+        *(f"{place}  {as_text(node)}" for place, node in servers.items()),
     )
     for worker in workers:
         for work, count in sorted(worker.restarts.items()):

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from tarry.programs.cli.output import last_error_line, state_moment
 from tarry.values.durations import SECOND, as_text
+from tarry.values.printable import one_line
 from tarry.verbs.jobs.dead_groups import raw_body, task_call
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def print_groups(groups: Sequence[DeadGroup], now: datetime) -> None:
     titles = ["GROUP", "JOBS", "LAST", *(["TASK"] if any(group.task for group in groups) else [])]
     cells = [
         [
-            Text(group.id),
+            Text(printable(group.id)),
             Text(f"{group.count:,}", justify="right"),
             Text(moment_text(group.last, now)),
             Text(printable(group.task)),
@@ -141,5 +142,5 @@ def rounded(span: timedelta) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of a producer, in one line, without anything that moves the cursor or changes a colour."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:MOST_SHOWN])
+    """The start of a producer's text, in one line."""
+    return one_line(text[:MOST_SHOWN])

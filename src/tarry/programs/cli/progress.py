@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.values.printable import one_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -62,7 +64,7 @@ class _Bar:
             transient=True,
             redirect_stdout=False,  # stdout is not touched
         )
-        self._shown.add_task(self._what, total=self._total)
+        self._shown.add_task(one_line(self._what), total=self._total)
         self._shown.start()
 
     def finish(self) -> None:

@@ -16,6 +16,7 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.output import count_text
 from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession
+from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,7 +69,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
     count = count_jobs(topic, state, limit)
     what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
-    if count and not typer.confirm(what, err=True):
+    if count and not typer.confirm(one_line(what), err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
 

@@ -203,8 +203,7 @@ def serve(
         from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 
         spoken = BeanstalkSettings(*endpoint_of(beanstalk), beanstalk_namespace, beanstalk_job_size)
-    if dashboard:
-        _show_audit_log("json" if session.json else "text")
+    _show_logs("json" if session.json else "text")
     composition = Composition(spoken_dialects, sqs=SQS in places, dashboard=dashboard, beanstalk=spoken)
 
     def open_client(namespace: str) -> AsyncClient:
@@ -222,16 +221,15 @@ def _checked_root(path: str) -> str:
     return path.rstrip("/")
 
 
-def _show_audit_log(format: str) -> None:
-    """Sends the dashboard's audit log to stderr; its other log lines are shown from warnings on."""
+def _show_logs(format: str) -> None:
+    """Sends the dashboard's audit log to stderr, and all other log lines from warnings on."""
+    from tarry.values.printable import TextFormatter
     from tarry.worker import log_setup
 
     handler = logging.StreamHandler()
-    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else log_setup.TextFormatter())
-    audit = logging.getLogger("tarry.audit")
-    audit.addHandler(handler)
-    audit.setLevel(logging.INFO)
-    audit.propagate = False
+    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("tarry.audit").setLevel(logging.INFO)
 
 
 async def _serve(

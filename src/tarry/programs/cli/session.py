@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.programs.cli.collector import gc_paused
 from tarry.programs.cli.stderr import write_message
+from tarry.values.printable import TextFormatter, json_line, one_line
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
@@ -75,10 +76,10 @@ class CommandSession:
         known = is_known(topic.verbs.context.keys)
         return topic.engine.run_view(known) or topic.engine.run(known)  # a replica may not have it yet
 
-    def print_answer(self, answer: Any, text: str) -> None:
-        """Prints an answer to stdout: as one line of JSON, or as text. ``answer`` is data, or a function that makes them, which is
-        called for JSON only."""
-        print(dumps(answer() if callable(answer) else answer) if self.json else text)
+    def print_answer(self, answer: Any, *lines: str) -> None:
+        """Prints an answer to stdout: as one line of JSON, or as lines of text. ``answer`` is data, or a function that makes them,
+        which is called for JSON only. Nothing in a line controls a terminal, or ends it."""
+        print(dumps(answer() if callable(answer) else answer) if self.json else "\n".join(map(one_line, lines)))
 
     def print_note(self, text: str) -> None:
         """Prints a message to stderr, with ``--json`` as JSON."""
@@ -110,7 +111,7 @@ def _without_telemetry() -> Generator[None]:
 def dumps(answer: Any) -> str:
     import msgspec
 
-    return msgspec.json.encode(answer).decode()
+    return json_line(msgspec.json.encode(answer).decode())
 
 
 def _log_to_stderr(client: Client, *, as_json: bool) -> None:
@@ -118,8 +119,8 @@ def _log_to_stderr(client: Client, *, as_json: bool) -> None:
     that the server does not answer appears at once, and once."""
     logger = logging.getLogger("tarry")
     handler, patience_handler = logging.StreamHandler(), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    patience_handler.setFormatter(logging.Formatter("%(message)s (--patience)"))
+    handler.setFormatter(TextFormatter("%(message)s"))
+    patience_handler.setFormatter(TextFormatter("%(message)s (--patience)"))
     if as_json:
         from tarry.worker import log_setup
 

@@ -25,6 +25,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.worker_commands import as_text
 from tarry.programs.serving.conditions import Condition, assess_topic, facts_of, severity
+from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
@@ -132,7 +133,7 @@ def block(
     head = _head(name, view.stats, last.stats if last else None)
     if marked:
         head[0].stylize("reverse")
-    told = [Text(one.sentence, LEVEL_STYLES[one.level]) for one in view.conditions if one.kind not in UNTOLD]
+    told = [Text(one_line(one.sentence), LEVEL_STYLES[one.level]) for one in view.conditions if one.kind not in UNTOLD]
     return Group(Phrases([*head, *_workers_line(name, workers), *told]), _line(view), Rule(style="dim"))
 
 
@@ -164,7 +165,7 @@ def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
 
 
 def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
-    line = [Text(name, "bold")]
+    line = [Text(one_line(name), "bold")]
     for state, colour in STATES.items():
         count = getattr(stats, state)
         line.append(Text(f"{state} {count}", colour if count else "dim"))

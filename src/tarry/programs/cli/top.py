@@ -35,7 +35,7 @@ def histogram(
 
     begin = arguments.parse_moment(start, "start") if "-" in start[1:] else start
     found = session.known_topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
-    session.print_answer(output.histogram_data(topic, found), "\n".join(timeline.histogram_lines(topic, found)))
+    session.print_answer(output.histogram_data(topic, found), *timeline.histogram_lines(topic, found))
 
 
 @verb()
@@ -48,7 +48,7 @@ def throughput(
     from tarry.programs.cli import output, timeline
 
     found = session.known_topic(topic).throughput(span=span)
-    session.print_answer(output.throughput_data(topic, found), "\n".join(timeline.throughput_lines(topic, span, found)))
+    session.print_answer(output.throughput_data(topic, found), *timeline.throughput_lines(topic, span, found))
 
 
 @verb()

@@ -281,9 +281,8 @@ def check(session: CommandSession, topics: TopicNames) -> None:
     for name in topics:
         found = check_with_progress(session.known_topic(name))
         ok = ok and found.ok
-        text = "\n".join(["", *found.faults]) if found.faults else "all well"
-        if hint := continue_hint(found.leaving, found.schedules_leaving):
-            text += f"\n{hint}"
+        hint = continue_hint(found.leaving, found.schedules_leaving)
+        text = "" if found.faults else "all well"
         answer = {
             "topic": name,
             "looked_at": found.looked_at,
@@ -292,6 +291,8 @@ def check(session: CommandSession, topics: TopicNames) -> None:
             "leaving": found.leaving,
             "schedules_leaving": found.schedules_leaving,
         }
-        session.print_answer(answer, f"{name}  {found.looked_at} entries looked at, {text}")
+        session.print_answer(
+            answer, f"{name}  {found.looked_at} entries looked at, {text}", *found.faults, *([hint] if hint else [])
+        )
     if not ok:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
+from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
     from tarry.verbs.workers import WorkerInfo, WorkerMode
@@ -84,7 +85,7 @@ def as_text(info: WorkerInfo) -> str:
     if info.jobs:
         oldest = info.jobs[0]  # when it reported: the job may be done by now
         parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.reported_at - oldest.taken)}")
-    return "  ".join(parts)
+    return one_line("  ".join(parts))
 
 
 def _whole_seconds(span: timedelta) -> str:

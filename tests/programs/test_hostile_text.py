@@ -1,0 +1,163 @@
+"""Text of producers and workers controls no terminal and no log: one hostile string in every field, at every command that shows it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import typer.main
+
+import tarry
+from programs.terminal import Cli, Terminal
+from tarry.programs.cli.commands import app, load_commands
+from tarry.values.printable import TextFormatter, indented, json_line, one_line
+from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
+from warm import WarmTarry
+
+NAME = "t\u202e\u200bname"
+"""What names and ids may contain."""
+EVIL = "\x1b]0;OWNED\x07\x1b[31mred\x1b[2J\u202e\u200b\u009b31m\x9d\x07\r\nforged\x08\x7f\u2028\nforged"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+load_commands(["--help"])
+
+JAVA = ("--codec", "json")
+CALLS: dict[str, tuple[str, ...]] = {
+    "add": (NAME, "1", "--id", NAME + "2"),
+    "pop": (NAME,),
+    "finish": (NAME, NAME, "7"),
+    "touch": (NAME, NAME, "7"),
+    "release": (NAME, NAME, "7"),
+    "bury": (NAME, NAME, "7"),
+    "delete": (NAME, NAME + "none"),
+    "kick": (NAME, NAME + "none"),
+    "reschedule": (NAME, NAME + "none", "--delay", "1h"),
+    "release-holder": (NAME, EVIL, "--dry-run"),
+    "get": (NAME, "dead", "task", EVIL),
+    "result": (NAME, "done"),
+    "list": (NAME,),
+    "dead": (NAME,),
+    "topics": (),
+    "stats": (),
+    "purge": (NAME, "--dry-run"),
+    "pause": (NAME + "3",),
+    "configure": (NAME,),
+    "resume": (NAME + "3",),
+    "check": (NAME,),
+    "doctor": (),
+    "workers": (),
+    "worker-mode": (EVIL, "quiet"),
+    "histogram": (NAME,),
+    "throughput": (NAME,),
+    "top": ("--once",),
+    "migrate": (NAME, "--to", NAME + "4", "--dry-run"),
+    "schedule put": (NAME, NAME, '"x"', "--every", "1h"),
+    "schedule list": (),
+    "schedule get": (NAME, NAME),
+    "schedule pause": (NAME, NAME),
+    "schedule resume": (NAME, NAME),
+    "schedule delete": (NAME, NAME + "none"),
+    "delayed-queue offer": (NAME, EVIL, "--raw", "--format", "tarry", "--delay", "1h", *JAVA),
+    "delayed-queue list": (NAME, *JAVA),
+    "delayed-queue stats": (NAME,),
+    "delayed-queue format": (NAME,),
+    "delayed-queue move": (NAME, *JAVA),
+    "delayed-queue migrate": (NAME, NAME, "--dry-run", *JAVA),
+    "map-cache put": (NAME, EVIL, EVIL, "--raw", *JAVA),
+    "map-cache get": (NAME, EVIL, *JAVA),
+    "map-cache list": (NAME, *JAVA),
+    "map-cache stats": (NAME,),
+    "map-cache evict": (NAME,),
+    "map-cache delete": (NAME, EVIL, *JAVA),
+    "map-cache clear": (NAME,),
+    "lock list": (),
+    "lock get": (NAME,),
+    "lock force-release": (NAME,),
+    "guarded-queue push": (NAME, EVIL, "--raw"),
+    "guarded-queue stats": (NAME,),
+    "guarded-queue poll": (NAME,),
+    "guarded-queue clear": (NAME,),
+    "token create": ("--scope", "view", "--note", EVIL),
+    "token list": (),
+    "token revoke": ("none",),
+}
+LONG_LIVED = {"worker", "serve", "celery-relay", "demo", "demo-worker"}
+"""They write a log, by the formatter below, or show jobs of their own."""
+
+
+def names(group: Any, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        yield from names(command, f"{before}{name} ") if hasattr(command, "commands") else [before + name]
+
+
+def test_every_command_is_called_below() -> None:
+    assert set(names(typer.main.get_command(app))) == {*CALLS, *LONG_LIVED}
+
+
+@pytest.fixture
+def filled(client: tarry.Client) -> tarry.Topic[Any]:
+    topic: tarry.Topic[Any] = client.topic(NAME)
+    topic.configure(keep_finished="1d")
+    topic.add({"x": EVIL}, id="done")
+    job = topic.pop()
+    assert job is not None
+    topic.finish(job, result=EVIL)
+    for id in ("dead", "dead2"):
+        topic.add(EVIL, id=id, max_attempts=1)
+        dying = topic.pop()
+        assert dying is not None
+        client.engine.run(topic.verbs.fail(dying, None, f"{EVIL}\nTraceback:\n{EVIL}", True))
+    topic.add({"task": EVIL, "args": {EVIL: EVIL}}, id="task", headers={"h": EVIL}, delay="1h")
+    topic.add({"x": EVIL}, id=NAME)
+    client.schedules.put(NAME, NAME, {"x": EVIL}, every="1h")
+    report = WorkerReport(
+        EVIL, 1, EVIL, 9, 1, False, [WorkerTopic(EVIL, (EVIL,), 9, 1, unknown=(EVIL,))], [ReportedJob(EVIL, EVIL, 1, 0)],
+        restarts={EVIL: 3},
+    )  # fmt: skip
+    client.engine.run(report_worker(client.namespace, EVIL.encode(), None, report))
+    return topic
+
+
+def assert_harmless(text: str) -> None:
+    shown = COLOUR.sub("", text.replace("\r\n", "\n"))
+    assert not [c for c in shown if c != "\n" and not c.isprintable()], repr(shown)
+    assert not [line for line in shown.split("\n") if line.startswith("forged")], repr(shown)
+
+
+def test_no_command_writes_hostile_text_as_it_is(
+    filled: tarry.Topic[Any], client: tarry.Client, cli: Cli, valkey_url: str, namespace: str, tarry_command: WarmTarry
+) -> None:
+    path = os.pathsep.join((str(tarry_command.command.parent), os.environ["PATH"]))
+    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "PATH": path}
+    with suppress(tarry.LockLost), client.lock(NAME, lease=600):  # lost by force-release
+        for command, words in CALLS.items():
+            done = cli(*command.split(), *words)
+            assert_harmless(done.stdout + done.stderr)
+            assert "Traceback (most" not in done.stderr, done.stderr
+            with Terminal(*command.split(), *words, place=place) as terminal:
+                terminal.end()
+            assert_harmless(terminal.raw)
+            assert_harmless(cli(*command.split(), *words, "--json").stdout)
+
+
+def test_a_text_log_has_one_line_for_a_record_and_indents_a_traceback() -> None:
+    try:
+        raise ValueError(EVIL)
+    except ValueError:
+        record = logging.LogRecord("tarry", logging.ERROR, "", 0, "job %s", (EVIL,), sys.exc_info())
+    text = TextFormatter().format(record)
+    assert_harmless(text)
+    first, *more = text.split("\n")
+    assert first.endswith(r"forged\x08\x7f\u2028\nforged")
+    assert all(line.startswith("    ") for line in more)
+
+
+def test_escaped_text_stays_as_it_is() -> None:
+    assert one_line(one_line(EVIL)) == one_line(EVIL)
+    assert indented("a\nb") == "a\n    b"
+    assert json_line('"\U000e0001\u202e"') == r'"\udb40\udc01\u202e"'
