@@ -28,8 +28,13 @@ def test_a_password_in_the_url_works_and_is_never_shown(
     caplog.set_level(logging.DEBUG)
     with tarry.Client(with_user(server.url, "me", "geheim%231")) as client:
         client.topic("a").add("tea")
-    for url in (server.url, with_user(server.url, "me", "falsch"), with_user(server.url, "", "falsch")):
-        with tarry.Client(url, patience=0.1) as client, pytest.raises(ServerUnfit, match="user or password") as told:
+    wrong = "user or password"
+    for url, said in (
+        (server.url, "wants a password, and the URL has none"),
+        (with_user(server.url, "me", "falsch"), wrong),
+        (with_user(server.url, "", "falsch"), "has no password, and the URL has one"),
+    ):
+        with tarry.Client(url, patience=0.1) as client, pytest.raises(ServerUnfit, match=said) as told:
             client.topic("a").add("tea")
         shown = "".join(traceback.format_exception(told.value)) + caplog.text + repr(client)
         assert "falsch" not in shown
