@@ -16,7 +16,7 @@ MEMBERS: dict[type, str] = {
     tarry.types.BaseJob: f"{STORED} attempt due lateness lost receipt ttr",
     tarry.Job: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
     tarry.AsyncJob: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
-    tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts finished first_failure holder kept_until "
+    tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts failure finished first_failure holder kept_until "
     "max_attempts note reason receipt reserved_until result result_not_kept retrying state ttr",
     tarry.BackOff: "factor first jitter longest",
     tarry.NewJob: "at body delay headers id max_attempts max_lateness priority ttr",

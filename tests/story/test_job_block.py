@@ -10,7 +10,7 @@ import pytest
 
 from story.adapters import Adapter
 from story.test_add import US, now
-from tarry import BadInput, StaleReceipt
+from tarry import BadInput, NoResult, StaleReceipt
 from tarry.clients.testing import Clock
 
 
@@ -59,6 +59,9 @@ async def test_a_failed_last_attempt_leaves_a_dead_job_with_the_error(adapter: A
             raise ValueError("cold")
     info = await topic.get("7")
     assert (info.state, info.reason, info.error) == ("dead", "attempts exhausted", "ValueError: cold")
+    assert info.failure == "ValueError: cold"
+    with pytest.raises(NoResult, match=r"is dead: ValueError: cold\. Kick it"):
+        await topic.result("7")
 
 
 @pytest.mark.parametrize("verb", ["finish", "release", "bury"])

@@ -82,6 +82,7 @@ async def test_a_job_without_attempts_left_is_dead_with_a_reason(adapter: Adapte
         clock.advance(US)
     info = await topic.get("7")
     assert (info.state, info.attempts, info.reason, info.died) == ("dead", 3, "attempts exhausted", now(clock) - US)
+    assert info.failure == "attempts exhausted", "nobody said more"
     assert await topic.pop() is None
 
 
@@ -93,6 +94,7 @@ async def test_expired_reservations_use_up_attempts_too(adapter: Adapter, topic:
     assert await topic.pop() is None
     info = await topic.get("7")
     assert (info.state, info.reason, info.error) == ("dead", "attempts exhausted", "timed out")
+    assert info.failure == "timed out"
     assert info.first_failure is not None
 
 

@@ -44,7 +44,6 @@ STATES = ("dead", "retrying", "delayed", "ready", "reserved", "finished")
 SEARCHED = {"error": "error", "text": "body", "task": "task"}
 HAS = ("dead", "retrying", "ready", "reserved", "delayed")
 TITLES = {"groups": "Dead jobs of {} by error", "schedules": "Schedules of {}"}
-EXHAUSTED = "attempts exhausted"
 AdminRequest = Any
 """A request. Django has no types, and its middleware adds attributes."""
 
@@ -224,14 +223,13 @@ def _shown(job: JobInfo[Any]) -> dict[str, Any]:
         task = task_of(job)
     except BodyError as fault:
         task = f"(unreadable: {fault})"
-    reason, error = job.reason or "", job.error or ""
     return {
         "id": job.id,
         "task": task,
         "attempts": job.attempts,
         "at": job.died or job.finished or job.due or job.reserved_until,
-        "failure": (error.strip().partition("\n")[0] if reason == EXHAUSTED else "") or reason,
-        "error": error,
+        "failure": job.failure or "",
+        "error": job.error or "",
     }
 
 

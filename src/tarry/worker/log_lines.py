@@ -56,9 +56,7 @@ def log_done(job: BaseJob[Any], seconds: float) -> None:
 def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
     """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
     more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
-    first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
-    if verdict.note and not dead:
-        first = verdict.note
+    first = verdict.note if verdict.note and not dead else verdict.failure
     if dead:
         logger.error(
             "✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, exc_info=fault, extra=more

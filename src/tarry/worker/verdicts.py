@@ -26,7 +26,7 @@ from tarry.errors import BadInput, BodyError
 from tarry.values.durations import Duration, duration_us
 from tarry.values.other_words import OF_RETRY, hide_others, refuse_others
 from tarry.verbs.jobs import settle
-from tarry.verbs.jobs.job_values import BaseJob
+from tarry.verbs.jobs.job_values import EXHAUSTED, BaseJob, failure_line
 from tarry.verbs.jobs.topic_context import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
@@ -107,6 +107,11 @@ class Verdict:
     refund: bool = False
     note: str = ""
 
+    @property
+    def failure(self) -> str:
+        """The failure in one line."""
+        return failure_line(self.reason, self.error)
+
 
 def retry_delay_us(back_off: BackOff, attempt: int, fraction: float) -> int:
     """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
@@ -182,7 +187,7 @@ def decide(
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
-        return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
+        return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry) and fault.after_us is not None:
         return Verdict(fault.after_us, True, _one_line(fault), _traceback(fault.__cause__))
     try:

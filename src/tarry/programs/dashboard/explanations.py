@@ -18,9 +18,6 @@ from tarry.verbs.jobs.stats import Stats, TopicSettings
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
 
-EXHAUSTED = "attempts exhausted"
-"""The reason of a job whose last attempt failed; the error is in the details."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
@@ -185,14 +182,13 @@ def _finished(facts: JobFacts) -> Iterator[str]:
 
 
 def failure(job: JobInfo[Any]) -> str:
-    """The last failure in one line: the error itself, also where the reason only says that the attempts were exhausted."""
-    told = (job.error or "").strip().partition("\n")[0].strip() if is_exhausted(job) else job.reason
-    return told or job.reason or "no reason was given"
+    """The last failure in one line."""
+    return job.failure or "no reason was given"
 
 
 def is_exhausted(job: JobInfo[Any]) -> bool:
-    """Whether it died because no attempt was left."""
-    return job.reason == EXHAUSTED
+    """Whether it died because its last attempt failed, and is known to have failed with what."""
+    return job.failure != job.reason
 
 
 def last_line(job: JobInfo[Any]) -> str:

@@ -20,9 +20,8 @@ import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.values import names
-from tarry.verbs.jobs.job_values import JobInfo, StateFilter
+from tarry.verbs.jobs.job_values import JobInfo, StateFilter, failure_line
 
-EXHAUSTED = "attempts exhausted"
 ID_SIZE = 12
 SAMPLES = 3
 MOST_GROUPS = 10_000
@@ -175,7 +174,7 @@ def _largest_first(groups: Mapping[str, DeadGroup]) -> tuple[DeadGroup, ...]:
 def _failure_of(job: JobInfo[Any]) -> tuple[str, str, str]:
     """Task, error and place."""
     reason, error = job.reason or "", job.error or ""
-    message = (error[:_READ_OF_MESSAGE].partition("\n")[0] if reason == EXHAUSTED else "") or reason
+    message = failure_line(reason, error[:_READ_OF_MESSAGE])
     found = _CONTROL.sub("…", _VARIABLE.sub("…", message[:_READ_OF_MESSAGE]))
     return task_of(job), found[:_LONGEST_MESSAGE], _place_in(error)
 

@@ -27,6 +27,8 @@ JobState = State | Literal["finished"]
 ENDED: tuple[JobState, ...] = ("finished", "dead")
 StateFilter = JobState | Literal["retrying"]
 """A state for ``list`` and ``purge``; ``retrying`` is the delayed jobs that have failed before."""
+EXHAUSTED = "attempts exhausted"
+"""The reason of a job whose last attempt failed: what failed begins its error. lua/lib/bury.lua writes the same."""
 Range = tuple[bytes, bytes]
 """A sorted set, and its side of the present: all, past or future."""
 _RANGES: dict[StateFilter, list[Range]] = {
@@ -336,6 +338,11 @@ class JobInfo(StoredJob[T]):
         return self._run_record.fault.partition("\n")[2] or None
 
     @property
+    def failure(self) -> str | None:
+        """The last failure in one line: its reason; where that only says that no attempt is left, the first line of its error."""
+        return failure_line(self.reason or "", self.error or "") or None
+
+    @property
     def note(self) -> str | None:
         """A remark beside its failure: that nobody here knows its task, since when, and where it was last seen."""
         return self._run_record.note or None
@@ -349,12 +356,17 @@ class JobInfo(StoredJob[T]):
         return f"<JobInfo {self.id} of {self.topic}, {self.state}>"
 
 
+def failure_line(reason: str, error: str) -> str:
+    """The last failure in one line; see ``JobInfo.failure``."""
+    return (error.strip().partition("\n")[0].strip() if reason == EXHAUSTED else "") or reason
+
+
 def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any:
     """The result of a finished job, decoded as a type. Raises ``NoResult``; unless the caller ``waited``, it tells how to wait."""
     if job.state != "finished":
         dead = job.state == "dead"
         hint = "" if waited else '; give wait=, such as wait="30s"'
-        why = f"is dead: {job.reason}. Kick it, or delete it." if dead else f"is {job.state}, not finished{hint}."
+        why = f"is dead: {job.failure}. Kick it, or delete it." if dead else f"is {job.state}, not finished{hint}."
         raise NoResult(f"Job {job.id} {why}", id=job.id, reason="dead" if dead else "unfinished", state=job.state)
     if job.result_not_kept is not None:
         raise not_kept(job, job.result_not_kept)
