@@ -144,7 +144,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         (
             delayed,
             "It is due in 4 m.",
-            [("calm", "No consumer: 1 job waits, the next is due in 4 m.")],
+            [("calm", "No consumer takes its jobs; 1 waits, due in 4 m.")],
             ["added", "due"],
         ),
         (
@@ -156,15 +156,15 @@ async def buried(topic: Any, clock: Clock) -> None:
         (
             alone,
             "It has been ready for 12 s. This topic has no consumer",
-            [("bad", "No consumer: 1 job is ready, the first for 12 s."), ("bad", "12 s late.")],
+            [("bad", "No consumer takes its 1 ready job."), ("bad", "1 job is overdue by 12 s.")],
             None,
         ),
         (
             paused,
             "It has been ready for 10 m. The topic is paused for 50 m: nothing is handed out.",
             [
-                ("calm", "No consumer: 1 job waits."),
-                ("calm", "Paused for 50 m: 1 job waits, the first for 10 m."),
+                ("calm", "No consumer takes its jobs; 1 waits."),
+                ("calm", "Paused for 50 m; 1 job waits, the first for 10 m."),
             ],
             None,
         ),
@@ -191,7 +191,7 @@ async def buried(topic: Any, clock: Clock) -> None:
             forgotten,
             "Its time to run was over 10 s ago",
             [
-                ("bad", "10 s late."),
+                ("bad", "1 job is overdue by 10 s."),
                 ("bad", "1 reservation is over, and no pop has put the jobs back."),
             ],
             ["added", "attempt 1: handed out to ", "its time to run was over"],

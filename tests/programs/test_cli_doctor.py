@@ -75,7 +75,7 @@ def test_doctor_tells_of_jobs_that_nobody_waits_for(client: tarry.Client, answer
     orders = client.topic("orders")
     orders.add_many(["tea", "milk"], at=orders.stats().now - timedelta(hours=1))
     [found] = answers("doctor", code=LOSES)[1:]
-    assert found["notes"] == ["no consumer: 2 jobs are ready, the first for 1 h", "1 h late"]
+    assert found["notes"] == ["no consumer takes its 2 ready jobs", "2 jobs are overdue, the first by 1 h"]
     assert [(one["kind"], one["level"], one["count"]) for one in found["conditions"]] == [
         ("no_consumer", "bad", 2),
         ("late", "bad", 2),
@@ -86,7 +86,7 @@ def test_doctor_tells_what_explains_a_topic_beside_what_is_wrong_with_it(client:
     client.topic("orders").add("tea", delay="1h")
     client.topic("orders").pause()
     assert (
-        "orders  all well; no consumer: 1 job waits, the next is due in 59 m 59 s; paused until it is resumed"
+        "orders  all well; no consumer takes its jobs; 1 waits, due in 59 m 59 s; paused until it is resumed"
         in re.sub(r"59 m \d+ s|1 h", "59 m 59 s", cli("doctor").stdout)
     )
 

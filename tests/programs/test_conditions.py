@@ -72,18 +72,18 @@ STATES = {
         {"dead": 1662, "last_died": ago(2 * 86400)}, count=1662, since=ago(2 * 86400),
     ),
     "tasks that nobody knows": State(
-        "unknown_tasks", "bad", "No live worker knows the tasks 'mail', 'print': their jobs are put back, and not done.",
+        "unknown_tasks", "bad", "No live worker knows the tasks 'mail', 'print', so their jobs are put back, and not done.",
         topic={"unknown_tasks": ("mail", "print")}, count=2,
     ),
     "a task that another worker knows": State(
-        "unknown_tasks", "calm", "1 of 1 workers does not know task 'place': each puts such jobs back for the others.",
+        "unknown_tasks", "calm", "1 of 1 workers does not know task 'place'; each puts such jobs back for the others.",
         topic={"unknown_tasks": ("place",)}, count=1,
     ),
     "nobody consumes": State(
-        "no_consumer", "bad", "No consumer: 3 jobs are ready, the first for 2 m.", LATE, consumed=False, count=3, since=ago(120),
+        "no_consumer", "bad", "No consumer takes its 3 ready jobs.", LATE, consumed=False, count=3, since=ago(120),
     ),
     "nobody will consume": State(
-        "no_consumer", "calm", "No consumer: 5 jobs wait, the next is due in 4 m.",
+        "no_consumer", "calm", "No consumer takes its jobs; 5 wait, the next is due in 4 m.",
         {"delayed": 5, "next_due": ago(-240)}, consumed=False, count=5,
     ),
     "a rate": State(
@@ -91,15 +91,15 @@ STATES = {
         {**LATE, "limited": LimitStatus("rate", ago(-3540))}, count=3, since=ago(120),
     ),
     "a pause": State(
-        "held_back", "calm", "Paused for 50 m: 3 jobs wait, the first for 2 m.",
+        "held_back", "calm", "Paused for 50 m; 3 jobs wait, the first for 2 m.",
         {**LATE, "limited": LimitStatus("pause", ago(-3000)), "paused_until": ago(-3000)}, count=3, since=ago(120),
     ),
     "a pause of nothing": State(
         "held_back", "calm", "Paused until it is resumed.", {"paused_until": FOREVER},
     ),
-    "late": State("late", "bad", "2 m late.", LATE, count=3, since=ago(120)),
+    "late": State("late", "bad", "3 jobs are overdue, the first by 2 m.", LATE, count=3, since=ago(120)),
     "late and busy": State(
-        "late", "bad", "2 m late: all 2 slots of its workers are busy.", LATE, {"busy": 2}, count=3, since=ago(120),
+        "late", "bad", "3 jobs are overdue, the first by 2 m; all 2 slots of its workers are busy.", LATE, {"busy": 2}, count=3, since=ago(120),
     ),
     "stuck runs": State(
         "stuck", "bad", "1 job has run longer than the timeout, and cannot be stopped.", topic={"overrun": 1}, count=1,
@@ -112,7 +112,7 @@ STATES = {
         server={"unfit": ("93% of its maxmemory are used",)}, count=1,
     ),
     "a slow server": State(
-        "slow_server", "calm", "The server answers slowly: after 44 ms.", server={"slow_ms": 44.0},
+        "slow_server", "calm", "The server answers slowly, after 44 ms.", server={"slow_ms": 44.0},
     ),
 }  # fmt: skip
 
@@ -219,7 +219,7 @@ def test_all_topics_are_summarized_by_the_worst() -> None:
     assert summarize({}) == ("calm", "Nothing has been added yet.")
     assert summarize({"a": empty}) == ("calm", "No job waits.")
     assert summarize({"a": empty, "b": fine}) == ("good", "All is on time.")
-    assert summarize({"a": fine, "b": late}) == ("bad", "b: 2 m late.")
+    assert summarize({"a": fine, "b": late}) == ("bad", "b: 3 jobs are overdue, the first by 2 m.")
     assert summarize({"a": fine, "b": dead}) == (
         "calm",
         "Nothing is late. b: 1,662 jobs are dead; the last died 2 d ago.",
@@ -229,3 +229,15 @@ def test_all_topics_are_summarized_by_the_worst() -> None:
         "bad",
         "2 topics need attention. b: 40 jobs died in the last ten minutes; 1,662 jobs are dead in all.",
     )
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_headline_has_one_colon_at_most(name: str) -> None:
+    _, sentence = summarize({"orders": assess(STATES[name]), "on time": assess()})
+    assert sentence.count(":") <= 1, sentence
+
+
+def test_what_all_topics_share_is_not_said_of_one() -> None:
+    unfit, slow = assess(STATES["an unfit server"]), assess(STATES["a slow server"])
+    assert summarize({"a": unfit, "b": unfit}) == ("bad", "The server is unfit: 93% of its maxmemory are used.")
+    assert summarize({"a": slow, "b": slow}) == ("calm", "Nothing is late. The server answers slowly, after 44 ms.")

@@ -49,7 +49,10 @@ UNTIL_RESUMED = 9000
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: a sentence, how many (jobs, tasks, records) it is about, and since when."""
+    """One condition: a sentence, how many (jobs, tasks, records) it is about, and since when.
+
+    A sentence of a topic has no colon: one stands before it where the topic is named.
+    """
 
     kind: Kind
     level: Level
@@ -116,7 +119,7 @@ def assess_server(server: ServerFacts) -> Iterator[Condition]:
         reasons = "; ".join(server.unfit)
         yield Condition("unfit_server", "bad", f"The server is unfit: {reasons}.", len(server.unfit))
     if server.slow_ms is not None:
-        yield Condition("slow_server", "calm", f"The server answers slowly: after {server.slow_ms:.0f} ms.")
+        yield Condition("slow_server", "calm", f"The server answers slowly, after {server.slow_ms:.0f} ms.")
 
 
 def severity(conditions: Sequence[Condition]) -> tuple[float, ...]:
@@ -135,13 +138,16 @@ def summarize(topics: Mapping[str, Sequence[Condition]]) -> tuple[Level, str]:
         return "good", "All is on time."
     if worst.level == "bad":
         many = sum(conditions[0].level == "bad" for conditions in topics.values())
+        if worst.kind in SERVER_KINDS:
+            return "bad", worst.sentence
         start = f"{many} topics need attention. " if many > 1 else ""
         return "bad", f"{start}{ordered[0]}: {worst.sentence}"
     if worst.kind == "empty":
         if all(conditions[0].kind == "empty" for conditions in topics.values()):
             return "calm", "No job waits."
         return "good", "All is on time."
-    return "calm", f"Nothing is late. {ordered[0]}: {worst.sentence}"
+    named = worst.sentence if worst.kind in SERVER_KINDS else f"{ordered[0]}: {worst.sentence}"
+    return "calm", f"Nothing is late. {named}"
 
 
 def has_consumer(stats: Stats, workers: Iterable[WorkerInfo]) -> bool:
@@ -198,12 +204,12 @@ def _unknown_tasks(topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
     nowhere = [task for task in tasks if not any(task in one.handlers for one in topics)]
     if nowhere:
         its = "its" if len(nowhere) == 1 else "their"
-        sentence = f"No live worker knows {_tasks(nowhere)}: {its} jobs are put back, and not done."
+        sentence = f"No live worker knows {_tasks(nowhere)}, so {its} jobs are put back, and not done."
         yield Condition("unknown_tasks", "bad", sentence, len(nowhere))
     elif tasks:
         lacking = sum(any(task in one.unknown_tasks for task in tasks) for one in topics)
         who = f"{lacking} of {len(topics)} workers {'does' if lacking == 1 else 'do'} not know {_tasks(tasks)}"
-        yield Condition("unknown_tasks", "calm", f"{who}: each puts such jobs back for the others.", len(tasks))
+        yield Condition("unknown_tasks", "calm", f"{who}; each puts such jobs back for the others.", len(tasks))
 
 
 def _no_consumer(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
@@ -211,13 +217,13 @@ def _no_consumer(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condit
     if topics or not waiting or _has_client(stats):
         return
     if _is_overdue(stats):
-        text = f"{_jobs(stats.ready, 'is', 'are')} ready, the first for {_span(overdue(stats))}"
-        yield Condition("no_consumer", "bad", f"No consumer: {text}.", stats.ready, stats.oldest_ready)
+        jobs = "1 ready job" if stats.ready == 1 else f"{stats.ready:,} ready jobs"
+        yield Condition("no_consumer", "bad", f"No consumer takes its {jobs}.", stats.ready, stats.oldest_ready)
     else:
-        text = _jobs(waiting, "waits", "wait")
+        text = f"{waiting:,} {'waits' if waiting == 1 else 'wait'}"
         if not stats.ready and stats.next_due is not None:
-            text += f", the next is due in {_span(stats.next_due - stats.now)}"
-        yield Condition("no_consumer", "calm", f"No consumer: {text}.", waiting, stats.oldest_ready)
+            text += f", {'' if waiting == 1 else 'the next is '}due in {_span(stats.next_due - stats.now)}"
+        yield Condition("no_consumer", "calm", f"No consumer takes its jobs; {text}.", waiting, stats.oldest_ready)
 
 
 def _held_back(stats: Stats) -> Iterator[Condition]:
@@ -225,7 +231,7 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
     count = stats.ready if stats.limited is not None or stats.paused_until is not None else 0
     wait = f", the first for {_span(waits)}" if waits is not None and waits >= timedelta(milliseconds=1) else ""
     if stats.paused_until is not None:
-        ready = f": {_jobs(count, 'waits', 'wait')}{wait}" if count else ""
+        ready = f"; {_jobs(count, 'waits', 'wait')}{wait}" if count else ""
         yield Condition("held_back", "calm", f"Paused {pause_text(stats)}{ready}.", count, stats.oldest_ready)
     elif stats.limited is not None:
         until = f"; the next may go in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
@@ -237,8 +243,9 @@ def _late(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
     if not _is_overdue(stats):
         return
     slots, busy = sum(one.slots for one in topics), sum(one.busy for one in topics)
-    why = f": all {slots} slots of its workers are busy" if slots and busy >= slots else ""
-    yield Condition("late", "bad", f"{_span(overdue(stats))} late{why}.", stats.ready, stats.oldest_ready)
+    who = f"{_jobs(stats.ready, 'is', 'are')} overdue{'' if stats.ready == 1 else ', the first'} by {_span(overdue(stats))}"
+    why = f"; all {slots} slots of its workers are busy" if slots and busy >= slots else ""
+    yield Condition("late", "bad", f"{who}{why}.", stats.ready, stats.oldest_ready)
 
 
 def _stuck(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
