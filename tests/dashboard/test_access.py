@@ -99,6 +99,27 @@ def test_requests_of_another_site_are_refused(
     assert (client.topic("orders").get("7") is None) == (status == 303)
 
 
+@pytest.mark.parametrize("text", ["http://[", "[", "http://[::1", "//", "http://a]b", "", "\xff", "%", "http://", ":"])
+def test_a_header_that_is_no_url_is_refused(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, text: str
+) -> None:
+    raw = text.encode("latin-1")
+    for options in ({"tokens": judge}, {"allow": "admin", "hosts": ["localhost", "127.0.0.1"]}):
+        site = site_of(valkey_url, **options)
+        for path in ("/", "/act", "/sign-in", "/sign-out"):
+            for name in (b"origin", b"host", b"referer"):
+                answer = http.post(site.at + path, headers=[(name, raw)], data={"token": "look"})
+                assert 300 <= answer.status_code < 500, (path, name, answer.text)
+
+
+@pytest.mark.parametrize(
+    "query", ["after=999999999999999", "before=999999999999999", "after=1%0A2", "after=0001-01-01T00:00%2B01:00", "after=" + "9" * 5000 + "s"]
+)  # fmt: skip
+def test_a_query_that_is_no_time_is_refused(site: Site, http: httpx.Client, client: tarry.Client, query: str) -> None:
+    client.topic("orders").add(0)
+    assert http.get(f"{site.at}/jobs?topic=orders&{query}").status_code == 400
+
+
 @pytest.mark.parametrize("allow", ["viewer", lambda scope: "viewer"])
 def test_a_viewer_cannot_act(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, allow: Any

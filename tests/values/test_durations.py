@@ -54,7 +54,7 @@ WRITTEN: list[tuple[Any, int]] = [
 REFUSED: list[Any] = [
     None, "", " ", "s", "10x", "10 10", "m10", "1h-30m", "-1", "-1s", "P", "PT", "1m30", "0x10", "1e400", "inf", "nan",
     "10年", "１０m", "1０s", "PT１０M", "１０", "١٠", "1\u2003s", -1, -1e-3, float("nan"), float("inf"), True, False, b"10", [1], timedelta(microseconds=-1), 1e300,
-    timedelta.max * 1 if timedelta.max.days > 9999 * 366 else 10**18, 10**30, "999999999w",
+    timedelta.max * 1 if timedelta.max.days > 9999 * 366 else 10**18, 10**30, "999999999w", "9" * 5000 + "s", "9" * 5000, f"P{'9' * 5000}D", "9" * 400 + ".5s", f"PT{'9' * 400}.5S",
 ]  # fmt: skip
 
 

@@ -30,6 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
 _UNITS["w"] = 7 * _UNITS["d"]
+_LONGEST_TEXT = 100
+"""More digits are no duration, and Python refuses to convert thousands of them."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*", re.ASCII)
 _PARTS = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII)
@@ -67,6 +69,8 @@ def _as_given(value: Duration) -> str:
 
 
 def _parse(text: str, what: str) -> int:
+    if len(text) > _LONGEST_TEXT:
+        raise BadInput(f"{what}: {text[:40]!r}… has {len(text)} characters; {_TEXT_HINT}.")
     if _PARTS.fullmatch(text):
         return sum(_multiplied(number, _UNITS[unit]) for number, unit in _PART.findall(text))
     iso = _ISO.fullmatch(text)

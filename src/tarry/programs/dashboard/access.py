@@ -102,7 +102,10 @@ class AccessControl:
         """Whether the Host header is allowed: a foreign name that resolves to here is an attack (DNS rebinding)."""
         if self._hosts is None:
             return True
-        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        try:
+            name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        except ValueError:  # such as [
+            return False
         return name.lower() in self._hosts
 
 
@@ -111,8 +114,8 @@ def same_origin(headers: Mapping[str, str]) -> bool:
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+    scheme, separator, host = headers.get("origin", "").partition("://")
+    return scheme in ("http", "https") and bool(separator) and host == headers.get("host")
 
 
 async def _awaited_role(found: Role | Awaitable[Role | None] | None) -> Role | None:

@@ -36,6 +36,8 @@ STATES: tuple[State, ...] = get_args(State)
 FILTERS: tuple[StateFilter, ...] = (*STATES, "retrying", "finished")
 SEARCH_FIELDS = ("task", "error", "text", "group")
 _FILTERS: dict[str, StateFilter] = {state: state for state in FILTERS}
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+_MILLISECONDS = re.compile(r"\d{12,15}", re.ASCII)
 _RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
 
@@ -156,21 +158,24 @@ def parse_moment(text: str, now: datetime, what: str) -> datetime | None:
         return None
     if text == "now":
         return now
-    if re.fullmatch(r"\d{12,15}", text):
-        return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=int(text))
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        pass
-    else:
-        return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
-    found = _RELATIVE_TIME.fullmatch(text)
-    assert found is not None
-    us = duration_us(found["span"].strip(), what)
-    try:
-        return now - timedelta(microseconds=us) if found["past"] or found["ago"] else now + timedelta(microseconds=us)
+        if _MILLISECONDS.fullmatch(text):
+            return _EPOCH + timedelta(milliseconds=int(text))
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            return _relative_moment(text, now, what)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
     except OverflowError:
         raise BadInput(f"{what}: {text[:40]!r} lies before the year 1 or beyond 9999.") from None
+
+
+def _relative_moment(text: str, now: datetime, what: str) -> datetime:
+    found = _RELATIVE_TIME.fullmatch(text)
+    if found is None:
+        raise BadInput(f"{what}: {text[:40]!r} is not a time; write such as 10m ago, in 1h, or 2027-01-15T08:00.")
+    span = timedelta(microseconds=duration_us(found["span"].strip(), what))
+    return now - span if found["past"] or found["ago"] else now + span
 
 
 def return_path(root: str, path: str) -> str:

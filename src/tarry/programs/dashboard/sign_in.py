@@ -38,7 +38,7 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
         token,
         max_age=COOKIE_LIFETIME_S,
         path=base_of(request) or "/",
-        secure=request.url.scheme == "https",
+        secure=request.scope.get("scheme") == "https",
         httponly=True,
         samesite="strict",
     )

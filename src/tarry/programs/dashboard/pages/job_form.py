@@ -135,9 +135,9 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     delay, limit = form.value("delay"), form.value("max_attempts")
     at = replaced.due if replaced is not None and not delay else None
     priority = form.value("priority") or "0"
-    if not priority.isdecimal():
+    if not _is_number(priority):
         raise BadInput(f"priority: {priority[:40]!r}; it is a whole number.")
-    if limit and limit != NO_LIMIT_WORD and not limit.isdecimal():
+    if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
         raise BadInput(f"attempts: {limit[:40]!r}; it is a whole number, {NO_LIMIT_WORD!r}, or empty for the topic's.")
     options = JobOptions(
         delay=0 if at is not None else delay or 0,
@@ -150,6 +150,10 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     )
     options.check()
     return options
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 20  # Python refuses to convert thousands of digits
 
 
 def _parse_headers(text: str) -> dict[str, str]:
