@@ -176,6 +176,38 @@ def test_a_browser_signs_in_with_a_token(
     assert http.get(site.at + "/").status_code == 303
 
 
+@pytest.mark.parametrize(
+    ("headers", "is_secure"),
+    [
+        (OURS, False),
+        ({"origin": "OURS"}, False),
+        ({**OURS, "origin": "https://jobs.example"}, True),
+        ({**OURS, "x-forwarded-proto": "https"}, True),
+        ({**OURS, "x-forwarded-proto": "HTTPS, http"}, True),
+        ({**OURS, "x-forwarded-proto": "http"}, False),
+    ],
+)
+def test_the_cookie_is_for_tls_only_where_the_browser_speaks_tls(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, headers: dict[str, str], is_secure: bool
+) -> None:
+    """Also behind a proxy, which speaks HTTP to the service."""
+    site = site_of(valkey_url, tokens=judge)
+    headers = {name: site.at if value == "OURS" else value for name, value in headers.items()}
+    signed = http.post(site.at + "/sign-in", data={"token": "look"}, headers=headers)
+    assert signed.status_code == 303
+    assert ("; secure" in signed.headers["set-cookie"].lower()) is is_secure
+
+
+def test_a_page_without_tls_is_another_origin_where_tls_is_known(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client
+) -> None:
+    site = site_of(valkey_url, tokens=judge)
+    by_proxy = {"host": "jobs.example", "x-forwarded-proto": "https"}
+    for origin, status in (("http://jobs.example", 403), ("https://jobs.example", 303)):
+        headers = {**by_proxy, "origin": origin}
+        assert http.post(site.at + "/sign-in", data={"token": "look"}, headers=headers).status_code == status
+
+
 def test_a_revoked_token_ends_its_stream(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
 ) -> None:

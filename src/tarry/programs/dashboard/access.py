@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+
 from tarry.verbs.tokens import split_token
 
 Role = Literal["viewer", "admin"]
@@ -109,13 +111,28 @@ class AccessControl:
         return name.lower() in self._hosts
 
 
-def same_origin(headers: Mapping[str, str]) -> bool:
+def same_origin(request: Request) -> bool:
     """Whether a page of the dashboard sent the form, by headers that browsers set and pages cannot forge."""
+    headers = request.headers
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    scheme, separator, host = headers.get("origin", "").partition("://")
-    return scheme in ("http", "https") and bool(separator) and host == headers.get("host")
+    scheme, _, host = headers.get("origin", "").partition("://")
+    return scheme in (("https",) if _knows_tls(request) else ("http", "https")) and host == headers.get("host")
+
+
+def arrived_by_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS, to this process or to a proxy before it.
+
+    The proxy says so, or the browser, whose Origin is the page's own. Nobody else has to be believed: a client that says it falsely only
+    keeps its own cookie from itself.
+    """
+    return _knows_tls(request) or request.headers.get("origin", "").startswith("https://")
+
+
+def _knows_tls(request: Request) -> bool:
+    first = request.headers.get("x-forwarded-proto", "").partition(",")[0]
+    return request.scope.get("scheme") == "https" or first.strip().lower() == "https"
 
 
 async def _awaited_role(found: Role | Awaitable[Role | None] | None) -> Role | None:

@@ -194,7 +194,7 @@ class Dashboard:
         self, endpoint: Callable[[Request, PageRequest], Any], *, act: bool = False
     ) -> Callable[[Request], Any]:
         async def guarded(request: Request) -> Response:
-            if act and not same_origin(request.headers):
+            if act and not same_origin(request):
                 return self.error_page(
                     request, 403, "This request came from another site", "Use the buttons of the dashboard itself."
                 )

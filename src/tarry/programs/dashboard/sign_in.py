@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tarry.programs.dashboard.access import COOKIE_LIFETIME_S, LONGEST_TOKEN, same_origin
+from tarry.programs.dashboard.access import COOKIE_LIFETIME_S, LONGEST_TOKEN, arrived_by_tls, same_origin
 from tarry.programs.dashboard.forms import read_form
 from tarry.programs.dashboard.page_request import PageHost, base_of
 
@@ -22,7 +22,7 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
         return RedirectResponse(root + "/", 303)
     if request.method == "GET":
         return _page(dashboard, root, "", 200)
-    if not same_origin(request.headers):
+    if not same_origin(request):
         return dashboard.error_page(
             request, 403, "This request came from another site", "Use the sign-in page of the dashboard itself."
         )
@@ -38,7 +38,7 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
         token,
         max_age=COOKIE_LIFETIME_S,
         path=base_of(request) or "/",
-        secure=request.scope.get("scheme") == "https",
+        secure=arrived_by_tls(request),
         httponly=True,
         samesite="strict",
     )
@@ -47,7 +47,7 @@ async def sign_in(dashboard: PageHost, request: Request) -> Response:
 
 async def sign_out(dashboard: PageHost, request: Request) -> Response:
     """Deletes the cookie."""
-    if not same_origin(request.headers):
+    if not same_origin(request):
         return dashboard.error_page(
             request, 403, "This request came from another site", "Use the button of the dashboard itself."
         )
