@@ -235,7 +235,7 @@ class Session:
     async def _release(self, number: int, pri: int, delay: float) -> bytes:
         async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "releases", priority_of(pri), pri=str(pri), delay=_text(delay))
-            when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _due_us(job)  # without a delay: to its old place
+            when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _place_us(job)
             dead = await tube.engine.run(server_verbs(tube).fail(job, when, "released", True))
             return b"BURIED\r\n" if dead else b"RELEASED\r\n"
 
@@ -280,12 +280,12 @@ class Session:
         return (jobs_of(tube, taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
-        """Releases all reserved jobs, as if they had not been handed out."""
+        """Releases all reserved jobs, as if they had not been handed out; delayed ones are ready, as in beanstalkd."""
         mine = self.reserved.take_all()
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]
             jobs = [one.job for one in held]
-            await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_due_us(job) for job in jobs]))
+            await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_place_us(job) for job in jobs]))
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -421,8 +421,9 @@ def _text(seconds: float) -> str:
     return str(seconds) if isinstance(seconds, int) else f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
-def _due_us(job: AsyncJob[Body]) -> int:
-    return us_of(job.due)
+def _place_us(job: AsyncJob[Body]) -> int:
+    """Where a job goes that is released without a delay: its old place; that of now if it was taken by its number before it was due."""
+    return us_of(min(job.due, job.due + job.lateness))
 
 
 def _with_body(word: bytes, number: int, job: StoredJob[Body]) -> bytes:
