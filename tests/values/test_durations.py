@@ -109,6 +109,7 @@ def test_the_same_time_in_two_zones_is_equal() -> None:
         (datetime(2027, 1, 1), "has no time zone"),  # noqa: DTZ001
         (datetime(1969, 12, 31, tzinfo=timezone.utc), "before 1970"),
         (60, "for a duration use delay="),
+        (1_800_000_000, r"use datetime\.fromtimestamp\(1800000000, timezone\.utc\)"),
         ("2027-01-01", "not a datetime"),
         (None, "not a datetime"),
     ],

@@ -26,6 +26,8 @@ LAST_MOMENT_US = 253_402_300_799_999_999
 
 _FLOAT_IS_EXACT_US = 2**32 * SECOND
 """Until 2106 a float of seconds is off by less than half a microsecond, and is rounded to the right one: half the time of a sum."""
+_LEAST_EPOCH_S = 1_000_000_000
+"""Of 2001: what is less is taken for a duration."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
@@ -103,7 +105,11 @@ def moment_us(value: datetime, what: str = "at") -> int:
 
 
 def _hint_for(value: object) -> str:
-    return "convert it with datetime.fromisoformat()" if isinstance(value, str) else "for a duration use delay="
+    if isinstance(value, str):
+        return "convert it with datetime.fromisoformat()"
+    if isinstance(value, (int, float)) and value >= _LEAST_EPOCH_S:
+        return f"for seconds since 1970 use datetime.fromtimestamp({value!r}, timezone.utc)"
+    return "for a duration use delay="
 
 
 def as_datetime(us: int) -> datetime:
