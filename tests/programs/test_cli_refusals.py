@@ -45,6 +45,7 @@ REFUSALS = [
     ("add orders 1 --id 7 --if-exists maybe", "--if-exists: 'maybe' is unknown; it is"),
     ("add orders 1 --delay soon", "--delay: 'soon' is not a duration; write seconds, or such as"),
     ("add orders 1 --delay -5", "--delay: -5s is negative"),
+    ("add orders 1 --delay 0 --at 2100-01-01T00:00:00Z", "--delay and --at: give one of the two."),
     ("add orders 1 --delay 9999w --at 2100-01-01T00:00:00Z", "--delay and --at: give one of the two."),
     ("add orders 1 --delay 999999999999", "--delay: '999999999999' reaches beyond the year 9999."),
     ("add orders 1 --at noon", "--at: 'noon' is not a moment; write 2026-02-03T04:05:06Z"),

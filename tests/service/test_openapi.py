@@ -77,8 +77,8 @@ def test_examples_fit_their_schemas() -> None:
                     jsonschema_rs.validator_for(whole).validate(media["example"])
 
 
-@pytest.mark.parametrize(("delay", "is_allowed"), [(None, True), (0, True), (1, False), ("5m", False)])
-def test_a_delay_beside_a_moment_is_refused_unless_it_is_the_default(
+@pytest.mark.parametrize(("delay", "is_allowed"), [(None, True), (0, False), (1, False), ("5m", False)])
+def test_a_delay_beside_a_moment_is_refused_also_that_of_no_time(
     fuzzed: RunningService, delay: Any, is_allowed: bool
 ) -> None:
     """The document and the service agree."""

@@ -276,7 +276,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
     def options(
         self,
         *others: Never,
-        delay: Duration = 0,
+        delay: Duration | UnsetType = UNSET,
         at: datetime | None = None,
         id: str | None = None,
         if_exists: IfExists = "error",

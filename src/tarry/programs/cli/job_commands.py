@@ -89,7 +89,6 @@ def add(
     if (body is None) == (file is None):
         raise BadInput("body: give a body, or --file for many.")
     options: dict[str, Any] = {
-        "delay": delay if delay is not None else 0,
         "at": arguments.parse_moment(at, "at"),
         "if_exists": if_exists,
         "ttr": ttr,
@@ -99,6 +98,8 @@ def add(
         "priority": priority,
         "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
+    if delay is not None:
+        options["delay"] = delay
     handle = session.topic(topic, partitions)
     if file is None:
         if dry_run or limit is not None:

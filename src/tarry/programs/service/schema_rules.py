@@ -34,8 +34,7 @@ _JSON = {"required": ["body"], "properties": {"body_base64": {"type": "null"}, "
 _BYTES = {"required": ["body_base64"], "properties": {"body_base64": {"type": "string"}, "body": False}}
 _NO_BYTES = {"properties": {"body_base64": {"type": "null"}}}
 _A_BODY = {"anyOf": [_JSON, _BYTES]}
-_ONE_TIME = {"anyOf": [_absent("at"), {"properties": {"delay": {"enum": [None, 0]}}}]}
-"""A delay of 0 is the default, and so no second time."""
+_ONE_TIME = {"anyOf": [_absent("at"), _absent("delay")]}
 _WHEN = {"anyOf": [_both(_given("delay"), _absent("at")), _both(_given("at"), _absent("delay"))]}
 RULES: dict[str, Schema] = {
     "Add": {"allOf": [_A_BODY, _ONE_TIME]},

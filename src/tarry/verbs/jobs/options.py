@@ -33,7 +33,7 @@ _REPLACE_NONCE_MARK = b"s"
 class JobOptions(Struct, frozen=True):
     """The options of one call of ``add`` or ``add_many``, or of a schedule's jobs, as they were given."""
 
-    delay: Duration = 0
+    delay: Duration | UnsetType = UNSET
     at: datetime | None = None
     if_exists: IfExists = "error"
     ttr: Duration | None = None
@@ -123,7 +123,7 @@ class EncodedOptions(NamedTuple):
 
 @lru_cache(maxsize=256, typed=True)
 def _encode_common(
-    delay: Duration, if_exists: IfExists, max_attempts: int | UnsetType | None, priority: int
+    delay: Duration | UnsetType, if_exists: IfExists, max_attempts: int | UnsetType | None, priority: int
 ) -> EncodedOptions:
     return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None, priority_of(priority))
 
@@ -145,13 +145,15 @@ def _encode(
     return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, priority, head)
 
 
-def encode_due_time(delay: Duration | None, at: datetime | None) -> bytes:
+def encode_due_time(delay: Duration | UnsetType | None, at: datetime | None) -> bytes:
     """A delay in microseconds, or ``@`` and a moment, as the scripts expect it."""
     if at is None:
+        if delay is UNSET:
+            return b"0"
         if delay is None:
             raise BadInput("delay: it is None; write 0 for now, or leave it out.")
         return b"%d" % duration_us(delay)
-    if delay:
+    if delay is not None and delay is not UNSET:
         raise BadInput("delay and at: give one of the two.")
     return b"@%d" % moment_us(at)
 

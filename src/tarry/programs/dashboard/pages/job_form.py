@@ -140,7 +140,7 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
         raise BadInput(f"attempts: {limit[:40]!r}; it is a whole number, {NO_LIMIT_WORD!r}, or empty for the topic's.")
     options = JobOptions(
-        delay=0 if at is not None else delay or 0,
+        delay=UNSET if at is not None else delay or 0,
         at=at,
         ttr=form.value("ttr") or None,
         max_attempts=UNSET if not limit else None if limit == NO_LIMIT_WORD else int(limit),
