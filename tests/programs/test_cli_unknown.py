@@ -38,14 +38,22 @@ def test_an_unknown_id_exits_with_1_after_the_others(
 ) -> None:
     """As `get` does: a script that names an id is told that nothing was done."""
     orders = client.topic("orders")
-    orders.add(1, id="there", delay="1h")
+
+    def prepare(id: str, priority: int) -> None:
+        orders.add(1, id=id, priority=priority, delay="1h" if command.startswith("reschedule") else 0)
+        if "kick" in command:
+            [job] = orders.pop_many(1)
+            orders.bury(job)
+
+    prepare("there", 0)
     verb, *options = command.split()
     done = cli(verb, "orders", "typo", "there", *options)
-    assert (done.returncode, done.stderr) == (1, "")
+    note = "an unknown job was finished or deleted, or never added; `tarry list orders` shows those that there are."
+    assert (done.returncode, done.stderr) == (1, f"{note}\n")
     first, second = done.stdout.splitlines()
     assert first == "typo  unknown"
     assert second.startswith("there  ")
-    orders.add(1, id="again", delay="1h")
+    prepare("again", 1)
     assert cli(verb, "orders", "again", *options).returncode == 0
     assert cli(verb, "nowhere", "typo", *options).returncode == 1
 
@@ -67,6 +75,30 @@ def test_a_job_that_does_not_wait_cannot_be_rescheduled(client: tarry.Client, cl
     assert "tarry release orders ID RECEIPT --delay DURATION` puts one back" in running
     states = [job and job.state for job in orders.get_many(["dead", "running", "waiting"])]
     assert states == ["dead", "reserved", "delayed"]
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--json"]])
+def test_a_job_that_is_not_dead_cannot_be_kicked(client: tarry.Client, cli: Cli, options: list[str]) -> None:
+    """Nothing is changed, and a script that names the id is told, with what to do instead."""
+    orders = client.topic("orders")
+    orders.add(1, id="running")
+    orders.pop()
+    orders.add(2, id="ready")
+    orders.add(3, id="waiting", delay="1h")
+    orders.add(4, id="dead", priority=1)
+    [job] = orders.pop_many(1)
+    orders.bury(job)
+    done = cli("kick", "orders", "waiting", "ready", "running", "dead", *options)
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 4)
+    waiting, ready, running = done.stderr.splitlines()
+    assert "tarry reschedule orders ID --delay 0` makes one due now" in waiting
+    assert "the next pop hands them out" in ready
+    assert "tarry release orders ID RECEIPT --delay 0` puts one back" in running
+    if not options:
+        assert done.stdout.splitlines()[0] == "waiting  delayed, unchanged"
+        assert done.stdout.splitlines()[-1] == "dead  was dead"
+    states = [job and job.state for job in orders.get_many(["waiting", "ready", "running", "dead"])]
+    assert states == ["delayed", "ready", "reserved", "dead" if "--dry-run" in options else "ready"]
 
 
 def test_jobs_that_a_command_finds_by_itself_may_be_gone_when_it_comes_to_them(client: tarry.Client, cli: Cli) -> None:

@@ -277,7 +277,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
     async def kick(self, id: str) -> State | None:
         """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
-        unknown."""
+        unknown: with any other than ``"dead"`` nothing was changed."""
         return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
     async def kick_many(self, ids: Sequence[str]) -> list[State | None]:

@@ -26,6 +26,7 @@ from tarry.programs.cli.selection import (
     WithError,
     WithText,
     act_on_each,
+    check_selection,
     choose_ids,
     count_listed,
     list_jobs,
@@ -52,6 +53,14 @@ def delete(session: CommandSession, topic: TopicName, ids: Ids, running: Running
     )
 
 
+_NOT_DEAD = {
+    "delayed": "delayed jobs wait until they are due; `tarry reschedule {topic} ID --delay 0` makes one due now.",
+    "ready": "ready jobs are due, and the next pop hands them out.",
+    "reserved": "reserved jobs run; `tarry release {topic} ID RECEIPT --delay 0` puts one back.",
+    "finished": "finished jobs are history, and only shown; add the job again.",
+}
+
+
 @verb()
 def kick(
     session: CommandSession,
@@ -61,13 +70,22 @@ def kick(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Makes dead jobs ready again. Exits with 1 if an id is unknown."""
-    if bool(ids) == all:
-        raise BadInput("ids: give ids, or --all for all dead jobs.")
+    """Makes dead jobs ready again. Exits with 1 if an id is unknown, or its job is not dead."""
+    check_selection(topic, ids, "--all for all dead jobs", given=all)
     state = "dead" if all else None
     handle = topic_for(session, topic, ids, state)
     chosen = choose_ids(handle, ids, state, limit)
-    act_on_each(session, handle, chosen, handle.kick_many, "was {was}", dry_run=dry_run, named=bool(ids))
+    left_alone = {state: instead.format(topic=topic) for state, instead in _NOT_DEAD.items()}
+    act_on_each(
+        session,
+        handle,
+        chosen,
+        handle.kick_many,
+        "was {was}",
+        dry_run=dry_run,
+        named=bool(ids),
+        left_alone=left_alone,
+    )
 
 
 WaitingState = Annotated[

@@ -109,10 +109,17 @@ def topic_for(session: CommandSession, topic: str, ids: Sequence[str] | None, st
     return session.topic(topic) if ids or state is None else session.known_topic(topic)
 
 
+def check_selection(topic: str, ids: Sequence[str] | None, option: str, *, given: bool) -> None:
+    """Raises ``BadInput`` unless jobs are selected in one of both ways: by ids, or by an option."""
+    if ids and given:
+        raise BadInput(f"ids: give ids, or {option}.")
+    if not ids and not given:
+        raise BadInput(f"ids: {topic!r} is read as the topic, and none follow; give ids, or {option}.")
+
+
 def choose_ids(topic: Topic[Any], ids: Sequence[str] | None, state: str | None, limit: int | None) -> list[str]:
     """The ids of the selected jobs. Raises ``BadInput``."""
-    if bool(ids) == (state is not None):
-        raise BadInput("ids: give ids, or --state for all jobs in a state.")
+    check_selection(topic.name, ids, "--state for all jobs in a state", given=state is not None)
     if ids:
         return list(ids[:limit])
     return [job.id for job in list_jobs(topic, state, limit)]
@@ -163,13 +170,18 @@ def act_on_each(
             else:
                 for id, was in zip(step, action(step), strict=True):
                     seen.add(was)
-                    session.print_answer(
-                        {"id": id, "was": was}, f"{id}  {'unknown' if was is None else text.format(was=was)}"
+                    told = (
+                        "unknown" if was is None else f"{was}, unchanged" if was in left_alone else text.format(was=was)
                     )
+                    session.print_answer({"id": id, "was": was}, f"{id}  {told}")
             if not sys.stdout.isatty():  # on a terminal the answers show the progress, and would disturb the bar
                 advance(len(step))
     notes = [instead for state, instead in left_alone.items() if state in seen]
+    if named and None in seen:
+        notes.append(
+            f"an unknown job was finished or deleted, or never added; `tarry list {topic.name}` shows those that there are."
+        )
     for note in notes:
         session.print_note(note)
-    if named and (notes or None in seen):
+    if named and notes:
         raise typer.Exit(1)

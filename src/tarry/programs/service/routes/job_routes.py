@@ -253,13 +253,13 @@ async def delete_many(request: ServiceRequest) -> list[State | None]:
 
 @table.handles(by_id.KICK)
 async def kick(request: ServiceRequest) -> State:
-    """Makes a dead job ready again, its attempts at 0. Answers the state it was in."""
+    """Makes a dead job ready again, its attempts at 0; one in another state stays as it is. Answers the state it was in."""
     return was(await request.topic.kick(request.path["id"]))
 
 
 @many.handles(by_id.KICK_MANY)
 async def kick_many(request: ServiceRequest) -> list[State | None]:
-    """Makes many dead jobs ready again."""
+    """Makes many dead jobs ready again. Answers the states they were in."""
     return list(await request.topic.kick_many(request.payload.ids))
 
 
