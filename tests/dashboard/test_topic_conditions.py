@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
-from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.programs.dashboard import Dashboard
+from tarry.programs.dashboard.forecasts import jobs_by_minute
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages import overview, topic_page
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
@@ -76,7 +78,7 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
     assert "1 h 30 m for its rate" in every
     assert "2 jobs wait for its limit of rate, the first for 1 h 30 m; the next may go in 30 m." in one
     assert "Waits for its rate 1 h 30 m the next in 30 m" in one
-    assert "Late p50, p99" not in one
+    assert "Half handed out within" not in one
 
 
 def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, namespace: str) -> None:
@@ -106,3 +108,40 @@ def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str)
     assert (
         "Within 5 m 2 are handed out for certain, at most 3, of 3 jobs: more depends on how long handlers take." in one
     )
+
+
+def test_the_next_minutes_and_the_hour_tell_one_story(valkey_url: str, namespace: str) -> None:
+    async def story(client: TestAsyncClient, clock: Clock) -> None:
+        orders = client.topic("orders")
+        hour = 1_800_007_200_000_000
+        clock.advance_to(hour - 3_570_000_000)
+        await client.schedules.put(orders, "often", 1, every="2m")
+        await client.schedules.put(orders, "rarely", 1, every="2d")
+        clock.advance_to(hour)
+        await client.schedules.put(orders, "by-calendar", 1, cron="30 * * * *")
+        while await orders.pop(wait=0):
+            pass
+
+    *_, one = pages(valkey_url, namespace, story)
+    assert "Within 5 m 3 jobs are due" in one
+    assert "Nothing is due in the hour" not in one
+    assert "31 jobs to do" in one, "thirty every two minutes, one by calendar"
+
+
+def test_jobs_of_schedules_are_counted_by_the_minute(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    clock.advance_to(1_800_000_000_000_000)
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        client.schedules.put("a", "x", 0, every="10s")
+        client.schedules.put("b", "x", 0, every="7m", missed="all")
+        client.schedules.put("c", "x", 0, cron="*/20 * * * *")
+        now = client.topic("a").stats().now
+
+        def counted(topic: str, ahead: timedelta = timedelta()) -> list[int]:
+            return jobs_by_minute(list(client.schedules.list(topic)), now + ahead, 60)[0]
+
+        assert counted("a") == [5, *[6] * 59], "the first is due after ten seconds"
+        assert [minute for minute, jobs in enumerate(counted("b")) if jobs] == [7, 14, 21, 28, 35, 42, 49, 56]
+        assert [minute for minute, jobs in enumerate(counted("c")) if jobs] == [20, 40], "the hour is 60 minutes"
+        assert counted("a", timedelta(hours=1))[0] == 1 + 5, "one for those that were missed"
+        assert counted("b", timedelta(hours=1))[0] == 8, "or one for each"

@@ -1,10 +1,11 @@
-"""The facts for the forecast of a topic: the jobs that are due soon, with their tasks, and the occurrences of its schedules."""
+"""The facts for the forecasts of a topic: the jobs that are due soon, with their tasks, and the occurrences of its schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from msgspec import MsgspecError
@@ -19,8 +20,11 @@ from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
 
 SPAN = timedelta(minutes=5)
-MOST_OCCURRENCES = 1000
-"""Of one schedule."""
+MOST_MISSED = 1000
+"""So many missed occurrences of a schedule are made up for, and no more are looked at."""
+MOST_BY_CALENDAR = 5000
+"""So many occurrences by calendar are computed for the next hour of a topic."""
+MINUTE, MICROSECOND = timedelta(minutes=1), timedelta(microseconds=1)
 
 
 def forecast_of(
@@ -56,17 +60,54 @@ def _task_of(job: Any) -> str | None:
 def _occurrences(schedule: Schedule, stats: Stats) -> list[WaitingJob]:
     if schedule.next is None or schedule.damaged:
         return []
-    before = min(schedule.next, stats.now) - timedelta(microseconds=1)
-    try:
-        moments = schedule.following(MOST_OCCURRENCES, before)
-    except BadInput:  # this machine does not know its time zone
-        moments = [schedule.next]
-    missed = [at for at in moments if at <= stats.now]
-    ahead = [at for at in moments if stats.now < at <= stats.now + SPAN]
-    if schedule.missed != "all":
-        missed = missed[-1:]
     task = _task_of(schedule)
     return [
-        *(WaitingJob(moment_us(at), task, 0, True, schedule.missed != "skip") for at in missed),
-        *(WaitingJob(moment_us(at), task, 0, True) for at in ahead),
+        *(WaitingJob(moment_us(at), task, 0, True, schedule.missed != "skip") for at in _missed(schedule, stats.now)),
+        *(WaitingJob(moment_us(at), task, 0, True) for at in _between(schedule, stats.now, stats.now + SPAN)),
     ]
+
+
+def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -> tuple[list[int], bool]:
+    """How many jobs schedules add in each of the next minutes, missed ones in the first; and whether these are all."""
+    counts, by_calendar = [0] * minutes, 0
+    until = now + minutes * MINUTE - MICROSECOND
+    for schedule in schedules:
+        if schedule.next is None or schedule.damaged or schedule.next > until:
+            continue
+        counts[0] += sum(1 for _ in _missed(schedule, now))
+        if schedule.every is not None:
+            before = (
+                (now - schedule.next) // schedule.every if schedule.next <= now else -1
+            )  # of the last one up to now
+            for minute in range(minutes):
+                last = (now + (minute + 1) * MINUTE - MICROSECOND - schedule.next) // schedule.every
+                counts[minute] += max(last - before, 0)
+                before = max(last, before)
+            continue
+        for at in _between(schedule, now, until):
+            counts[(at - now) // MINUTE] += 1
+            by_calendar += 1
+            if by_calendar == MOST_BY_CALENDAR:
+                return counts, False
+    return counts, True
+
+
+def _missed(schedule: Schedule, now: datetime) -> Iterator[datetime]:
+    """The occurrences up to now that the next pop makes up for."""
+    if schedule.next is None or schedule.next > now:
+        return iter(())
+    if schedule.missed != "all":
+        return iter((schedule.next,))
+    return islice(_between(schedule, schedule.next - MICROSECOND, now), MOST_MISSED)
+
+
+def _between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
+    """The occurrences after a moment and up to another, computed one by one: most schedules have none."""
+    at = schedule.next
+    while at is not None and at <= until:
+        if at > after:
+            yield at
+        try:
+            at = next(iter(schedule.following(1, max(at, after))), None)
+        except BadInput:  # this machine does not know its time zone
+            return

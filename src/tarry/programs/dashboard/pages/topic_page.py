@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import add
 from typing import Any
 
 from tarry.clients.awaited.client import AsyncClient
@@ -16,13 +18,14 @@ from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.charts.topic_charts import MINUTES, heat, next_hour, rates
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.explanations import slots_of
-from tarry.programs.dashboard.forecasts import SPAN, forecast_of
+from tarry.programs.dashboard.forecasts import SPAN, forecast_of, jobs_by_minute
 from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import assess_topic, overdue
 from tarry.programs.serving.forecast import MOST_READ
+from tarry.values.durations import as_datetime
 from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.jobs.stats import DueSoon, MinuteCounts, TopicSettings
 
@@ -49,22 +52,32 @@ class LastDays:
         return self._known[topic.name][1]
 
 
-class DueSoonOfTopics:
-    """The jobs that are due soon in each topic, and its schedules, read again every five seconds."""
+@dataclass(frozen=True, slots=True)
+class ComingJobs:
+    """The jobs of a topic that are due soon, its schedules, and the number of jobs that these add in each minute of the hour, if
+    ``are_all``; else more."""
+
+    due: Sequence[DueSoon[Any]]
+    schedules: Sequence[Schedule]
+    by_minute: Sequence[int]
+    are_all: bool
+
+
+class ComingOfTopics:
+    """The coming jobs of each topic, read again every five seconds."""
 
     def __init__(self, _: PageHost) -> None:
-        self._known: dict[str, tuple[float, Sequence[DueSoon[Any]], Sequence[Schedule]]] = {}
+        self._known: dict[str, tuple[float, ComingJobs]] = {}
 
-    async def of(
-        self, client: AsyncClient, topic: AsyncTopic[Any]
-    ) -> tuple[Sequence[DueSoon[Any]], Sequence[Schedule]]:
+    async def of(self, client: AsyncClient, topic: AsyncTopic[Any]) -> ComingJobs:
         now = asyncio.get_running_loop().time()
         self._known = {name: one for name, one in self._known.items() if now - one[0] < SOON_REFRESH_S}
         if topic.name not in self._known:
             due = await client.engine.run(server_verbs(topic).due_soon(SPAN, MOST_READ))
-            self._known[topic.name] = (now, due, await client.schedules.list(topic))
-        _, due, schedules = self._known[topic.name]
-        return due, schedules
+            schedules = await client.schedules.list(topic)
+            counted = jobs_by_minute(schedules, as_datetime(due[0].now_us), MINUTES)
+            self._known[topic.name] = (now, ComingJobs(due, schedules, *counted))
+        return self._known[topic.name][1]
 
 
 def _pace(best_minute: float | None, settings: TopicSettings) -> float | None:
@@ -81,10 +94,10 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.dashboard.shared_part(DueSoonOfTopics).of(visit.client, topic),
+        visit.dashboard.shared_part(ComingOfTopics).of(visit.client, topic),
         visit.client.engine.run(server_verbs(topic).partitions()),
     )
-    (stats, settings, workers, hour, (due, schedules), parts), server = await asyncio.gather(
+    (stats, settings, workers, hour, coming, parts), server = await asyncio.gather(
         view_known(topic, views), health(visit)
     )
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
@@ -98,7 +111,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "topic": topic.name,
         "stats": stats,
         "settings": settings,
-        "schedules": len(schedules),
+        "schedules": len(coming.schedules),
         "partitions": len(parts),
         "worker_count": worker_count,
         "slots": slots,
@@ -109,10 +122,14 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
         "line": await _line(visit, stats.now),
         "windows": WINDOWS.values(),
-        "hour": next_hour(hour.counts, stats.ready, _pace(history.best_minute(3600), settings)),
-        "soon": forecast_of(stats, due, schedules, workers),
+        "hour": next_hour(
+            list(map(add, hour.counts, coming.by_minute)), stats.ready, _pace(history.best_minute(3600), settings)
+        ),
+        "more_by_schedules": not coming.are_all,
+        "soon": forecast_of(stats, coming.due, coming.schedules, workers),
         "heat": heat(history.columns(heat_s, columns)),
         "heat_s": heat_s,
+        "full_s": full_s,
         "heat_span": heat_span,
         "sampled_s": sampled_s,
         "lately": history.lateness(LATELY_S),
