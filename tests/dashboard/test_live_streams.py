@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 import tarry
 from dashboard.conftest import Site, expect
 from tarry.core.requests import Command
+from tarry.programs.dashboard import live_updates
 from tarry.programs.dashboard.sections import Section, sections
 from tarry.values.keys import worker_keys
 from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
-from until import LONGEST_S
+from until import LONGEST_S, until
 
 pytestmark = pytest.mark.slow
 STREAM = {"accept": "text/event-stream"}
@@ -77,6 +79,38 @@ def test_a_view_is_sent_again_only_after_its_interval(site: Site) -> None:
     finally:
         object.__setattr__(section, "every_s", usual)
         site.start()
+
+
+def test_a_revoked_token_ends_its_stream_before_the_next_view(
+    site_of: Callable[..., Site], valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [section] = [section for section in LIVE if section.path == "/workers"]
+    usual, known = section.every_s, {"look", "other"}
+    site = site_of(valkey_url, tokens=lambda token: "viewer" if token in known else None)
+    monkeypatch.setattr(live_updates, "MOST_PER_TOKEN", 1)
+
+    def opened(token: str) -> AbstractContextManager[httpx.Response]:
+        headers = {**STREAM, "cookie": f"tarry-dashboard={token}"}
+        return httpx.stream("GET", site.at + "/workers", headers=headers, timeout=LONGEST_S)
+
+    object.__setattr__(section, "every_s", 3600.0)
+    try:
+        with opened("look") as stream, opened("look") as surplus, opened("other") as other:
+            assert (stream.status_code, surplus.status_code, other.status_code) == (200, 503, 200)
+            kept, stream_of = events(other.iter_lines()), events(stream.iter_lines())
+            for each in (kept, stream_of):
+                assert [kind for kind, _ in islice(each, 2)] == ["hello", "view"]
+            known.remove("look")
+            assert list(stream_of) == [], "it has an end, an hour before the next view"
+        known.add("look")
+        until(lambda: httpx_status(opened("look")) == 200, "an ended stream is not counted")
+    finally:
+        object.__setattr__(section, "every_s", usual)
+
+
+def httpx_status(opening: AbstractContextManager[httpx.Response]) -> int:
+    with opening as stream:
+        return stream.status_code
 
 
 def test_a_view_that_fails_is_told_and_logged_and_the_stream_goes_on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -71,10 +72,10 @@ def test_an_event_stream_goes_on_after_any_error(
     monkeypatch.setattr(running_service.app.clients, "topic", failing_once)
     offer = module.StatsListener.offer
 
-    def offering(listener: Any, stats: Any) -> None:
+    def offering(listener: Any, topic: str, text: bytes) -> None:
         if to_raise_by_offer:
             raise to_raise_by_offer.pop()
-        offer(listener, stats)
+        offer(listener, topic, text)
 
     to_raise_by_offer = [TypeError("a bug")]
     monkeypatch.setattr(module.StatsListener, "offer", offering)
@@ -88,6 +89,35 @@ def test_an_event_stream_goes_on_after_any_error(
         kind, stats = next(heard)
         assert (kind, stats["delayed"]) == ("stats", 1)
     assert background.failures.counts == {"tarry event streams": 2}
+
+
+def test_a_change_is_encoded_once_for_all_that_listen(
+    running_service: RunningService, real: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tarry.programs.service.routes import events as module
+
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.01)
+    encoded, event = list[str](), module.event
+
+    def counting(kind: str, data: Any) -> bytes:
+        encoded.append(data.topic)
+        return event(kind, data)
+
+    monkeypatch.setattr(module, "event", counting)
+    for topic in ("a", "b"):
+        real.post(f"/v1/topics/{topic}/jobs", {"body": 1, "delay": 60}, 201)
+    with ExitStack() as stack:
+        streams = list[Iterator[tuple[str, Any]]]()
+        for path in ("/v1/events", "/v1/topics/a/events", "/v1/events", "/v1/topics/a/events"):
+            streams.append(events(stack.enter_context(real.http.stream("GET", path))))
+            assert {next(streams[-1])[1]["topic"] for _ in range(1 if "a/" in path else 2)} <= {"a", "b"}
+        encoded.clear()
+        real.post("/v1/topics/a/jobs", {"body": 1, "delay": 60}, 201)
+        for heard in streams:
+            kind, stats = next(heard)
+            assert (kind, stats["topic"], stats["delayed"]) == ("stats", "a", 2)
+        assert encoded == ["a"]
+    until(lambda: running_service.app.held_requests == 0)
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

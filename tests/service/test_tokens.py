@@ -321,6 +321,75 @@ def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str,
         api.http.close()
 
 
+def revoke(valkey_url: str, text: str) -> None:
+    parts = tokens.split_token(text)
+    assert parts is not None
+    with tarry.Client(valkey_url) as client:
+        client.engine.run(tokens.delete_token("guarded", parts[0]))
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/topics/revoked/events"])
+def test_an_open_stream_ends_when_its_token_is_revoked(
+    valkey_url: str, guarded: RunningService, make: Make, path: str
+) -> None:
+    """Within a second: the table of tokens is that old at most, and the stream is checked so often."""
+    assert authorization.TRUST_TOKENS_FOR_S + authorization.STREAM_CHECK_S < 1
+    text = make("view")
+    api, other = asking(guarded, text), asking(guarded, make("view"))
+    for one in (api, other):
+        known(one)
+    with api.http.stream("GET", path) as stream, other.http.stream("GET", path) as kept:
+        chunks, kept_chunks = stream.iter_raw(), kept.iter_raw()
+        assert next(chunks) == next(kept_chunks) == b"retry: 1000\n\n"
+        revoke(valkey_url, text)
+        for _ in chunks:
+            pass  # it has an end
+        assert guarded.app.held_requests == 1, "the other token's continues"
+    until(lambda: guarded.app.held_requests == 0)
+    for one in (api, other):
+        one.http.close()
+
+
+def test_an_open_stream_without_a_token_ends_when_tokens_are_required(valkey_url: str, make: Make) -> None:
+    settings = ServiceSettings(namespaces=("guarded",), tokens_later=True)
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running_service:
+        api = asking(running_service, None)
+        with api.http.stream("GET", "/v1/events") as stream:
+            chunks = stream.iter_raw()
+            next(chunks)
+            make("view")
+            for _ in chunks:
+                pass  # it has an end, though no request came
+        assert api("GET", "/v1/events").status_code == 401
+        api.http.close()
+
+
+def test_a_token_has_so_many_streams_also_if_they_are_opened_at_once(
+    guarded: RunningService, calls: Callable[..., Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tarry.programs.service.routes import events
+
+    monkeypatch.setattr(events, "MOST_PER_TOKEN", 3)
+    greedy, other = calls("view"), calls("view")
+    ends = list[Callable[[], None]]()
+
+    def opened(api: Api) -> int:
+        answer = api.http.send(api.http.build_request("GET", "/v1/events"), stream=True)
+        ends.append(answer.close)
+        return answer.status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(opened, [greedy] * 12))
+    assert (found.count(200), found.count(429)) == (3, 9)
+    assert opened(other) == 200
+    for end in ends:
+        end()
+    until(lambda: guarded.app.held_requests == 0)
+    assert opened(greedy) == 200
+    ends[-1]()
+    until(lambda: guarded.app.held_requests == 0)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("start")
 def test_tokens_are_created_listed_and_revoked_on_the_command_line(

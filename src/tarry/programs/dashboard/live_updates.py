@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.programs.dashboard.page_request import NotFound, PageHost, PageRequest
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tarry")
 MOST_STREAMS = 200
+MOST_PER_TOKEN = 50
+ROLE_CHECK_S = 0.25
+"""How often an open stream's token is checked: less than a second after it was revoked the stream ends."""
 RETRY_MS = 1000
 FAILED = "This part could not be loaded. It will be tried again."
 CACHE_SHARE = 0.8
@@ -44,7 +49,8 @@ class ViewCache:
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._views: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
-        self.streams = 0
+        self.streams = Counter[str]()
+        """The open streams by token; without tokens all by the same name."""
 
     async def get_or_load(self, part: Section, visit: PageRequest) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -75,48 +81,68 @@ async def _with_timeout(part: Section, visit: PageRequest, patience_s: float) ->
 
 def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: PageRequest, request: Request) -> Response:
     """The response that streams updates of a page."""
-    if cache.streams >= MOST_STREAMS:
+    token = request.cookies.get(dashboard.access.cookie, "") if dashboard.access.tokens_required else ""
+    if cache.streams.total() >= MOST_STREAMS or (token and cache.streams[token] >= MOST_PER_TOKEN):
         return Response("Too many pages are open.", 503, headers={"retry-after": "10"})
-    return StreamingResponse(
-        _events(dashboard, cache, part, visit, request),
-        media_type="text/event-stream",
-        headers={"x-accel-buffering": "no"},
-    )
+    return CountedStream(_events(dashboard, cache, part, visit, request), cache.streams, token)
+
+
+class CountedStream(StreamingResponse):
+    """A stream that is counted from the moment at which it is allowed until its end."""
+
+    def __init__(self, events: AsyncIterator[str], streams: Counter[str], token: str) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._streams, self._token = streams, token
+        streams[token] += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._token] -= 1
+            self._streams += Counter()  # forgets those without any
 
 
 async def _events(
     dashboard: PageHost, cache: ViewCache, part: Section, visit: PageRequest, request: Request
 ) -> AsyncIterator[str]:
-    cache.streams += 1
-    try:
-        yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
-        last = logged = ""
-        while not dashboard.closing.is_set():
+    yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
+    last = logged = ""
+    while not dashboard.closing.is_set():
+        try:
             if await dashboard.access.role(request.scope, request.cookies) != visit.role:
                 return  # signed out, or the token was revoked
-            try:
-                data = await cache.get_or_load(part, visit)
-                text = dashboard.view(visit, part.template, data)
-            except (Unavailable, ServerUnfit, TimeoutError) as fault:
-                last = ""
-                yield _event("lost", dashboard.unreachable_text(fault))
-            except (NotFound, BadInput) as fault:
-                last = ""
-                yield _event("gone", str(fault))
-            except Exception as fault:
-                last = ""
-                if repr(fault) != logged:  # once, not at every try
-                    logged = repr(fault)
-                    logger.exception("The dashboard's page %s cannot be shown; it is tried again.", part.path)
-                yield _event("failed", FAILED)
-            else:
-                logged = ""
-                yield _event("view", text) if text != last else _event("beat", "")
-                last = text
-            with suppress(TimeoutError):
-                await asyncio.wait_for(dashboard.closing.wait(), part.every_s)
-    finally:
-        cache.streams -= 1
+            data = await cache.get_or_load(part, visit)
+            text = dashboard.view(visit, part.template, data)
+        except (Unavailable, ServerUnfit, TimeoutError) as fault:
+            last = ""
+            yield _event("lost", dashboard.unreachable_text(fault))
+        except (NotFound, BadInput) as fault:
+            last = ""
+            yield _event("gone", str(fault))
+        except Exception as fault:
+            last = ""
+            if repr(fault) != logged:  # once, not at every try
+                logged = repr(fault)
+                logger.exception("The dashboard's page %s cannot be shown; it is tried again.", part.path)
+            yield _event("failed", FAILED)
+        else:
+            logged = ""
+            yield _event("view", text) if text != last else _event("beat", "")
+            last = text
+        await _pause(dashboard, part, visit, request)
+
+
+async def _pause(dashboard: PageHost, part: Section, visit: PageRequest, request: Request) -> None:
+    """Waits for the next view; no longer than until the browser's token is revoked."""
+    loop, access = asyncio.get_running_loop(), dashboard.access
+    until = loop.time() + part.every_s
+    while (left := until - loop.time()) > 0 and not dashboard.closing.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(dashboard.closing.wait(), min(left, ROLE_CHECK_S))
+        with suppress(Exception):  # the next view tells it
+            if access.tokens_required and await access.role(request.scope, request.cookies) != visit.role:
+                return
 
 
 def _event(kind: str, data: str) -> str:

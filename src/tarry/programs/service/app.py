@@ -266,12 +266,12 @@ class ServiceApp:
         async def pour() -> None:
             pairs = [(b"content-type", answer.media), (b"cache-control", b"no-store"), *headers]
             await send({"type": "http.response.start", "status": status, "headers": pairs})
-            async with aclosing(answer.chunks) as pieces:
-                async for piece in pieces:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async for piece in answer.chunks:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-        with suppress(Draining):
-            await request.run_while_connected(pour())
+        async with aclosing(answer.chunks):
+            with suppress(Draining):
+                await request.run_while_connected(pour())
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_problem(self, fault: Exception, route: Route | None, send: Send) -> int:

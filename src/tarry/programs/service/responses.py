@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
 
 HOLD = "tarry.hold"
 """The extension of ASGI by which the service tells ``HTTPProtocol`` that it begins to hold a request, or ends to:
@@ -33,11 +33,20 @@ class PlainResponse:
         self.media = media.encode("latin-1")
 
 
+class Chunks(Protocol):
+    """The chunks of a stream."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None:
+        """Called once, also if none was asked for."""
+        ...
+
+
 class StreamResponse:
     """Chunks that are sent as they come, until they end, the client disconnects or the service drains."""
 
     __slots__ = ("chunks", "media")
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None], media: str) -> None:
+    def __init__(self, chunks: Chunks, media: str) -> None:
         self.chunks = chunks
         self.media = media.encode("latin-1")

@@ -14,11 +14,13 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from tarry.errors import TarryError
 from tarry.programs.serving.listener import is_loopback
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.verbs import tokens
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from tarry.wire.endpoint import Scope
 
 TRUST_TOKENS_FOR_S = 0.5
+STREAM_CHECK_S = 0.25
+"""How often an open stream is checked: less than a second after its token was revoked it ends."""
 _NOBODY = tokens.hash_of("nobody")
 
 
@@ -202,6 +206,17 @@ class Authorizer:
         # another request may have found it meanwhile
         if any(table.credentials for table in found) and not self.settings.tokens:
             self._on_first_token()
+
+    async def wait_until_refused(self, credential: Credential | None) -> None:
+        """Returns when a request with this credential would be refused: its token was revoked. Without one: when tokens are required."""
+        while True:
+            await asyncio.sleep(STREAM_CHECK_S)
+            with suppress(TarryError):  # a server that does not answer says nothing about tokens
+                if credential is not None and await self.find_credential(credential.token.id) is None:
+                    return
+                await self.detect_first_token()
+                if credential is None and self.settings.tokens:
+                    return
 
     async def _tables(self) -> list[TokenTable]:
         """The tables of all namespaces, refreshed where they are too old."""

@@ -1,13 +1,15 @@
 """Server-sent events: the stats of a topic, whenever they have changed.
 
-The service polls ``stats`` once a second, while at least one client listens: one pipeline for all listeners. Adding and
-popping so costs nothing more. Several changes within a second make one event.
+The service polls ``stats`` once a second, while at least one client listens: one pipeline for all listeners, and each change is encoded
+once for all of them. Adding and popping so costs nothing more. Several changes within a second make one event.
+
+A stream ends when its token is revoked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ from tarry.wire.endpoint import ANY_SCOPE
 
 if TYPE_CHECKING:
     from tarry.programs.service.request import Application, ServiceRequest
+    from tarry.programs.serving.authorization import Credential
 
 table = RouteTable("events")
 WORK = "tarry event streams"
@@ -32,41 +35,56 @@ POLL_INTERVAL_S = 1.0
 KEEP_ALIVE_S = 15.0
 """After this time without an event a comment is sent, so that no proxy takes the connection for dead."""
 MOST_LISTENERS = 512
+MOST_PER_TOKEN = 64
 MOST_TOPICS = 1000
+RETRY_S = 10
 MEDIA = "text/event-stream"
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class StatsListener:
-    """One client that listens to a topic, or to all topics of a namespace. Keeps the newest stats of each, never a backlog."""
+    """One client that listens to a topic, or to all topics of a namespace. Keeps the newest event of each, never a backlog."""
 
-    def __init__(self, namespace: str, topic: str | None) -> None:
+    def __init__(
+        self, namespace: str, topic: str | None, token: str | None, leave: Callable[[StatsListener], None]
+    ) -> None:
         self.namespace = namespace
         self.topic = topic
-        self.stopped = False
-        self._last: dict[str, Stats] = {}
+        self.token = token
+        """The id of its token."""
+        self.watch: asyncio.Future[None] | None = None
+        """Ends when its token is revoked."""
+        self._leave = leave
+        self._stopped = False
+        self._seen = set[str]()
         self._pending: dict[str, bytes] = {}
         self._wakeup = asyncio.Event()
 
-    def offer(self, stats: Stats) -> None:
-        """Takes the stats of a topic; sends them if they have changed."""
-        if self.topic in (None, stats.topic):
-            marks = replace(stats, now=_NEVER)
-            if self._last.get(stats.topic) != marks:
-                self._last[stats.topic] = marks
-                self.put(stats.topic, event("stats", topic_answers.STATS.dump(stats)))
+    def missing(self, topics: Iterable[str], changed: Iterable[str]) -> set[str]:
+        """The topics whose stats it needs: the changed ones, and those that it has never been sent."""
+        wanted = set(changed).union(set(topics) - self._seen)
+        return wanted if self.topic is None else wanted & {self.topic}
+
+    def offer(self, topic: str, text: bytes) -> None:
+        """Takes the event of a topic."""
+        self._seen.add(topic)
+        self.put(topic, text)
 
     def put(self, about: str, text: bytes) -> None:
         self._pending[about] = text
         self._wakeup.set()
 
     def stop(self) -> None:
-        self.stopped = True
+        self._stopped = True
         self._wakeup.set()
+
+    async def aclose(self) -> None:
+        """Leaves the poller; whether or not anything was sent."""
+        self._leave(self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        while not self.stopped:
+        while not self._stopped:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     await self._wakeup.wait()
@@ -74,8 +92,8 @@ class StatsListener:
                 yield b": still here\n\n"
             self._wakeup.clear()
             news, self._pending = self._pending, {}
-            for text in news.values():
-                yield text
+            if news and not self._stopped:
+                yield b"".join(news.values())
 
 
 class StatsPoller:
@@ -85,21 +103,30 @@ class StatsPoller:
         self._app = app
         self._listeners: set[StatsListener] = set()
         self._task: asyncio.Task[None] | None = None
+        self._last: dict[str, dict[str, Stats]] = {}
+        """The stats of the last poll, by namespace and topic, without their time."""
 
-    async def listen(self, listener: StatsListener) -> AsyncGenerator[bytes, None]:
-        """Yields the events of one listener."""
+    def listen(self, namespace: str, topic: str | None, credential: Credential | None) -> StatsListener:
+        """Adds a listener, until its ``aclose``. Raises ``TooMany``."""
+        if len(self._listeners) >= MOST_LISTENERS:
+            detail = f"{MOST_LISTENERS} clients listen already; use another service, or retry later."
+            raise TooMany(detail, retry_after=str(RETRY_S))
+        token = None if credential is None else credential.token.id
+        if token is not None and sum(one.token == token for one in self._listeners) >= MOST_PER_TOKEN:
+            detail = f"{MOST_PER_TOKEN} clients listen with this token already; close some, or retry later."
+            raise TooMany(detail, retry_after=str(RETRY_S))
+        listener = StatsListener(namespace, topic, token, self._leave)
+        listener.watch = asyncio.ensure_future(self._app.authorizer.wait_until_refused(credential))
+        listener.watch.add_done_callback(lambda _: listener.stop())
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(supervise_task(WORK, self._run))
-        try:
-            async for text in listener:
-                yield text
-        finally:
-            self._listeners.discard(listener)
+        return listener
 
-    @property
-    def full(self) -> bool:
-        return len(self._listeners) >= MOST_LISTENERS
+    def _leave(self, listener: StatsListener) -> None:
+        self._listeners.discard(listener)
+        if listener.watch is not None:
+            listener.watch.cancel()
 
     def stop(self) -> None:
         for listener in self._listeners:
@@ -112,6 +139,7 @@ class StatsPoller:
             for namespace in {listener.namespace for listener in self._listeners}:
                 await self._send_stats(namespace, [one for one in self._listeners if one.namespace == namespace])
             await asyncio.sleep(POLL_INTERVAL_S)
+        self._last.clear()
 
     async def _send_stats(self, namespace: str, listeners: list[StatsListener]) -> None:
         try:
@@ -119,16 +147,23 @@ class StatsPoller:
             if any(one.topic is None for one in listeners):
                 names.update((await self._app.clients[namespace].topics())[:MOST_TOPICS])
             topics = [self._app.clients.topic(namespace, name) for name in sorted(names)]
-            found = await asyncio.gather(*[topic.stats() for topic in topics])
+            found = {stats.topic: stats for stats in await asyncio.gather(*[topic.stats() for topic in topics])}
         except Exception as fault:  # noqa: BLE001  # whatever it is, it is sent, and the next second tries again
             if not isinstance(fault, TarryError):
                 failures.note(WORK, fault)
+            text = event("problem", problem_of(fault)[0])
             for listener in listeners:
-                listener.put("", event("problem", problem_of(fault)[0]))
+                listener.put("", text)
             return
-        for stats in found:
-            for listener in listeners:
-                listener.offer(stats)
+        last, texts = self._last.get(namespace, {}), dict[str, bytes]()
+        marks = {topic: replace(stats, now=_NEVER) for topic, stats in found.items()}
+        changed = {topic for topic, mark in marks.items() if last.get(topic) != mark}
+        for listener in listeners:
+            for topic in listener.missing(found, changed):
+                if topic not in texts:
+                    texts[topic] = event("stats", topic_answers.STATS.dump(found[topic]))
+                listener.offer(topic, texts[topic])
+        self._last[namespace] = marks
 
 
 def event(kind: str, data: msgspec.Struct) -> bytes:
@@ -137,9 +172,7 @@ def event(kind: str, data: msgspec.Struct) -> bytes:
 
 def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
     poller: StatsPoller = request.app.shared_part(StatsPoller)
-    if poller.full:
-        raise TooMany(f"{MOST_LISTENERS} clients listen already; use another service, or retry later.")
-    return StreamResponse(poller.listen(StatsListener(request.namespace, topic)), MEDIA)
+    return StreamResponse(poller.listen(request.namespace, topic, request.credential), MEDIA)
 
 
 @table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, returns=str, media=MEDIA)
