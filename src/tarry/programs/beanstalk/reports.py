@@ -1,4 +1,5 @@
-"""The answers in YAML: ``stats``, ``stats-job``, ``stats-tube`` and the lists of tubes, in beanstalkd's order of lines."""
+"""The answers in YAML: ``stats``, ``stats-job``, ``stats-tube`` and the lists of tubes, with beanstalkd's lines in its order. Names are
+quoted as in 1.13: a tube may be called ``1e5`` or ``true``."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.job_values import JobInfo
     from tarry.verbs.jobs.stats import Stats
 
+BEANSTALKD = "1.13"
+"""The version of beanstalkd that this is like, for clients that compare versions."""
 _STATES = {"delayed": "delayed", "ready": "ready", "reserved": "reserved", "dead": "buried"}
 _COUNTED = (
     "put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "reserve-with-timeout", "delete", "release", "use",
@@ -39,7 +42,7 @@ def of_job(number: int, job: JobInfo[Any], headers: Mapping[str, str], now: date
     return _lines(
         {
             "id": number,
-            "tube": job.topic,
+            "tube": f'"{job.topic}"',
             "state": _STATES[job.state],
             "pri": number_in(headers, "pri"),
             "age": _whole((now - job.created) / _SECOND),
@@ -61,7 +64,7 @@ def of_tube(server: ServerState, tubes: Tubes, stats: Stats, urgent: int) -> byt
     left = math.ceil((stats.paused_until - stats.now) / _SECOND) if stats.paused_until else 0
     return _lines(
         {
-            "name": name,
+            "name": f'"{name}"',
             "current-jobs-urgent": urgent,
             **_current([stats]),
             "total-jobs": stats.added,
@@ -94,7 +97,8 @@ def of_server(server: ServerState, found: Sequence[Stats], urgent: int) -> bytes
             "current-waiting": sum(one.waiting for one in sessions),
             "total-connections": server.accepted,
             "pid": os.getpid(),
-            "version": f'"tarry {__version__}"',
+            "version": f'"{BEANSTALKD}"',
+            "tarry-version": f'"{__version__}"',
             "rusage-utime": f"{times.user:.6f}",
             "rusage-stime": f"{times.system:.6f}",
             "uptime": _whole(server.uptime()),
@@ -107,7 +111,7 @@ def of_server(server: ServerState, found: Sequence[Stats], urgent: int) -> bytes
             "id": server.id,
             "hostname": f'"{system.nodename}"',
             "os": f'"{system.version}"',
-            "platform": system.machine,
+            "platform": f'"{system.machine}"',
         }
     )
 
