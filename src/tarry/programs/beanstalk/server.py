@@ -158,7 +158,9 @@ class BeanstalkServer:
     def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
         """Releases what the connection had reserved."""
         self._connections.pop(connection, None)
-        if running is not None or (connection.session is not None and connection.session.reserved):
+        if running is None and connection.session is not None and not connection.session.reserved:
+            connection.session.end()
+        elif running is not None or connection.session is not None:
             task = asyncio.ensure_future(self._give_back(connection, running))
             self._giving_back.add(task)
             task.add_done_callback(self._giving_back.discard)
@@ -173,6 +175,8 @@ class BeanstalkServer:
             await connection.session.give_back()
         except TarryError as fault:
             logger.warning("Jobs of a closed connection come back after their time to run: %s", fault)
+        finally:
+            connection.session.end()
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,6 +234,7 @@ class BeanstalkServer:
             if connection.session.tubes.namespace != credential.namespace and connection.session.reserved:
                 return UNAUTHORIZED
             await connection.session.give_back()
+            connection.session.end()
         connection.token = text
         self._begin(connection, credential.namespace)
         return AUTHORIZED

@@ -41,7 +41,3 @@ class ServerState:
     def uptime(self) -> float:
         """Seconds since it was started."""
         return time.monotonic() - self._began
-
-    def referred_to(self, tubes: Tubes) -> set[str]:
-        """The tubes that open connections use or watch."""
-        return {name for one in self.open_sessions() if one.tubes is tubes for name in (one.used, *one.watched)}

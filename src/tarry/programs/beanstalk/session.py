@@ -71,6 +71,8 @@ class Session:
         """The client sends no more, so it waits for nothing."""
         self._server = server
         self._tubes = tubes
+        for name in (self.used, *self.watched):
+            tubes.order.refer(name)
         self._loop = asyncio.get_running_loop()
         self._pop: asyncio.Future[list[AsyncJob[Body]]] | None = None
         self._interrupted: bytes | None = None
@@ -97,6 +99,7 @@ class Session:
         if ttr > seconds:
             headers["ttr"] = str(ttr)
         tube = self._tubes.tube(self.used)
+        self._tubes.order.fill(self.used)
         while True:
             number = await self._tubes.new_number(self.used)
             try:
@@ -116,6 +119,8 @@ class Session:
     async def _use(self, tube: str) -> bytes:
         if not is_tube(tube):
             return BAD_FORMAT
+        self._tubes.order.refer(tube)
+        self._tubes.order.leave(self.used)
         self.used = tube
         return b"USING %s\r\n" % tube.encode()
 
@@ -126,13 +131,17 @@ class Session:
             return BAD_FORMAT
         if len(self.watched) >= MOST_WATCHED:
             return OUT_OF_MEMORY
-        self.watched[tube] = None
+        if tube not in self.watched:
+            self.watched[tube] = None
+            self._tubes.order.refer(tube)
         return b"WATCHING %d\r\n" % len(self.watched)
 
     async def _ignore(self, tube: str) -> bytes:
         if tube in self.watched and len(self.watched) == 1:
             return b"NOT_IGNORED\r\n"
-        self.watched.pop(tube, None)
+        if tube in self.watched:
+            del self.watched[tube]
+            self._tubes.order.leave(tube)
         return b"WATCHING %d\r\n" % len(self.watched)
 
     async def _reserve(self) -> bytes:
@@ -287,6 +296,11 @@ class Session:
             jobs = [one.job for one in held]
             await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_place_us(job) for job in jobs]))
 
+    def end(self) -> None:
+        """Leaves its tubes: the connection is closed, and no command runs."""
+        for name in (self.used, *self.watched):
+            self._tubes.order.leave(name)
+
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _peek(self, number: int) -> bytes:
@@ -332,18 +346,16 @@ class Session:
         return await tube.engine.run(ready_of_priority(server_verbs(tube), stats.now, LEAST_URGENT))
 
     async def _list_tubes(self) -> bytes:
-        return reports.of_names([stats.topic for stats in await self._all_tubes()])
+        return reports.of_names(self._tubes.order.sort(stats.topic for stats in await self._all_tubes()))
 
     async def _all_tubes(self) -> list[Any]:
         """The stats of all tubes that have jobs, or that a connection uses or watches."""
-        names = dict.fromkeys((DEFAULT, *await self._tubes.names(), *self._server.referred_to(self._tubes)))
+        names = dict.fromkeys((*await self._tubes.names(), *self._tubes.order.referred))
         found = await asyncio.gather(*[self._tubes.tube(name).stats() for name in names])
         return [stats for stats in found if self._is_tube_there(stats.topic, stats)]
 
     def _is_tube_there(self, name: str, stats: Any) -> bool:
-        return stats.delayed + stats.ready + stats.reserved + stats.dead > 0 or (
-            name == DEFAULT or name in self._server.referred_to(self._tubes)
-        )
+        return stats.delayed + stats.ready + stats.reserved + stats.dead > 0 or (self._tubes.order.refers(name))
 
     async def _list_tube_used(self) -> bytes:
         return b"USING %s\r\n" % self.used.encode()

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.programs.beanstalk.commands import TUBE_NAME
+from tarry.programs.beanstalk.tube_order import TubeOrder
 from tarry.programs.serving.namespace_clients import NamespaceClients
 from tarry.values.names import DOTS
 from tarry.verbs import namespaces
@@ -41,6 +42,7 @@ class Tubes:
 
     def __init__(self, clients: NamespaceClients, namespace: str) -> None:
         self.namespace = namespace
+        self.order = TubeOrder(DEFAULT)
         self._clients = clients
         self._recent: dict[int, list[str]] = {}
         """The tubes that jobs were last put into, by hash."""
