@@ -120,6 +120,7 @@ def test_unknown_paths_and_methods_are_refused(api: Api) -> None:
         assert api.refused("GET", path) == (404, "unknown_route")
     answer = api("PUT", JOBS, {})
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert answer.json()["detail"] == "The path has no such method; it has GET, HEAD, POST."
     assert api.refused("GET", "/v1/topics/%ff/stats") == (400, "bad_input")
     assert api.refused("GET", "/v1/topics/{x}/stats") == (400, "bad_input")
     assert api("HEAD", "/v1/topics").status_code == 200

@@ -67,9 +67,12 @@ class UnknownSchedule(HTTPError):
 
 
 class WrongMethod(HTTPError):
-    """The path has other methods; the header Allow names them."""
+    """The path has other methods, which the detail and the header Allow name."""
 
     code, status = "wrong_method", 405
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"The path has no such method; it has {allow}.", allow=allow)
 
 
 class TooLarge(HTTPError):
