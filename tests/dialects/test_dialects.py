@@ -42,6 +42,19 @@ def test_delay_controller_a_job_goes_through_the_original_example(send: Speaks, 
     assert send("GET", "/delay/pop", params={"topic": "test"}).text == "null"
 
 
+@pytest.mark.parametrize(
+    "media", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]
+)
+def test_delay_controller_another_charset_than_utf_8_is_refused(send: Speaks, media: str) -> None:
+    kind = {"content-type": f"{media}; charset=latin-1"}
+    answer = send("POST", "/delay/add", content=b"{}", headers=kind)
+    assert answer.status_code == 400
+    assert "its charset is 'latin-1'; send UTF-8" in answer.text
+    part = b'--b\r\nContent-Disposition: form-data; name="message"\r\nContent-Type: text/plain; charset=latin-1\r\n\r\n\xfc\r\n--b--'
+    answer = send("POST", "/delay/add", content=part, headers={"content-type": "multipart/form-data; boundary=b"})
+    assert "the charset of 'message' is 'latin-1'; send UTF-8" in answer.text
+
+
 def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:
     send("POST", "/delay/add", params=TEA)
     assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success"

@@ -223,6 +223,25 @@ def test_a_form_is_refused_as_a_job(api: Api) -> None:
     assert api.refused("POST", JOBS, data={"a": "b"}) == (415, "wrong_media")
 
 
+@pytest.mark.parametrize("charset", ["latin-1", "ISO-8859-15", '"windows-1252"', "utf-16"])
+def test_a_body_in_another_charset_than_utf_8_is_refused(api: Api, charset: str) -> None:
+    """Its bytes may be valid UTF-8 all the same, of another text."""
+    for verb, path in (("POST", JOBS), ("POST", f"{JOBS}/7/reschedule")):
+        answer = api(
+            verb, path, content=b'{"body": 1}', headers={"content-type": f"application/json; charset={charset}"}
+        )
+        assert answer.status_code == 400
+        told = (
+            f"content-type: its charset is '{charset.strip(chr(34)).lower()}'; send UTF-8, and leave the charset out."
+        )
+        assert answer.json()["detail"] == told
+    for charset in ("utf-8", "UTF-8", '"utf-8"', "us-ascii", "utf8; q=1"):
+        kind = {"content-type": f"application/json;charset={charset}"}
+        assert api("POST", JOBS, content=b'{"body": 1}', headers=kind).status_code == 201
+    plain = {"content-type": "text/plain; charset=latin-1"}
+    assert api("POST", JOBS, content=b"\xfc", headers=plain).status_code == 201, "bytes, stored with their type"
+
+
 def test_bodies_and_requests_have_size_limits(api: Api) -> None:
     assert api.refused("POST", JOBS, {"body": "x" * (1 << 20)}) == (400, "bad_input")
     large = b"x" * (9 << 20)

@@ -273,6 +273,19 @@ def test_hostile_forms_are_refused_in_awss_form(queue: str, running_service: Run
     assert parsed["Error"]["Type"] == "Sender"
 
 
+@pytest.mark.parametrize("kind", ["application/x-amz-json-1.0", "application/x-www-form-urlencoded"])
+def test_another_charset_than_utf_8_is_refused_in_awss_form(running_service: RunningService, kind: str) -> None:
+    headers = {"content-type": f"{kind}; charset=latin-1"}
+    if "json" in kind:
+        headers["x-amz-target"] = "AmazonSQS.ListQueues"
+    answer = httpx.post(f"{running_service.url}/sqs/", content=b"{}", headers=headers)
+    assert answer.status_code == 400
+    assert (
+        "its charset is &#x27;latin-1&#x27;; send UTF-8" in answer.text
+        or "its charset is 'latin-1'; send UTF-8" in answer.text
+    )
+
+
 def test_a_web_page_of_another_origin_is_refused(running_service: RunningService) -> None:
     headers = {**JSON, "x-amz-target": "AmazonSQS.ListQueues", "origin": "http://elsewhere.example"}
     assert httpx.post(f"{running_service.url}/sqs/", content=b"{}", headers=headers).status_code == 403

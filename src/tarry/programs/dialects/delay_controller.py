@@ -189,6 +189,7 @@ def routes_of(namespace: str) -> RouteTable:
 async def _parse(request: ServiceRequest) -> DelayAdd:
     given: dict[str, Any]
     if request.media() == "application/json":
+        request.check_charset()
         given = {**forms.query(request), **_parse_json(await request.read())}
     else:
         given = {**await forms.fields(request)}

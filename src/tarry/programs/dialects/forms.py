@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from tarry.errors import BadInput
+from tarry.programs.service.request import UTF_8
 from tarry.programs.serving.problems import WrongMedia
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ async def fields(request: ServiceRequest) -> dict[str, str]:
     media, raw = request.media(), await request.read()
     if raw and media not in FORMS:
         raise WrongMedia("Send the fields in the query, or in a form.")
+    request.check_charset()
     try:
         form = _multipart(request.headers[b"content-type"], raw) if media == PARTS else _fields(raw.decode())
     except UnicodeDecodeError:
@@ -58,6 +60,8 @@ def _field(part: Message) -> tuple[str, str]:
     name, text = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
     if not isinstance(name, str) or not isinstance(text, bytes) or part.get_filename() is not None:
         raise BadInput("form: each part must be a field with a name and text.")
+    if (charset := part.get_content_charset()) not in (None, *UTF_8):
+        raise BadInput(f"form: the charset of {name[:40]!r} is {str(charset)[:40]!r}; send UTF-8.")
     try:
         return name, text.decode()
     except UnicodeDecodeError:

@@ -242,6 +242,7 @@ class ServiceApp:
         elif query:
             raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
         if route.body_model is not None and not route.reads_body:
+            request.check_charset()
             request.payload = route.decode(await request.read() or b"{}")
             self.authorizer.count_jobs(request.credential, route.jobs(request.payload) if route.jobs is not None else 0)
         answer = await route.handler(request)

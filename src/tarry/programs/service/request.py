@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import AbstractContextManager
+from email.message import Message as Header
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
@@ -30,6 +31,8 @@ BODY_TIMEOUT_S = 60.0
 """A body must arrive within this time."""
 CHUNK_TIMEOUT_S = 30.0
 """The next part of a body must arrive within this time."""
+UTF_8 = ("", "utf-8", "utf8", "us-ascii")
+"""Charsets of UTF-8, or a part of it."""
 PLAIN = (b"", b"identity")
 """Content codings that do not change the body."""
 R = TypeVar("R")
@@ -72,6 +75,13 @@ class Application(Protocol):
     def shared_part(self, kind: Any) -> Any:
         """The one object of a class; its ``stop()`` is called when the service drains."""
         ...
+
+
+def media_charset(media: bytes) -> str:
+    """The charset of a content type, in small letters; empty if there is none."""
+    header = Header()
+    header["content-type"] = media.decode("latin-1")
+    return header.get_content_charset() or ""
 
 
 class ServiceRequest:
@@ -159,6 +169,14 @@ class ServiceRequest:
     def media(self) -> str:
         """The body's media type, without its parameters."""
         return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+
+    def check_charset(self) -> None:
+        """Raises ``BadInput`` if the body is text that is said to be in another charset than UTF-8."""
+        media = self.headers.get(b"content-type", b"")
+        if b"=" in media and not media.endswith((b"charset=utf-8", b"charset=UTF-8")):
+            charset = media_charset(media)
+            if charset not in UTF_8:
+                raise BadInput(f"content-type: its charset is {charset[:40]!r}; send UTF-8, and leave the charset out.")
 
     async def read(self) -> bytes:
         """Reads the body. Raises ``WrongCoding``, ``TooLarge``, ``TooSlow``; ``Draining`` if it has not arrived by then;

@@ -42,6 +42,7 @@ async def call(request: ServiceRequest) -> Response:
         body = await request.read()
         if caller is not None:
             _check_signature(request, caller, body)
+        request.check_charset()
         if as_json:
             given = _parse_json(body)
         else:

@@ -60,6 +60,7 @@ async def add(request: ServiceRequest) -> Response:
     if media == "application/json" or not media:
         if request.query_model != models.AddQuery():
             raise BadInput("query: put the options of a JSON request into its body.")
+        request.check_charset()
         job: models.Add = request.route.decode(await request.read())
         payload, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
     elif media in _FORM_TYPES:
