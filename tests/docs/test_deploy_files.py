@@ -87,6 +87,15 @@ def test_the_worker_starts_and_stops(valkey_url: str, tmp_path: Path, place: str
     assert worker.returncode == 0, log
 
 
+def test_compose_answers_its_own_prometheus_and_no_web_page() -> None:
+    """A page's own name may resolve to the published port."""
+    command = SERVE["compose"]
+    assert command[command.index("--allow-host") + 1] == "service"
+    [scraped] = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    assert scraped["static_configs"] == [{"targets": ["service:7070"]}]
+    assert all(port.startswith("127.0.0.1:") for one in COMPOSE.values() for port in one.get("ports", ()))
+
+
 def test_nobody_is_killed_before_the_grace_is_over() -> None:
     needed = (WORKER_GRACE_S + 2 * KILL_MARGIN_S) * SECOND
     assert duration_us(COMPOSE["worker"]["stop_grace_period"]) >= needed

@@ -211,6 +211,13 @@ REFUSALS = [
     ("guarded-queue clear ''", "QUEUE: it is empty"),
     ("serve --root-path tarry", "--root-path: 'tarry'; write a path such as /tarry"),
     ("serve --root-path /a//b", "--root-path: '/a//b'; write a path such as /tarry"),
+    (
+        "serve --allow-host http://jobs.example",
+        "--allow-host: 'http://jobs.example'; write a name such as jobs.example",
+    ),
+    ("serve --allow-host jobs.example:7070", "--allow-host: 'jobs.example:7070'; write a name such as jobs.example"),
+    ("serve --allow-origin *", "--allow-origin: '*'; write an origin such as https://app.example"),
+    ("serve --allow-origin https://app.example/x", "--allow-origin: 'https://app.example/x'; write an origin"),
     ("serve --drain soon", "--drain: 'soon' is not a duration"),
     ("serve --other-namespace a/b", "--other-namespace: 'a/b' contains a '/'"),
     ("token create --scope all", "--scope: all; a token has some of"),

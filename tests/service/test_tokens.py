@@ -277,6 +277,14 @@ def test_a_token_bucket_holds_one_second_of_calls() -> None:
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"host": "evil.example:7070"},
+        {"host": "localhost.evil.example"},
+        {"host": "127.0.0.1.evil.example"},
+        {"host": "evil.example@127.0.0.1"},
+        {"host": "127.0.0.1@evil.example"},
+        {"host": "[::1].evil.example"},
+        {"host": "["},
+        {"host": "127.0.0.1/evil"},
+        {"host": "evil.example", "origin": "http://evil.example", "sec-fetch-site": "same-origin"},
     ],
 )
 def test_a_web_page_of_another_origin_is_refused(real: Api, headers: dict[str, str]) -> None:
@@ -287,6 +295,79 @@ def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: R
     headers = {"origin": f"http://127.0.0.1:{running_service.port}", "sec-fetch-site": "same-origin"}
     assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204
     assert real("POST", "/v1/topics/orders/pop", {}, headers={"host": "localhost"}).status_code == 204
+
+
+@pytest.fixture(scope="module")
+def reachable(valkey_url: str) -> Iterator[RunningService]:
+    """A service without tokens that other machines reach, as in examples/deploy/compose.yaml."""
+    from tarry.programs.dashboard.mount import DashboardMount
+    from tarry.programs.service.mounts import Mount
+
+    settings = ServiceSettings(
+        host="0.0.0.0",
+        namespaces=("guarded",),
+        allowed_hosts=("jobs.example",),
+        allowed_origins=("https://app.example",),
+    )
+    with serve(
+        lambda name: AsyncClient(valkey_url, namespace=name), settings, [Mount(open_pages=DashboardMount)]
+    ) as running:
+        running.call(running.app.show_pages)
+        yield running
+
+
+@pytest.mark.parametrize("path", ["/v1/topics", "/", "/healthz", "/metrics", "/openapi.json", "/assets/dashboard.css"])
+def test_a_name_is_answered_only_if_it_is_allowed_at_any_address(reachable: RunningService, path: str) -> None:
+    """A web page's own name may resolve to here; then its requests are of the same origin."""
+    for host, is_answered in {
+        "evil.example:7070": False, "service": False, "localhost": True, "LOCALHOST:7070": True, "10.1.2.3": True,
+        "[::1]:7070": True, "[fd00::1]": True, "192.168.0.7:80": True, "jobs.example": True, "Jobs.Example:7070": True,
+        "x.jobs.example": False, "jobs.example.evil.example": False,
+    }.items():  # fmt: skip
+        headers = {"host": host, "sec-fetch-site": "same-origin"}
+        status = httpx.get(reachable.url + path, headers=headers).status_code
+        assert (status not in (403, 421)) is is_answered, (host, path)
+
+
+def test_a_page_of_an_allowed_origin_may_call_the_api_but_not_the_dashboard(reachable: RunningService) -> None:
+    ours = {"origin": "https://app.example", "sec-fetch-site": "cross-site"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization, content-type"}
+    url = reachable.url + "/v1/topics/orders/jobs"
+    preflight = httpx.options(url, headers={**ours, **asked})
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == "https://app.example"
+    assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+    answer = httpx.post(url, headers=ours, json={"body": 1})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (201, "https://app.example")
+    refused = httpx.post(url, headers=ours, json={"bodi": 1})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (400, "https://app.example")
+    page, act = httpx.get(reachable.url, headers=ours), httpx.post(reachable.url + "/act", headers=ours, data={})
+    assert act.status_code == 403
+    for other in ("https://evil.example", "http://app.example", "https://app.example.evil.example", "null"):
+        theirs = {**ours, "origin": other}
+        assert httpx.post(url, headers=theirs, json={"body": 1}).status_code == 403
+        found = httpx.options(url, headers={**theirs, **asked})
+        assert "access-control-allow-origin" not in found.headers
+    for one in (preflight, answer, page, act):
+        assert "access-control-allow-credentials" not in one.headers
+    for one in (page, act):
+        assert "access-control-allow-origin" not in one.headers
+
+
+def test_a_page_of_an_allowed_origin_needs_a_token_where_tokens_are_required(valkey_url: str, make: Make) -> None:
+    """And no cookie is one."""
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True, allowed_origins=("https://app.example",))
+    text = make("admin")
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running_service:
+        api = asking(running_service, text)
+        known(api)
+        headers = {"origin": "https://app.example"}
+        assert api("GET", "/v1/topics", headers=headers).headers["access-control-allow-origin"] == "https://app.example"
+        api.http.close()
+        cookie = {**headers, "cookie": f"tarry-dashboard={text}"}
+        answer = httpx.get(f"{running_service.url}/v1/topics", headers=cookie)
+        assert answer.status_code == 401
+        assert "access-control-allow-credentials" not in answer.headers
 
 
 # ── the command line, and the process ────────────────────────────────────────────────────────────────────────────────

@@ -64,6 +64,24 @@ def serve(
             show_default=False,
         ),
     ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="Answer without tokens under this host name, too; may be repeated. Always: localhost and addresses.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="Let web pages of this origin call the API, such as https://app.example; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     max_request_body: Annotated[
         int, typer.Option(metavar="N", min=1024, help="The maximum size of a request's body, in bytes.")
     ] = 8 << 20,
@@ -155,6 +173,7 @@ def serve(
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import ServiceSettings
+    from tarry.programs.serving.web_pages import checked_hosts, checked_origins
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
     from tarry.worker.worker_process import run_in_loop
@@ -187,6 +206,8 @@ def serve(
             )
         ),
         max_request_body=max_request_body,
+        allowed_hosts=checked_hosts(allow_host or ()),
+        allowed_origins=checked_origins(allow_origin or ()),
         root_path=_checked_root(root_path),
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),

@@ -11,10 +11,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from tarry.programs.serving.web_pages import is_known_host
 from tarry.verbs.tokens import split_token
 
 Role = Literal["viewer", "admin"]
@@ -104,11 +104,7 @@ class AccessControl:
         """Whether the Host header is allowed: a foreign name that resolves to here is an attack (DNS rebinding)."""
         if self._hosts is None:
             return True
-        try:
-            name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        except ValueError:  # such as [
-            return False
-        return name.lower() in self._hosts
+        return is_known_host(headers.get("host", ""), self._hosts)
 
 
 def same_origin(request: Request) -> bool:

@@ -70,7 +70,7 @@ class Dashboard:
 
     ``allow`` is the role of every visitor, ``"viewer"`` (may look) or ``"admin"`` (may act), or a function from the ASGI scope
     to a role or ``None``. With ``tokens``, a function from a token to a role, each browser has to sign in instead. ``hosts``
-    are the host names it answers to; ``None``: all, for an application that checks them itself. ``who``, a function from the ASGI
+    are the host names it answers to, besides addresses; ``None``: all, for an application that checks them itself. ``who``, a function from the ASGI
     scope to a name, says in the audit log who did what. It needs ``tarry[http]``.
 
         app.mount("/tarry", Dashboard(client, allow=lambda scope: "admin" if scope["user"].is_staff else None))

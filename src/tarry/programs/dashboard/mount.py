@@ -1,6 +1,6 @@
 """The dashboards of a service, on paths that no route has: the first namespace at ``/``, each other one at ``/ns/NAME/``.
 
-no tokens needed    every visitor may act; on loopback only under a name of this machine
+no tokens needed    every visitor may act; only under an address, localhost, or a name that is allowed
 tokens              a browser signs in with a token of the namespace: scope admin may act, scope view may look
 """
 
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.serving.problems import NoToken
+from tarry.programs.serving.web_pages import LOOPBACK_NAME
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Scope
 
     from tarry.programs.dashboard.access import Role
     from tarry.programs.serving.host import ServiceHost
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class DashboardMount:
@@ -61,7 +60,7 @@ class DashboardMount:
         client, settings = self._app.clients[namespace], self._app.settings
         if settings.tokens:
             return Dashboard(client, tokens=partial(self._role, namespace))
-        return Dashboard(client, allow="admin", hosts=(*LOOPBACK, settings.host) if settings.on_loopback else None)
+        return Dashboard(client, allow="admin", hosts=(LOOPBACK_NAME, *settings.allowed_hosts))
 
     async def _role(self, namespace: str, token: str) -> Role | None:
         try:

@@ -19,6 +19,7 @@ import msgspec
 from tarry import __version__
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import compression, openapi
+from tarry.programs.service.cors import allowing_origins
 from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
 from tarry.programs.service.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
@@ -146,12 +147,12 @@ class ServiceApp:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return None
-        began, name, status, route = time.perf_counter(), "none", CLIENT_GONE_STATUS, None
+        began = time.perf_counter()
         try:
             headers = headers_of(scope)
         except BadInput as fault:
             status = await self._send_problem(fault, None, send)
-            return self.metrics.count_request(name, status, time.perf_counter() - began)
+            return self.metrics.count_request("none", status, time.perf_counter() - began)
         scope = below_root(scope, self.settings.root_path)
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         if (
@@ -167,6 +168,19 @@ class ServiceApp:
                 show, inner = page
                 await compression.compressed_page(show, path, scope, headers)(inner, receive, send)
                 return None
+        if self.settings.allowed_origins and b"origin" in headers:
+
+            async def answer(scope: Any, receive: Receive, send: Send) -> None:
+                await self._answer_route(scope, path, headers, receive, send)
+
+            await allowing_origins(answer, self.settings.allowed_origins)(scope, receive, send)
+            return None
+        return await self._answer_route(scope, path, headers, receive, send)
+
+    async def _answer_route(
+        self, scope: Any, path: str, headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> None:
+        began, name, status, route = time.perf_counter(), "none", CLIENT_GONE_STATUS, None
         try:
             route, found = self._route_of(scope)
             name = route.name

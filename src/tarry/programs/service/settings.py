@@ -39,6 +39,10 @@ class ServiceSettings:
     """The version of Redisson in the Java applications that share queues and maps."""
     root_path: str = ""
     """The path below which a proxy serves this, such as ``/tarry``; empty: it has the host for itself."""
+    allowed_hosts: tuple[str, ...] = ()
+    """The names, in lower case, under which it answers without tokens, besides ``localhost`` and addresses."""
+    allowed_origins: tuple[str, ...] = ()
+    """The origins whose pages may call the API, such as ``https://app.example``."""
     drain_s: float = 1.0
     """How long new requests are answered 503 before the port is closed."""
 

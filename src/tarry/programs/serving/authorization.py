@@ -1,7 +1,7 @@
 """Authorization: which request may do what, and how much of it.
 
     no tokens needed (loopback)    until the first one is created, or for ever with --without-tokens
-                                   requests of web pages of other origins are refused: a browser must be no way in
+                                   requests of web pages of other origins are refused: a browser must be no way in (web_pages.py)
     tokens                         Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
 
 A service caches the tables of tokens of its namespaces. It checks their versions when it last did so more than
@@ -18,11 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
 
 from tarry.errors import TarryError
-from tarry.programs.serving.listener import is_loopback
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
+from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 TRUST_TOKENS_FOR_S = 0.5
 STREAM_CHECK_S = 0.25
 """How often an open stream is checked: less than a second after its token was revoked it ends."""
+UNKNOWN_HOST = (
+    "Without tokens this service answers to localhost and to addresses only, or a web page could reach it under a name of its own. "
+    "Start it with --allow-host NAME to allow a name."
+)
 _NOBODY = tokens.hash_of("nobody")
 
 
@@ -54,8 +57,13 @@ class TokenSettings(Protocol):
         ...
 
     @property
-    def on_loopback(self) -> bool:
-        """The service can be reached from this machine only."""
+    def allowed_hosts(self) -> tuple[str, ...]:
+        """The names in lower case under which it answers without tokens, besides ``localhost`` and addresses."""
+        ...
+
+    @property
+    def allowed_origins(self) -> tuple[str, ...]:
+        """The origins whose pages may send requests."""
         ...
 
 
@@ -250,25 +258,20 @@ class Authorizer:
     # ── no tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_cross_origin(self, headers: Mapping[bytes, bytes]) -> None:
-        """A page of another origin can make a browser send requests here, and its host name can resolve to loopback."""
+        """A page of another origin can make a browser send requests here, and its host name can resolve to this machine."""
         host = headers.get(b"host", b"")
         if host not in self._hosts:
-            if self.settings.on_loopback and host and not is_loopback(_hostname(host)):
-                raise Forbidden("Without tokens this service answers to names of this machine only, such as localhost.")
+            if host and not is_known_host(host.decode("latin-1"), (LOOPBACK_NAME, *self.settings.allowed_hosts)):
+                raise Forbidden(UNKNOWN_HOST)
             if len(self._hosts) < 100:
                 self._hosts.add(host)
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1") in self.settings.allowed_origins:
+            return
         if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             raise Forbidden("Without tokens this service answers no web page of another origin.")
-        origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != host:
             raise Forbidden("Without tokens this service answers no web page of another origin.")
-
-
-def _hostname(host: bytes) -> str:
-    try:
-        return urlsplit(f"//{host.decode('latin-1')}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _make_credential(namespace: str, token: tokens.Token) -> Credential:
