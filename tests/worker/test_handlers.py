@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypedDict
 
@@ -264,6 +264,9 @@ async def foreign(body: Foreign) -> None: ...
 async def foreign_job(job: tarry.AsyncJob[Foreign]) -> None: ...
 async def unknown(job: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 async def order(order: Order) -> None: ...
+async def many_jobs(jobs: list[tarry.AsyncJob]) -> None: ...  # type: ignore[type-arg]
+def many_typed(jobs: Sequence[tarry.Job[Order]]) -> None: ...
+async def perhaps(job: tarry.AsyncJob[Order] | None) -> None: ...
 def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
 
 
@@ -285,6 +288,12 @@ def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
         (foreign_job, "Foreign cannot be decoded from JSON"),
         (unknown, "an annotation cannot be read"),
         (7, "7 is not a function"),
+        (
+            many_jobs,
+            r"jobs is annotated as list\[.*AsyncJob\]; a handler is called with one job at a time: write tarry.AsyncJob",
+        ),
+        (many_typed, "one job at a time: write tarry.Job. To take many at once, call topic.pop_many"),
+        (perhaps, "one job at a time"),
     ],
 )
 def test_an_impossible_handler_is_refused_at_registration(valkey_url: str, handler: Any, told: str) -> None:

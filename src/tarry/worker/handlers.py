@@ -90,7 +90,18 @@ def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> 
         _check_job_type(origin, awaited, name, parameter.name)
         own = next(iter(get_args(annotation)), None)
         return Handler(function, name, awaited, False, _body_type(kind, own, name))
+    if _has_job(annotation):
+        one = "AsyncJob" if awaited else "Job"
+        raise BadInput(
+            f"handler {name}: {parameter.name} is annotated as {inspect.formatannotation(annotation)}; a handler is called with one job at a "
+            f"time: write tarry.{one}. To take many at once, call topic.pop_many(limit)."
+        )
     return Handler(function, name, awaited, True, _body_type(kind, annotation, name))
+
+
+def _has_job(annotation: Any) -> bool:
+    """Whether a job is a part of the type, as in ``list[Job]``."""
+    return any((get_origin(one) or one) in _JOBS or _has_job(one) for one in get_args(annotation))
 
 
 def inspect_queue_handler(function: Function) -> Handler:
