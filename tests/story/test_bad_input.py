@@ -41,7 +41,8 @@ DELAYS: dict[str, tuple[Any, str]] = {
     "negative": (-1, "negative"),
     "a little negative": (-0.001, "negative"),
     "negative timedelta": (timedelta(seconds=-1), "negative"),
-    "negative text": ("-5s", "not a duration"),
+    "negative text": ("-5s", "-5s is negative"),
+    "negative ISO 8601": ("-PT5S", "-PT5S is negative"),
     "nan": (math.nan, "not finite"),
     "inf": (math.inf, "not finite"),
     "-inf": (-math.inf, "not finite"),
@@ -87,7 +88,14 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "max_attempts 1.5": (lambda t: t.add(1, max_attempts=1.5), "max_attempts"),
     "max_attempts 10**6": (lambda t: t.add(1, max_attempts=10**6), "max_attempts"),
     "headers not a map": (lambda t: t.add(1, headers=[("a", "b")]), "headers"),
-    "headers of numbers": (lambda t: t.add(1, headers={"a": 1}), "headers: .*from str to str"),
+    "a header of a number": (
+        lambda t: t.add(1, headers={"x": 5000}),
+        r"headers: 'x' is 5000; name and value are text: \{'x': '5000'\}",
+    ),
+    "a number as a header's name": (
+        lambda t: t.add(1, headers={7: "a"}),
+        r"headers: 7 is 'a'; name and value are text: \{'7': 'a'\}",
+    ),
     "headers too large": (lambda t: t.add(1, headers={"a": "x" * 9000}), "headers: .*at most 8192"),
     "headers of surrogates": (lambda t: t.add(1, headers={"a": "\ud800"}), "headers"),
     "n 0": (lambda t: t.pop_many(0), "from 1 to 1000"),
@@ -130,6 +138,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
             "keep_finished",
         )
     },
+    "topic concurrency 0": (lambda t: t.configure(concurrency=0), "To hand out nothing, pause the topic"),
     "topic limit": (lambda t: t.configure(max_attempts=0), "max_attempts"),
     "reschedule to nothing": (lambda t: t.reschedule("7"), "delay= or at="),
     "reschedule to both": (lambda t: t.reschedule("7", delay=5, at=AWARE), "one of the two"),

@@ -421,3 +421,5 @@ def test_retry_and_snooze_take_durations() -> None:
     assert tarry.Retry(after="5m").after_us == 300 * SECOND
     with pytest.raises(tarry.BadInput):
         tarry.Snooze("soon")
+    with pytest.raises(tarry.BadInput, match=r"^Snooze: -5m is negative\.$"):
+        tarry.Snooze("-5m")

@@ -82,6 +82,8 @@ def _parse(text: str, what: str) -> int:
         number = float(text) if text.isascii() else math.nan
     except ValueError:
         number = math.nan
+    if text.startswith("-") and (_PARTS.fullmatch(text[1:]) or _ISO.fullmatch(text[1:])):
+        raise BadInput(f"{what}: {text[:40]} is negative.")
     if math.isfinite(number):
         return round(number * SECOND) if abs(number) < FOREVER_US else FOREVER_US + 1
     raise BadInput(f"{what}: {text[:40]!r} is not a duration; {_TEXT_HINT}.")

@@ -50,7 +50,7 @@ class Snooze(Exception):
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
-        self.delay_us = duration_us(delay)
+        self.delay_us = duration_us(delay, "Snooze")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snooze, (timedelta(microseconds=self.delay_us), *self.args)

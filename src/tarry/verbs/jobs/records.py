@@ -96,8 +96,15 @@ def pack_head(
 def pack_headers(headers: Mapping[str, str] | None) -> bytes:
     if not headers:
         return b""
-    if not isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in headers.items() for text in pair):
-        raise BadInput("headers: they must be a map from str to str.")
+    if not isinstance(headers, Mapping):
+        raise BadInput(
+            f'headers: {type(headers).__name__} given; they are a map from text to text, such as {{"trace": "1"}}.'
+        )
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise BadInput(
+                f"headers: {name!r:.60} is {value!r:.60}; name and value are text: {{{str(name)!r:.60}: {str(value)!r:.60}}}."
+            )
     try:
         packed = _encode(dict(headers))
     except ValueError as fault:

@@ -194,7 +194,10 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
     if value is None:
         return b""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= rates.MOST:
-        raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit.")
+        pause = ". To hand out nothing, pause the topic" if what == "concurrency" and value == 0 else ""
+        raise BadInput(
+            f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit{pause}."
+        )
     if value < parts:
         raise BadInput(
             f"{what}: {value} for {parts} partitions, each of which needs one; give at least {parts}, or `tarry migrate` the "
