@@ -14,10 +14,11 @@ import tarry
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import Worker, in_hand
-from tarry.worker.in_hand import JobsInHand
+from tarry.worker.in_hand import LONGEST_TURN_S, JobsInHand, LongestTimes
 from tarry.worker.registry import CONCURRENCY, THREADS
 from tarry.worker.worker_process import run_in_loop
 from until import LONGEST_S
+from until import until as until_seen
 
 LONG_S = 3600.0
 COUNT = 3 * MOST_JOBS
@@ -422,3 +423,52 @@ def test_what_a_worker_has_imported_is_left_out_of_garbage_collections() -> None
     finally:
         gc.unfreeze()
     assert frozen > 10 * left
+
+
+def test_the_longest_times_are_those_of_the_last_half_hours() -> None:
+    longest = LongestTimes()
+    assert longest.in_ms(0.0) == {}
+    longest.now["mail"] = 6.9001
+    longest.now["print"] = 0.0001
+    assert longest.in_ms(10.0) == {"mail": 6901, "print": 1}, "rounded up"
+    assert longest.in_ms(LONGEST_TURN_S + 1)["mail"] == 6901
+    longest.now["mail"] = 2.0
+    assert longest.in_ms(2 * LONGEST_TURN_S)["mail"] == 6901, "it was in the half hour before"
+    assert longest.in_ms(2 * LONGEST_TURN_S + 2) == {"mail": 2000}
+    assert longest.in_ms(4 * LONGEST_TURN_S) == {}
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_worker_reports_how_long_it_had_a_job_of_each_task(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    monkeypatch.setattr("tarry.worker.heartbeat.REPORT_EVERY_S", 0.0)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    seen: dict[str, int] = {}
+
+    def look() -> bool:
+        with tarry.Client(valkey_url, namespace=namespace) as client:
+            seen.update(*[one.longest_ms for info in client.workers() for one in info.topics])
+        return "mail" in seen
+
+    def note() -> None:
+        until_seen(look, "the length of the first is told")
+
+    async def mail(n: int) -> None:
+        if n:
+            await asyncio.to_thread(note)
+
+    def plain(n: int) -> None:
+        if n:
+            note()
+
+    task = worker.task(name="mail")(mail if is_async else plain)
+
+    @worker.task
+    def never() -> None: ...
+
+    task.add(0)
+    task.options(delay=0.001).add(1)
+    asyncio.run(worker.run_until_idle())
+    assert set(seen) == {"mail"}
+    assert seen["mail"] > 0

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 
 from msgspec import UnsetType
 
@@ -118,6 +119,7 @@ class WorkerReports:
                     unknown=consumer.settler.unknown_lines(),
                     unknown_tasks=consumer.settler.unknown_names(),
                     max_attempts=_max_attempts_of(self._handlers[consumer.topic.name]),
+                    longest_ms=_longest_of(consumer, self._handlers[consumer.topic.name]),
                 )
                 for consumer, jobs in running
             ],
@@ -128,6 +130,11 @@ class WorkerReports:
             mode="stop" if self.stopping else self.mode,
             restarts=failures.counts,
         )
+
+
+def _longest_of(consumer: TopicConsumer, targets: Sequence[Target]) -> dict[str, int]:
+    longest = consumer.longest.in_ms(monotonic())
+    return {target.name: longest[target.name] for target in targets if target.name in longest}
 
 
 def _max_attempts_of(targets: Sequence[Target]) -> dict[str, int | None]:

@@ -1,4 +1,4 @@
-"""How many jobs the consumer of a topic has in hand: those that run, and those that wait here for a slot.
+"""How many jobs the consumer of a topic has in hand: those that run, and those that wait here for a slot; and for how long.
 
     slow handlers   ██████████                 as many as there are slots
     fast handlers   ██████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒   as many as it has handled in the last 50 ms, at most 1000
@@ -29,6 +29,29 @@ LONGEST_WAIT_S = 1.0
 """Jobs that have waited here for longer are released: the handlers have become slow."""
 TTR_PARTS = 4
 """They are released after this fraction of their TTR, if that is sooner."""
+
+
+LONGEST_TURN_S = 1800.0
+"""The longest times are those of this half hour and the one before."""
+
+
+class LongestTimes:
+    """For how long a job of each handler was in hand at most, lately: the forecast of a topic counts with it."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, float] = {}
+        self._before: dict[str, float] = {}
+        self._turned_at = -math.inf
+
+    def in_ms(self, now: float) -> dict[str, int]:
+        """The longest times in milliseconds, rounded up. Called in the thread of the reports."""
+        if now > self._turned_at + LONGEST_TURN_S:
+            self._before, self.now, self._turned_at = self.now, {}, now
+        both = (*self._before.copy().items(), *self.now.copy().items())
+        found: dict[str, int] = {}
+        for name, seconds in both:
+            found[name] = max(found.get(name, 0), math.ceil(seconds * 1000))
+        return found
 
 
 class JobsInHand:

@@ -31,7 +31,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import in_hand, log_lines
 from tarry.worker.idle_check import IdleCheck
-from tarry.worker.in_hand import JobsInHand
+from tarry.worker.in_hand import JobsInHand, LongestTimes
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.settler import Settler
@@ -77,6 +77,9 @@ class TopicConsumer:
         """How many of them have begun."""
         self._waiting: deque[BaseJob[Any]] = deque()
         self._in_hand = JobsInHand(slots, most_in_hand)
+        self.longest = LongestTimes()
+        self._server_ahead_us = 0.0
+        """The server's time at the last pop, less this process's."""
         self._wait_check: asyncio.TimerHandle | None = None
         self.only_target = pick if isinstance(pick, Target) else None
         self._pick = pick
@@ -207,6 +210,7 @@ class TopicConsumer:
         if self.only_target is not None and not self.only_target.is_async:
             jobs = [Job._of(job._parts, self.blocking) for job in jobs]
         self._in_hand.jobs_came(loop.time())
+        self._server_ahead_us = jobs[0]._popped_us - monotonic() * SECOND
         self.active.pop(self, None)
         self.active[self] = None
         self.running.update(dict.fromkeys(jobs))
@@ -330,7 +334,7 @@ class TopicConsumer:
                     self.settler.note_result(job, target, result)
                 self.settler.done.append(job)
         finally:
-            self._job_ended(job)
+            self._job_ended(job, target)
 
     def _start_in_thread(self, job: BaseJob[Any], target: Target) -> None:
         if self._threads is None:
@@ -370,7 +374,7 @@ class TopicConsumer:
             elif not job._settled:
                 self.settler.done.append(job)
         finally:
-            self._job_ended(job)
+            self._job_ended(job, self.only_target or self.target_of(job))
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
         """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
@@ -405,8 +409,11 @@ class TopicConsumer:
             del self.running[job]
         return found
 
-    def _job_ended(self, job: BaseJob[Any]) -> None:
+    def _job_ended(self, job: BaseJob[Any], target: Target) -> None:
         self.running.pop(job, None)
+        spent_s = (monotonic() * SECOND + self._server_ahead_us - job._popped_us) / SECOND
+        if spent_s > self.longest.now.get(target.name, 0.0):
+            self.longest.now[target.name] = spent_s
         self.busy -= 1
         self._in_hand.ended += 1
         if self._started_at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -93,12 +94,13 @@ def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -
 
 
 def _missed(schedule: Schedule, now: datetime) -> Iterator[datetime]:
-    """The occurrences up to now that the next pop makes up for."""
+    """The occurrences up to now that the next pop makes up for: the last one, or all."""
     if schedule.next is None or schedule.next > now:
         return iter(())
-    if schedule.missed != "all":
-        return iter((schedule.next,))
-    return islice(_between(schedule, schedule.next - MICROSECOND, now), MOST_MISSED)
+    if schedule.missed != "all" and schedule.every is not None:
+        return iter((now - (now - schedule.next) % schedule.every,))
+    found = islice(_between(schedule, schedule.next - MICROSECOND, now), MOST_MISSED)
+    return found if schedule.missed == "all" else iter(deque(found, 1))
 
 
 def _between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:

@@ -2,18 +2,25 @@
 
     what is due soon, schedules, live workers  ──▶  forecast_topic  ──▶  Forecast(waiting, certain, at_most, reason, sentence)
 
-``certain``: so many hand-outs at least, as long as the workers live that are known now, whatever is added meanwhile. How long handlers
-take is not known, so a slot that is free now counts for one job. ``at_most``: so many of the jobs that wait, and of the schedules'
-occurrences, if each slot were free at once. Both are exact where no handler's length matters. Where nothing is certain, the first
-of five reasons that is true says why. A task that a worker does not know does not run there: its jobs are not certain.
+``certain``: so many hand-outs at least, as long as the workers live that are known now, and no job takes longer than the longest that
+they report of the last hour; whatever is added meanwhile. If the length of a waiting task is not known, a slot that is free now
+counts for one job. ``at_most``: so many of the jobs that wait, and of the schedules' occurrences, if each slot were free at once.
+Both are exact where no handler's length matters. Where nothing is certain, the first of five reasons that is true says why. A
+task that a worker does not know does not run there: its jobs are not certain.
+
+Why it holds: at any moment either all jobs that may run have been handed out, or all slots are busy, and each of these was taken within
+the longest time L that a job takes. So the hand-outs N(t) are at least min(may run(t), N(t − L) + slots), as if each job took L. A job
+that may become too late, or an occurrence that needs a pop at its moment, is only counted where that schedule lets it not wait.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import heapify, heapreplace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tarry.programs.serving.conditions import span_text
@@ -26,6 +33,9 @@ Reason = Literal["paused", "no_consumer", "unknown_tasks", "limited", "unknown_p
 REASONS: tuple[Reason, ...] = get_args(Reason)
 MOST_READ = 500
 """So many jobs of a partition are looked at; the others are not certain."""
+MILLISECOND_US = 1000
+SETTLE_US = 100 * MILLISECOND_US
+"""Between the end of a handler and the next hand-out: the job is finished, and the next one popped."""
 FAR = math.inf
 
 
@@ -53,6 +63,59 @@ class Forecast:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The slots that no other topic can take: those that are ``free``, those that are free ``later`` by ``length_us``, and those
+    that count ``once``. ``running`` jobs end by then. ``at_once`` are free now."""
+
+    free: int
+    later: int
+    once: int
+    running: int
+    length_us: float
+
+    @property
+    def at_once(self) -> int:
+        return self.free + self.once
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A job that every worker knows, from when on it may be handed out, and until when."""
+
+    opens_us: int
+    ends_us: float
+    from_schedule: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The facts of a partition. ``doomed`` jobs are too late already."""
+
+    due: DueSoon[Any]
+    waiting: int
+    doomed: int
+    at_most: int
+    candidates: list[_Candidate]
+    paused: bool
+    unknown: tuple[str, ...]
+
+    @property
+    def has_limit(self) -> bool:
+        return bool(self.due.rate[0] or self.due.concurrency)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Places of which each job needs one, with the moments at which they are free: slots, or the topic's concurrency."""
+
+    free_at: list[tuple[float, float]] = field(default_factory=list)
+    """When it is free, and for how long a job keeps it."""
+
+    def __post_init__(self) -> None:
+        heapify(self.free_at)
+
+
 def forecast_topic(
     span: timedelta,
     stats: Stats,
@@ -64,96 +127,180 @@ def forecast_topic(
         (worker, one) for worker in workers if worker.takes_jobs for one in worker.topics if one.name == stats.topic
     ]
     topics = [one for _, one in serving]
-    free = sum(_sure_slots(worker, one) for worker, one in serving) - sum(part.reserved for part, _ in parts)
-    found = [_forecast_part(part, jobs, topics, round(span.total_seconds() * 1e6)) for part, jobs in parts]
+    span_us = round(span.total_seconds() * 1e6)
+    found = [_read_part(part, jobs, topics, span_us) for part, jobs in parts]
+    handlers = {name for one in topics for name in one.handlers}
+    tasks = {job.task for _, jobs in parts for job in jobs} & {None, *handlers}
+    slots = _slots(serving, tasks, sum(part.reserved for part, _ in parts), stats.now)
+    certain = _certain(found, slots, span_us) if topics else 0
     waiting, at_most = sum(one.waiting for one in found), sum(one.at_most for one in found)
-    certain = min(max(free, 0), sum(one.certain for one in found)) if topics else 0
-    reason = None if certain or not waiting else _reason(found, topics, stats, free)
-    return Forecast(
-        span, waiting, certain, at_most, reason, _sentence(span, waiting, certain, at_most, reason, found, topics)
-    )
+    reason = None if certain or not waiting else _reason(found, topics, stats, slots)
+    sentence = _sentence(span, waiting, certain, at_most, reason, found, topics, slots)
+    return Forecast(span, waiting, certain, at_most, reason, sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    waiting: int
-    certain: int
-    at_most: int
-    paused: bool
-    limited: bool
-    unknown: tuple[str, ...]
-    runnable: int
-
-
-def _forecast_part(
-    part: DueSoon[Any], jobs: Sequence[WaitingJob], topics: Sequence[WorkerTopic], span_us: int
-) -> _Part:
+def _read_part(part: DueSoon[Any], jobs: Sequence[WaitingJob], topics: Sequence[WorkerTopic], span_us: int) -> _Part:
     ends = part.now_us + span_us
     opens = max(part.now_us, part.paused_us)
-    known = [job for job in jobs if _is_known(job, topics)]
-    possible = [job for job in jobs if _may_run(job, topics)]
+    latest = {job: job.due_us + (job.max_lateness_us or part.max_lateness_us or FAR) for job in jobs}
+    alive = [job for job in jobs if max(job.due_us, opens) <= latest[job]]
+    known = [job for job in alive if _is_known(job, topics)]
+    possible = [job for job in alive if _may_run(job, topics)]
     unread = max(part.within - sum(not job.from_schedule for job in jobs), 0)
     last = max((job.due_us for job in jobs if not job.from_schedule), default=part.now_us)
     earliest = sorted(
         [*(max(job.due_us, opens) for job in possible), *[max(last, opens)] * unread, *[opens] * part.expired]
     )
-    at_most = sum(at <= ends for at in _handed_out_at(part, earliest))
-    rate_is_shared = part.rate[0] > 0 and (len(known) < len(jobs) or unread > 0 or part.expired > 0)
-    certain = 0 if rate_is_shared else sum(_certain(part, known, opens, ends))
-    if part.concurrency:
-        certain = min(certain, max(part.concurrency - part.reserved, 0))
+    candidates = [
+        _Candidate(max(job.due_us, opens), latest[job], job.from_schedule) for job in known if _is_sure(job, part)
+    ]
+    if part.rate[0] and (len(known) < len(alive) or unread or part.expired):
+        candidates = []  # those jobs spend of the rate for a moment
+    unsure = sum(job.from_schedule and not _is_sure(job, part) and not _is_limited(part) for job in alive)
     return _Part(
-        waiting=part.within + part.expired + sum(job.from_schedule for job in jobs),
-        certain=certain,
-        at_most=at_most,
+        due=part,
+        waiting=len(alive) - unsure + unread,
+        doomed=len(jobs) - len(alive),
+        at_most=sum(at <= ends for at in _handed_out(part, earliest)),
+        candidates=candidates,
         paused=part.paused_us > ends,
-        limited=certain == 0 and bool(part.rate[0] or part.concurrency),
-        unknown=tuple(dict.fromkeys(job.task for job in jobs if job.task is not None and not _is_known(job, topics))),
-        runnable=len(known),
+        unknown=tuple(dict.fromkeys(job.task for job in alive if job.task is not None and not _is_known(job, topics))),
     )
 
 
-def _certain(part: DueSoon[Any], known: Sequence[WaitingJob], opens: int, ends: int) -> Iterator[bool]:
-    """Of each job that all workers know, whether it is handed out before the end if a slot is free."""
-    counted = [job for job in known if job.is_sure]
-    if part.paused_us > part.now_us:  # occurrences that fall into a pause may become one
-        counted = [job for job in counted if not job.from_schedule or job.due_us > opens]
-    if part.rate[0] or part.concurrency:  # a schedule fires at a pop, which a limit may put off
-        counted = [job for job in counted if not job.from_schedule]
-    ordered = sorted(counted, key=lambda job: max(job.due_us, opens))
-    moments = _handed_out_at(part, [max(job.due_us, opens) for job in ordered])
-    for job, at in zip(ordered, moments, strict=True):
-        latest = min((limit for limit in (job.max_lateness_us, part.max_lateness_us) if limit), default=FAR)
-        yield at <= ends and at - job.due_us < latest
+def _is_limited(part: DueSoon[Any]) -> bool:
+    return bool(part.rate[0] or part.concurrency)
 
 
-def _handed_out_at(part: DueSoon[Any], moments: Sequence[int]) -> list[float]:
-    """When jobs are handed out that may be from these moments on, in order, if only the rate holds them back (lua/lib/limits.lua)."""
+def _is_sure(job: WaitingJob, part: DueSoon[Any]) -> bool:
+    """Whether the job is there, or becomes one at its moment."""
+    if not job.from_schedule:
+        return True
+    if not job.is_sure or _is_limited(part):  # a schedule fires at a pop, which a limit may put off
+        return False
+    return part.paused_us <= part.now_us or job.due_us > part.paused_us  # several in a pause may become one
+
+
+def _certain(parts: Sequence[_Part], slots: _Slots, span_us: int) -> int:
+    """How many hand-outs are certain."""
+    if len(parts) > 1 and any(part.has_limit for part in parts):
+        # which partition a slot goes to changes what is left of its limit: each slot that is free now counts once
+        counts = [
+            _count(part.due, part.candidates, _concurrency(part.due, slots), span_us)
+            for part in parts
+            if part.has_limit
+        ]
+        counts += [
+            len([one for one in part.candidates if not one.from_schedule and one.opens_us <= part.due.now_us + span_us])
+            for part in parts
+            if not part.has_limit
+        ]
+        return min(slots.at_once, sum(counts))
+    part = parts[0].due
+    now, length = part.now_us, slots.length_us
+    places = _Places(
+        [*[(now, FAR)] * slots.once, *[(now, length)] * slots.free, *[(now + length, length)] * slots.later]
+    )
+    candidates = [one for part in parts for one in part.candidates]
+    return _count(part, candidates, [places, *_concurrency(part, slots)], span_us)
+
+
+def _concurrency(part: DueSoon[Any], slots: _Slots) -> list[_Places]:
+    """The places of the topic's concurrency: of those that are taken, the ones of running jobs of workers come back."""
+    if not part.concurrency:
+        return []
+    now, length = part.now_us, slots.length_us
+    free = max(part.concurrency - part.reserved, 0)
+    later = min(part.concurrency - free, slots.running)
+    return [_Places([*[(now, length)] * free, *[(now + length, length)] * later])]
+
+
+def _count(part: DueSoon[Any], candidates: Sequence[_Candidate], places: Sequence[_Places], span_us: int) -> int:
+    """Of jobs that all workers know, how many are handed out before the end, if each takes as long as one may."""
+    ends = part.now_us + span_us
+    ordered = sorted(candidates, key=lambda one: one.opens_us)
+    moments = _handed_out(part, [one.opens_us for one in ordered], places)
+    at_once = sum(
+        1 for _ in takewhile(lambda pair: pair[0].opens_us == pair[1] <= ends, zip(ordered, moments, strict=True))
+    )
+    wait = _longest_wait(ordered, moments)
+    safe = [
+        one.opens_us
+        for one, at in zip(ordered, moments, strict=True)
+        if (at == one.opens_us if one.from_schedule else one.ends_us == FAR or one.opens_us + wait < one.ends_us)
+    ]
+    return max(at_once, sum(at <= ends for at in _handed_out(part, safe, places)))
+
+
+def _longest_wait(ordered: Sequence[_Candidate], moments: Sequence[float]) -> float:
+    """The longest time in which some job always waits: none waits for longer, in whatever order they are handed out."""
+    longest = begins = until = 0.0
+    for one, at in zip(ordered, moments, strict=True):
+        if one.opens_us > until:
+            begins = one.opens_us
+        until = max(until, at)
+        longest = max(longest, until - begins)
+    return longest
+
+
+def _handed_out(part: DueSoon[Any], moments: Sequence[int], places: Sequence[_Places] = ()) -> list[float]:
+    """When jobs are handed out that may be from these moments on, in order, if only the rate (lua/lib/limits.lua) and the places
+    hold them back."""
     count, span, burst = part.rate
-    if not count:
-        return list(moments)
     since, used = part.spent
+    heaps = [list(one.free_at) for one in places]
     found: list[float] = []
     at = float(part.now_us)
     for moment in moments:
-        at = max(at, moment)
-        if since + used * span / count <= at:
-            since, used = int(at), 0
-        elif since + used * span / count > at + burst * span / count + 1:
-            since, used = int(at), burst - 1
-        at = max(at, since + math.ceil((used + 1 - burst) * span / count))
-        if since + used * span / count <= at:
-            since, used = int(at), 0
-        used += 1
-        whole = used // count
-        since, used = since + whole * span, used - whole * count
+        at = max(at, moment, *(heap[0][0] if heap else FAR for heap in heaps))
+        if at == FAR:
+            return [*found, *[FAR] * (len(moments) - len(found))]
+        if count:
+            if since + used * span / count <= at:
+                since, used = int(at), 0
+            elif since + used * span / count > at + burst * span / count + 1:
+                since, used = int(at), burst - 1
+            at = max(at, since + math.ceil((used + 1 - burst) * span / count))
+            if since + used * span / count <= at:
+                since, used = int(at), 0
+            used += 1
+            whole = used // count
+            since, used = since + whole * span, used - whole * count
+        for heap in heaps:
+            heapreplace(heap, (at + heap[0][1], heap[0][1]))
         found.append(at)
     return found
 
 
-def _sure_slots(worker: WorkerInfo, topic: WorkerTopic) -> int:
-    """The slots that no other topic of the worker can take."""
-    return topic.slots if len(worker.topics) == 1 else min(topic.slots, 1)
+def _slots(
+    serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | None], reserved: int, now: datetime
+) -> _Slots:
+    """The slots of a topic: its reserved jobs may have any of them, first those that may not come back."""
+    longest: dict[str, int] = {}
+    for _, one in serving:
+        for name, length in one.longest_ms.items():
+            longest[name] = max(longest.get(name, 0), length)
+    is_known = bool(longest) and all(task is None or task in longest for task in tasks)
+    length_us = max(longest.values()) * MILLISECOND_US + SETTLE_US if is_known else FAR
+    alone = [(worker, one) for worker, one in serving if len(worker.topics) == 1]
+    stuck = [_stuck(worker, now, length_us) for worker, one in alone]
+    again = sum(one.slots for _, one in alone)
+    once = sum(min(one.slots, 1) for worker, one in serving if len(worker.topics) > 1)
+    taken_once = min(once, reserved)
+    free = max(again - (reserved - taken_once), 0)
+    return _Slots(
+        free=free,
+        later=max(again - free - sum(stuck), 0) if length_us != FAR else 0,
+        once=once - taken_once,
+        running=sum(one.busy for _, one in alone) - sum(stuck) if length_us != FAR else 0,
+        length_us=length_us,
+    )
+
+
+def _stuck(worker: WorkerInfo, now: datetime, length_us: float) -> int:
+    """How many running jobs have taken longer already than any is said to take; a worker names those that it has had for longest."""
+    old = sum((now - held.taken).total_seconds() * 1e6 >= length_us for held in worker.jobs)
+    return worker.busy if old == len(worker.jobs) else old
 
 
 def _is_known(job: WaitingJob, topics: Sequence[WorkerTopic]) -> bool:
@@ -170,14 +317,14 @@ def _may_run(job: WaitingJob, topics: Sequence[WorkerTopic]) -> bool:
     )
 
 
-def _reason(found: Sequence[_Part], topics: Sequence[WorkerTopic], stats: Stats, free: int) -> Reason:
+def _reason(found: Sequence[_Part], topics: Sequence[WorkerTopic], stats: Stats, slots: _Slots) -> Reason:
     if all(part.paused for part in found if part.waiting):
         return "paused"
     if not topics:
         return "unknown_pace" if stats.watching or stats.last_popped is not None else "no_consumer"
-    if any(part.unknown for part in found) and not any(part.certain for part in found):
+    if any(part.unknown for part in found) and not any(part.candidates for part in found):
         return "unknown_tasks"
-    if free > 0 and any(part.limited for part in found):
+    if slots.at_once > 0 and any(part.has_limit for part in found):
         return "limited"
     return "unknown_pace"
 
@@ -190,24 +337,32 @@ def _sentence(
     reason: Reason | None,
     found: Sequence[_Part],
     topics: Sequence[WorkerTopic],
+    slots: _Slots,
 ) -> str:
     within = f"Within {span_text(span.total_seconds())}"
-    if not waiting:
-        return f"{within} nothing is due."
+    doomed = sum(part.doomed for part in found)
+    late = f" {doomed:,} {'is' if doomed == 1 else 'are'} too late already, and will be dead." if doomed else ""
     jobs = "1 job" if waiting == 1 else f"{waiting:,} jobs"
+    if not waiting and not certain:
+        many = "1 job is" if at_most == 1 else f"{at_most:,} jobs are"
+        return f"{within} {f'at most {many} handed out' if at_most else 'nothing is due'}.{late}"
+    took = "" if slots.length_us == FAR else span_text((slots.length_us - SETTLE_US) / 1e6)
     if reason is None:
         many = "1 is" if certain == 1 else f"{certain:,} are"
         if certain == at_most:
-            return f"{within} {many} handed out, of {jobs}."
-        return f"{within} {many} handed out for certain, at most {at_most:,}, of {jobs}: more depends on how long handlers take."
+            return f"{within} {many} handed out, of {jobs}.{late}"
+        more = (
+            f"if each takes {took}, the longest of the last hour" if took else "more depends on how long handlers take"
+        )
+        return f"{within} {many} handed out for certain, at most {at_most:,}, of {jobs}: {more}.{late}"
     unknown = ", ".join(dict.fromkeys(repr(task) for part in found for task in part.unknown[:3]))
+    busy = f"no slot of {sum(one.slots for one in topics)} is certain to be free"
+    length = f"handlers took up to {took} in the last hour" if took else "how long handlers take is not known"
     why = {
         "paused": "the topic is paused for longer",
         "no_consumer": "no worker and no client takes them",
         "unknown_tasks": f"not every live worker knows {unknown}",
         "limited": "the topic's limit lets none go now, and how soon it does depends on handlers or on the rate",
-        "unknown_pace": f"all {sum(one.slots for one in topics)} slots are busy, and how long handlers take is not known"
-        if topics
-        else "clients take them, and how fast is not known",
+        "unknown_pace": f"{busy}, and {length}" if topics else "clients take them, and how fast is not known",
     }[reason]
-    return f"{within} {jobs} {'is' if waiting == 1 else 'are'} due, and none is certain to be handed out: {why}."
+    return f"{within} {jobs} {'is' if waiting == 1 else 'are'} due, and none is certain to be handed out: {why}.{late}"
