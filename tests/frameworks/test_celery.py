@@ -133,7 +133,12 @@ def relaying(app: Celery, clients: list[BaseException] | None = None) -> Iterato
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"task_serializer": "pickle"}, {"task_compression": "gzip"}, {"task_protocol": 1}],
+    [
+        {},
+        {"task_serializer": "pickle", "accept_content": ["json", "pickle"]},
+        {"task_compression": "gzip"},
+        {"task_protocol": 1},
+    ],
     ids=["json", "pickle", "compressed", "protocol 1"],
 )
 def test_a_message_arrives_unchanged_except_for_its_eta(
@@ -202,6 +207,7 @@ def test_a_queue_given_by_the_caller_is_declared_and_used(
 ) -> None:
     exchange = Exchange(f"{name}-x", type="topic")
     queue = Queue(f"{name}-own", bindings=[binding(exchange, "orders.#"), binding(exchange, "refunds.#")])
+    app.conf.task_queues = [Queue(name), queue]
     message = {"queue": queue, "exchange": f"{name}-x", "routing_key": "refunds.new"}
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME, **message)
     with relaying(app):
@@ -352,11 +358,130 @@ def test_an_unpublishable_message_does_not_block_others(
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
     with caplog.at_level(logging.CRITICAL, "tarry.celery"), relaying(app):
         until(lambda: topic.stats().finished == 1)
-        until(lambda: (job := topic.get("broken")) is not None and job.attempts)
+        until(lambda: topic.stats().dead == 1)
     broken = topic.get("broken")
     assert broken is not None
-    assert broken.state in ("delayed", "ready", "reserved")
+    assert "missing required field" in broken.reason
     assert len(published(redis, name)) == 1
+
+
+EVIL = base64.b64encode(b"cposix\nsystem\n(S'true'\ntR.").decode()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"publish": {"content_type": "application/x-python-serialize", "content_encoding": "binary"}},
+        {"publish": {"content_type": None}},
+        {"publish": {"content_type": "application/x-yaml"}},
+        {"publish": {"serializer": "pickle"}},
+        {"publish": {"retry": True}},
+        {"publish": {"compression": "gzip"}},
+        {"publish": {"headers": "none"}},
+        {"publish": {"headers": {"expires": "never"}}},
+        {"publish": {"exchange": {"__type__": "base64", "__value__": "YQ=="}}},
+        {"publish": {"delivery_mode": {}}},
+        {"publish": {"priority": "high"}},
+        {"publish": "all of it"},
+        {"declare": [{"name": "evil", "exchange": {"name": "evil", "type": "direct"}}]},
+        {"delay": "long"},
+        {"delay": 1e300},
+    ],
+    ids=lambda forged: json.dumps(forged)[:60],
+)
+def test_a_message_that_the_sender_does_not_write_is_dead_and_published_nowhere(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, forged: dict[str, Any]
+) -> None:
+    """Whoever may add to the topic has none of the relay's rights at the broker."""
+    before = keys(redis)
+    client.topic("celery").add(forge(name, forged), id="forged", max_attempts=None)
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().dead)
+    found = client.topic("celery").get("forged")
+    assert found is not None
+    assert found.reason.startswith("refused: it")
+    assert keys(redis) == before
+    control: Any = app.control
+    control.revoke("forged")  # raises nothing
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"publish": {"routing_key": "payroll"}},
+        {"publish": {"routing_key": None}},
+        {"publish": {"exchange": "payroll", "routing_key": "payroll"}},
+        {"publish": {"headers": {"CC": ["payroll"]}}},
+        {"publish": {"headers": {"bcc": "payroll"}}},
+        {"publish": {"reply_to": "payroll"}},
+        {"declare": ["payroll"]},
+    ],
+    ids=lambda forged: json.dumps(forged)[:60],
+)
+def test_a_message_for_a_queue_that_the_app_does_not_know_waits_and_its_reason_says_so(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, forged: dict[str, Any]
+) -> None:
+    topic, before = client.topic("celery"), keys(redis)
+    app.conf.result_backend = "rpc://"  # results are messages, too
+    topic.add(forge(name, forged), id="forged", max_attempts=None)
+    with relaying(app):
+        until(lambda: (job := topic.get("forged")) is not None and job.reason)
+    found = topic.get("forged")
+    assert found is not None
+    assert found.state in ("delayed", "ready", "reserved")
+    assert "is not one that the app knows" in found.reason
+    assert keys(redis) == before
+
+
+@pytest.mark.parametrize("named_by", ["install", "routes", "pairs", "task", "-Q"])
+def test_a_queue_is_known_by_settings_routes_tasks_and_the_workers_command_line(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, named_by: str
+) -> None:
+    other = f"{name}-other"
+    if named_by == "install":
+        tarry.celery.install(app, redis.url, namespace=name, queues=[other])
+    elif named_by == "routes":
+        app.conf.task_routes = {"shop.*": {"queue": other}}
+    elif named_by == "pairs":
+        app.conf.task_routes = ([("shop.x", {"queue": "x"}), ("shop.*", other)],)
+    elif named_by == "task":
+        app.tasks["shop.close"].queue = other
+    else:
+        app.amqp.queues.select([other])
+    client.topic("celery").add(forge(name, {"publish": {"routing_key": other}, "declare": [other]}))
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().finished)
+    assert len(published(redis, other)) == 1
+
+
+def forge(name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """A message as the sender writes it, but for these changes."""
+    publish = {
+        "body": {"__type__": "base64", "__value__": EVIL},
+        "headers": {"id": "1", "task": "shop.close"},
+        "exchange": "",
+        "routing_key": name,
+        "content_type": "application/json",
+        "content_encoding": "utf-8",
+    }
+    given = changes.get("publish", {})
+    headers = given.get("headers", {}) if isinstance(given, dict) else {}
+    if isinstance(given, dict):
+        publish |= given
+        publish["headers"] = {**publish["headers"], **headers} if isinstance(headers, dict) else headers
+    return {
+        "task": "shop.close",
+        "delay": 0.0,
+        "declare": [name],
+        **changes,
+        "publish": publish if isinstance(given, dict) else given,
+    }
+
+
+def keys(redis: ServerProcess) -> set[bytes]:
+    """The broker's keys: queues, and what is bound to exchanges."""
+    found: Any = redis.ask("KEYS", "*")
+    return {key for key in found if b"tarry:" not in bytes(key)}
 
 
 def test_a_relay_goes_on_after_any_error(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:

@@ -3,7 +3,7 @@
     id      the task's id; another message with the id of one that still waits: the id, "~" and a random word
     body    {"task": "shop.close", "delay": 3600.0,
              "publish": {"body": "[[7], {}, …]", "headers": {"id": …}, "routing_key": …},    for kombu's Producer.publish
-             "declare": [{"name": "celery", "exchange": {…}, …}]}                            queues it must find
+             "declare": ["celery"]}                                                          queues it must find
 
 JSON as kombu writes it, so that bytes, dates and UUIDs in it come back as what they were.
 """
@@ -12,26 +12,35 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 from weakref import WeakKeyDictionary
 
+import msgspec
 from celery import Celery, signals
 from celery.app.task import Context
-from kombu.exceptions import SerializationError
+from kombu.entity import Queue
+from kombu.exceptions import ContentDisallowed, SerializationError
 from kombu.message import Message
 from kombu.serialization import prepare_accept_content
 from kombu.utils import json
+from msgspec import Meta
 
 from tarry import AsyncClient, Client, Topic  # here, before a worker forks: an import takes a child a moment
-from tarry.errors import BadInput, JobExists
+from tarry.errors import BadInput, BodyError, JobExists
 
 ETA = "tarry_eta"
 """The header that a message's ``eta`` travels in."""
 TTR_S = 10.0
 """How long a relay has a message in hand; after the relay was killed, another one takes it so much later."""
 MAX_MESSAGE = 16 << 20
+NOT_STORED = frozenset({"retry", "retry_policy", "declare", "serializer", "compression"})
+"""Arguments of kombu's ``publish`` that concern only the call itself."""
+LONGEST_S = 1e12
+"""The longest delay, in seconds; more is no time of this calendar."""
 _JOB_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:~/@+-]{0,149}")
 _waiting: WeakKeyDictionary[Celery, WaitingTasks] = WeakKeyDictionary()
 
@@ -40,28 +49,56 @@ class WaitingMessage(TypedDict):
     """The body of a job."""
 
     task: str
-    delay: float
+    delay: Annotated[float, Meta(ge=0, le=LONGEST_S)]
     publish: dict[str, Any]
-    declare: list[dict[str, Any]]
+    declare: list[str]
+
+
+_NOTHING = type(None)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "body": (str, bytes),
+    "headers": (dict,),
+    "content_type": (str,),
+    "content_encoding": (str,),
+    "exchange": (str, _NOTHING),
+    "routing_key": (str, _NOTHING),
+    "reply_to": (str, _NOTHING),
+    "correlation_id": (str, _NOTHING),
+    "delivery_mode": (int, str, _NOTHING),
+    "priority": (int, _NOTHING),
+    "expiration": (int, float, _NOTHING),
+    "timeout": (int, float, _NOTHING),
+    "confirm_timeout": (int, float, _NOTHING),
+}
 
 
 class MessageCodec:
-    """Messages as JSON, as kombu writes it."""
+    """Messages as JSON, as kombu writes it. A message that the sender cannot have written is refused when it is read."""
 
     def encode(self, body: WaitingMessage, /) -> bytes:
         text: str = json.dumps(body)
         return text.encode()
 
     def decode(self, raw: bytes, /) -> WaitingMessage:
-        message: WaitingMessage = json.loads(raw)
+        message = msgspec.convert(json.loads(raw), WaitingMessage)
+        _check_fields(message["publish"])
         return message
 
 
 class WaitingTasks:
     """The tasks of one app that wait in a topic. Thread-safe, fork-safe; connects when it is first used."""
 
-    def __init__(self, app: Celery, url: str | None, namespace: str | None, topic: str, max_message: int) -> None:
+    def __init__(
+        self,
+        app: Celery,
+        url: str | None,
+        namespace: str | None,
+        topic: str,
+        max_message: int,
+        queues: Sequence[str | Queue] = (),
+    ) -> None:
         self.app = app
+        self.queues = tuple(queues)
         self.settings: dict[str, Any] = {"url": url, "namespace": namespace, "max_body": max_message}
         self.name = topic
         _waiting[app] = self
@@ -106,7 +143,8 @@ class WaitingTasks:
         jobs = self.topic.get_many(ids)
         for job, state in zip(jobs, self.topic.delete_many(ids), strict=True):
             if job is not None and state not in (None, "reserved"):
-                self._mark_revoked(job.body)
+                with suppress(BodyError):  # no message of a task, and it is gone
+                    self._mark_revoked(job.body)
 
     def _mark_revoked(self, waiting: WaitingMessage) -> None:
         publish = waiting["publish"]
@@ -125,6 +163,16 @@ class WaitingTasks:
             store_result=not ignored or bool(task is not None and task.store_errors_even_if_ignored),
         )
         signals.task_revoked.send(sender=task, request=request, terminated=False, signum=None, expired=False)
+
+
+def _check_fields(publish: dict[str, Any]) -> None:
+    if refused := NOT_STORED & publish.keys():
+        raise ValueError(f"publish has {', '.join(sorted(refused))}, which are not stored")
+    for name, kinds in _KINDS.items():
+        if not isinstance(publish.get(name), kinds):
+            raise TypeError(f"publish: {name} is of the type {type(publish.get(name)).__name__}")
+    if (expires := publish["headers"].get("expires")) is not None:
+        seconds_until(expires)
 
 
 def waiting_tasks(app: Celery) -> WaitingTasks:
@@ -154,9 +202,9 @@ def _request_of(message: Any) -> Any:
     """The task's request, of either protocol: what the result backend and the signal are given."""
     try:
         payload = message.payload
-    except SerializationError:  # this process does not read what the sender writes
+        if isinstance(payload, dict):
+            return Context(payload)
+        args, kwargs, embed = payload
+        return Context(message.headers, args=args, kwargs=kwargs, **embed)
+    except (SerializationError, ContentDisallowed, TypeError, ValueError):  # this process does not read it
         return Context(message.headers)
-    if isinstance(payload, dict):
-        return Context(payload)
-    args, kwargs, embed = payload
-    return Context(message.headers, args=args, kwargs=kwargs, **embed)

@@ -3,13 +3,14 @@ task that waits where it waits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import celery as _celery
 from celery.app.control import Control as CeleryControl
 from celery.utils.functional import maybe_list
+from kombu.entity import Queue
 
 from tarry.celery.delayed_messages import MAX_MESSAGE, WaitingTasks, seconds_until, waiting_tasks
 from tarry.celery.relay import RelayStep
@@ -65,13 +66,15 @@ def install(
     topic: str = "celery",
     relay: bool = True,
     max_message: int = MAX_MESSAGE,
+    queues: Sequence[str | Queue] = (),
 ) -> None:
     """Lets everything that ``app`` publishes with an ``eta`` or a ``countdown`` wait in a topic until it is due.
 
     Call it where the app is made, so that producers and workers both do. ``url`` and ``namespace`` are those of
     ``tarry.Client``. Applications with different brokers need a ``topic`` or a ``namespace`` each. ``relay=False``: this
     app's workers do not publish what is due; run ``tarry celery-relay`` instead. ``max_message``: bytes that a waiting message
-    may have. Calling it again changes the settings. Raises ``BadInput`` for an app with an ``amqp_cls`` or ``control_cls`` of
+    may have. ``queues``: further queues that a relay may publish to, beside those that the app's settings, routes and tasks
+    name. Calling it again changes the settings. Raises ``BadInput`` for an app with an ``amqp_cls`` or ``control_cls`` of
     its own that is not derived from those here.
     """
     for attribute, (usual, ours) in _REPLACED.items():
@@ -81,7 +84,7 @@ def install(
         elif not (isinstance(found, type) and issubclass(found, ours)):
             raise BadInput(f"app: its {attribute} is {found!r}; derive it from tarry.celery.{ours.__name__}.")
         app.__dict__.pop(attribute.removesuffix("_cls"), None)  # made before, without us
-    WaitingTasks(app, url, namespace, topic, max_message)
+    WaitingTasks(app, url, namespace, topic, max_message, queues)
     leave_quorum_queues_alone()
     show_eta()
     steps: Any = app.steps

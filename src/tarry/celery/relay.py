@@ -18,9 +18,9 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from celery import bootsteps
-from kombu.entity import Exchange, Queue, binding
 
 from tarry import AsyncJob, AsyncTopic
+from tarry.celery.acceptance import MessageRefused, UnknownQueue, accepted, known_queues
 from tarry.celery.delayed_messages import ETA, TTR_S, MessageCodec, WaitingMessage, seconds_until, waiting_tasks
 from tarry.connections.background import supervise_task
 from tarry.core.patience import RetryDelay
@@ -94,12 +94,22 @@ class Relay:
     async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:
         """Publishes while the reservations last, and releases the other messages."""
         ends = time.monotonic() + TTR_S / 2
-        left = list(jobs)
+        left, known = list(jobs), known_queues(self.waiting)
         try:
             while left and not self._stopping.is_set() and time.monotonic() < ends:
                 job = left[0]
                 try:
-                    self._publish_again_if_cut_off(job)
+                    message, queues = accepted(self.app, job, known)
+                except MessageRefused as fault:
+                    log.warning("tarry relay: message %s is refused, and is dead now: %s", job.id, fault)
+                    await _settled(topic.bury(left.pop(0), reason=f"refused: {fault}"))
+                    continue
+                except UnknownQueue as fault:
+                    log.warning("tarry relay: message %s waits for another relay: %s", job.id, fault)
+                    await _settled(topic.release(left.pop(0), reason=str(fault)))
+                    continue
+                try:
+                    self._publish_again_if_cut_off(job, message, queues)
                 except BrokerAway:
                     raise
                 except Exception as fault:  # of this message alone: it must not keep back the others
@@ -112,21 +122,20 @@ class Relay:
             if left:
                 await _settled(topic.release_many(left, counted=False))
 
-    def _publish_again_if_cut_off(self, job: Job) -> None:
+    def _publish_again_if_cut_off(self, job: Job, message: WaitingMessage, queues: list[Any]) -> None:
         """An error means something else in each transport. Where a new connection can be had and the message
         fails again, it is the message."""
         try:
-            self._publish(job)
+            self._publish(job, message, queues)
         except Exception:  # see above
             log.debug("tarry relay: task %s is published again, by a new connection", job.id, exc_info=True)
             self._disconnect()
             self._connect()
-            self._publish(job)
+            self._publish(job, message, queues)
 
-    def _publish(self, job: Job) -> None:
-        message = job.body
+    def _publish(self, job: Job, message: WaitingMessage, queues: list[Any]) -> None:
         publish = dict(message["publish"])
-        headers = publish["headers"]
+        headers = publish["headers"] = dict(publish["headers"])
         expires = headers.get("expires")
         if expires and "expiration" in publish:
             publish["expiration"] = seconds_until(expires)
@@ -134,9 +143,7 @@ class Relay:
                 del publish["expiration"]  # the broker would drop it; a worker marks it as revoked
         if abs(job.due - job.created - timedelta(seconds=message["delay"])) > timedelta(milliseconds=1):
             headers[ETA] = job.due.isoformat()  # it was rescheduled
-        self._producer.publish(
-            publish.pop("body"), declare=[_entity(entity) for entity in message["declare"]], **publish
-        )
+        self._producer.publish(publish.pop("body"), declare=queues, **publish)
 
     # ── the broker ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,19 +187,6 @@ async def _settled(settling: Awaitable[None]) -> None:
         await settling
     except StaleReceipt as stale:
         log.debug("tarry relay: %s", stale)
-
-
-def _entity(fields: dict[str, Any]) -> Any:
-    """A queue or an exchange of what its ``as_dict`` answered."""
-    if "exchange" not in fields:
-        return Exchange(**fields)
-    bindings = [binding(**_with_exchange(one)) for one in fields.get("bindings") or ()]
-    return Queue(**_with_exchange({**fields, "bindings": bindings}))
-
-
-def _with_exchange(fields: dict[str, Any]) -> dict[str, Any]:
-    exchange = fields["exchange"]
-    return {**fields, "exchange": Exchange(**exchange) if isinstance(exchange, dict) else exchange}
 
 
 class RelayStep(bootsteps.StartStopStep):

@@ -13,12 +13,11 @@ import celery.app.base
 from celery import signals
 from celery.app.amqp import AMQP as CeleryAMQP  # noqa: N811  # its name is Celery's
 from kombu.compression import compress
+from kombu.entity import Queue
 from kombu.serialization import dumps
 
-from tarry.celery.delayed_messages import ETA, seconds_until, waiting_tasks
+from tarry.celery.delayed_messages import ETA, NOT_STORED, seconds_until, waiting_tasks
 
-NOT_STORED = frozenset({"retry", "retry_policy", "declare", "serializer", "compression"})
-"""Arguments of ``publish`` that concern only the call itself."""
 Sender = Callable[..., Any]
 
 
@@ -72,7 +71,7 @@ class WaitingProducer:
                 "task": self._task,
                 "delay": seconds_until(headers[ETA]),
                 "publish": publish,
-                "declare": [entity.as_dict(recurse=True) for entity in options.get("declare") or ()],
+                "declare": [entity.name for entity in options.get("declare") or () if isinstance(entity, Queue)],
             },
         )
         return None
