@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import httpx
 import pytest
 
 from service.job_calls import JOBS, MANY, add, pop
@@ -333,11 +334,11 @@ def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, s
 
 
 def test_an_idempotency_key_lasts_as_long_as_its_job(api: Api, clock: Clock) -> None:
-    """As the documentation says: nothing is compared, and a repetition after the job was finished adds the job again."""
+    """As the documentation says: a repetition after the job was finished adds the job again."""
     headers = {"idempotency-key": "order 8"}
     first = api("POST", JOBS, {"body": "tea"}, headers=headers)
     held = api.post("/v1/topics/orders/pop", {})
-    again = api("POST", JOBS, {"body": "coffee"}, headers=headers)
+    again = api("POST", JOBS, {"body": "tea"}, headers=headers)
     assert (again.status_code, again.json()) == (201, first.json())
     assert api.get(f"{JOBS}/{held['id']}")["body"] == "tea"
     assert api.get(f"{JOBS}/{held['id']}")["state"] == "reserved"
@@ -345,6 +346,40 @@ def test_an_idempotency_key_lasts_as_long_as_its_job(api: Api, clock: Clock) -> 
     clock.advance(1)
     assert api("POST", JOBS, {"body": "coffee"}, headers=headers).status_code == 201
     assert api.post("/v1/topics/orders/pop", {})["body"] == "coffee"
+
+
+@pytest.mark.parametrize("path", [JOBS, MANY + "/add"])
+@pytest.mark.parametrize("said", [{"body": "coffee"}, {"body": "tea", "delay": 60}, {"body": "tea", "ttr": "1m"}])
+def test_a_key_of_another_request_is_refused_as_long_as_its_job_exists(api: Api, path: str, said: Any) -> None:
+    """Nothing of it is dropped in silence."""
+
+    def added(job: dict[str, Any]) -> httpx.Response:
+        return api("POST", path, job if path == JOBS else {"jobs": [job]}, headers={"idempotency-key": "order 9"})
+
+    assert added({"body": "tea"}).status_code < 300
+    refused = added(said)
+    assert (refused.status_code, refused.json()["code"]) == (422, "key_reused")
+    assert added({"body": "tea"}).status_code < 300, "the first request may still be repeated"
+    assert [job["body"] for job in api.get(JOBS)["jobs"]] == ["tea"]
+
+
+def test_a_key_of_another_body_that_is_no_json_is_refused(api: Api) -> None:
+    def added(body: bytes, media: str) -> int:
+        headers = {"idempotency-key": "order 10", "content-type": media}
+        return api("POST", JOBS, content=body, headers=headers).status_code
+
+    assert [added(b"tea", "text/plain"), added(b"tea", "text/plain")] == [201, 201]
+    assert [added(b"cof", "text/plain"), added(b"tea", "text/html")] == [422, 422]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [({"body": 1, "delay": 60}, {"body": 2, "delay": 60}), ({"body": 3}, {"body": 3, "delay": 70})]
+)
+def test_another_push_with_the_same_key_adds_its_own(api: Api, one: Any, other: Any) -> None:
+    queue = "/v1/guarded-queues/keyed"
+    for said in (one, one, other, other):
+        api("POST", queue + "/push", {"items": [said]}, headers={"idempotency-key": "k"}).raise_for_status()
+    assert api.get(queue)["size"] == 2
 
 
 def test_a_batch_shares_one_idempotency_key(api: Api) -> None:

@@ -159,6 +159,17 @@ def test_a_view_token_sees_everything_and_changes_nothing(guarded: RunningServic
     admin.post("/v1/topics/views/purge", {})
 
 
+def test_a_key_belongs_to_its_token(calls: Callable[..., Api]) -> None:
+    """Two producers that count their orders do not drop each other's."""
+    one, other, admin = calls("produce"), calls("produce"), calls("admin")
+    headers = {"idempotency-key": "order-7"}
+    for api, body in ((one, "tea"), (other, "coffee"), (one, "tea"), (other, "tea")):
+        answer = api("POST", "/v1/topics/keys/jobs", {"body": body}, headers=headers)
+        assert answer.status_code == (422 if (api, body) == (other, "tea") else 201)
+    assert [job["body"] for job in admin.get("/v1/topics/keys/jobs")["jobs"]] == ["tea", "coffee"]
+    admin.post("/v1/topics/keys/purge", {})
+
+
 def test_every_route_declares_its_scopes(guarded: RunningService) -> None:
     """What changes something never takes any token at all."""
     for row in guarded.app.routes:

@@ -123,6 +123,12 @@ class WrongCoding(HTTPError):
         super().__init__(accept_encoding="identity")
 
 
+class KeyReused(HTTPError):
+    """This Idempotency-Key was used for another request, whose job exists. Use a new key for each request."""
+
+    code, status = "key_reused", 422
+
+
 class NoToken(HTTPError):
     """A token is needed: Authorization: Bearer tarry_…, made by `tarry token create`."""
 

@@ -40,7 +40,7 @@ async def offer(request: ServiceRequest) -> list[datetime]:
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
     queue = queue_as_said(request, request.payload, request.payload.format)
-    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request.headers))
+    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request, request.payload))
     values = queue_elements.values(request.payload.values, request.payload.codec)
     return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
 

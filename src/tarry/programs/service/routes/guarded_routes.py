@@ -45,7 +45,7 @@ async def push(request: ServiceRequest) -> list[datetime]:
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
     queue = queue_of(request, request.payload.layout)
-    context = replace(queue.context, random=idempotency.mark_source(request.headers))
+    context = replace(queue.context, random=idempotency.mark_source(request, request.payload))
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
     engine = idempotency.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))

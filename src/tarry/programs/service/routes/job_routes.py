@@ -51,8 +51,8 @@ async def add(request: ServiceRequest) -> Response:
 
     A body of any other type than JSON is the job's body itself, stored with its type; its options are in the query.
     With the header `Idempotency-Key` a repeated request adds nothing as long as the job exists, in whatever state, and is
-    answered like the first, with 201. Differences to the first request are neither noticed nor stored. Once the job was
-    finished or deleted, the request adds it again.
+    answered like the first, with 201. Another request with the same key is refused as `key_reused`. Once the job was
+    finished or deleted, the request adds it again. A key belongs to its token.
     """
     media = request.media()
     payload: models.Add | models.AddQuery
@@ -70,9 +70,11 @@ async def add(request: ServiceRequest) -> Response:
         headers = {bodies.MEDIA: request.headers[b"content-type"].decode("latin-1")}
     request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
-    call = _add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
+    ids = idempotency.id_source(request, (payload, body, headers))
+    call = _add_operation(topic, body, payload, headers, ids)
     await topic.engine.register_topic(topic.name)
-    added = await topic.engine.run(call)
+    with idempotency.refusing_other_requests(ids):
+        added = await topic.engine.run(call)
     return Response(added, 201 if added.is_new else 200)
 
 
@@ -99,9 +101,11 @@ async def add_many(request: ServiceRequest) -> list[Added]:
     in the request.
     """
     topic = request.topic
-    flow = _add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
+    ids = idempotency.id_source(request, request.payload)
+    flow = _add_many_flow(topic, request.payload, ids)
     await topic.engine.register_topic(topic.name)
-    return await topic.engine.run(flow)
+    with idempotency.refusing_other_requests(ids):
+        return await topic.engine.run(flow)
 
 
 def _add_many_flow(
