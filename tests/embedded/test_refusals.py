@@ -69,15 +69,17 @@ def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
     ["valkey", *(pytest.param(f"redis{number}", marks=pytest.mark.otherserver) for number in (8, 7, 6))],
 )
 def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    odd = folder / "a 'b\" 测"
-    odd.mkdir(mode=0o700)
-    if engine != "valkey":
-        binary = servers.binary_of(engine, folder)
-        monkeypatch.setattr(shared_server, "find_binary", lambda: binary)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
-    with join_server(folder) as here:
-        assert Path(users.address(folder)).is_relative_to(odd)
-        assert unquote(urlsplit(here.url).path) == users.address(folder)
+    with servers.short_folder() as runtime:
+        odd = runtime / "a 'b\" 测"
+        odd.mkdir(mode=0o700)
+        if engine != "valkey":
+            binary = servers.binary_of(engine, runtime)
+            monkeypatch.setattr(shared_server, "find_binary", lambda: binary)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
+        with join_server(folder, linger_s=0) as here:
+            assert Path(users.address(folder)).is_relative_to(odd)
+            assert unquote(urlsplit(here.url).path) == users.address(folder)
+        users.clean_up(folder)
 
 
 def test_a_folder_name_that_is_too_long_is_refused(folder: Path) -> None:
@@ -96,6 +98,60 @@ def test_a_world_writable_folder_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
     with pytest.raises(BadInput, match="Everybody may write"):
         join_server(folder)
+
+
+@pytest.mark.parametrize(("mode", "who"), [(0o770, "Its group"), (0o720, "Its group"), (0o703, "Everybody")])
+def test_a_folder_that_others_may_write_to_is_refused_even_if_a_server_runs_there(
+    folder: Path, mode: int, who: str
+) -> None:
+    with join_server(folder):
+        assert shared_server.running_url(folder) is not None
+        folder.chmod(mode)
+        with pytest.raises(BadInput, match=f"{who} may write to .*chmod go-w"):
+            join_server(folder)
+        assert shared_server.running_url(folder) is None
+        folder.chmod(0o700)
+        join_server(folder).close()
+
+
+@pytest.mark.parametrize("name", ["passwd", ".profile", "dump.rdb.old", "appendonlydir2"])
+def test_a_folder_with_foreign_files_is_refused_and_stays_as_it_is(folder: Path, name: str) -> None:
+    (folder / name).write_text("foreign")
+    with pytest.raises(BadInput, match=f"{name}.*Choose an empty folder, such as {folder}/tarry"):
+        join_server(folder)
+    assert [entry.name for entry in folder.iterdir()] == [name]
+
+
+def test_a_folder_that_has_been_a_servers_may_get_other_files(folder: Path) -> None:
+    """A core file, or a copy, does not keep users from their jobs."""
+    join_server(folder, linger_s=0).close()
+    (folder / "core.123").touch()
+    join_server(folder).close()
+
+
+@pytest.mark.parametrize("name", ["dump.rdb", "notes"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_folder_with_files_of_another_user_is_refused(folder: Path, name: str) -> None:
+    join_server(folder, linger_s=0).close()
+    (folder / name).touch()
+    os.chown(folder / name, 12_345, -1)
+    with pytest.raises(BadInput, match=f"{name} belongs to user 12345"):
+        join_server(folder)
+
+
+def test_data_that_others_may_write_to_is_refused(folder: Path) -> None:
+    (folder / "dump.rdb").touch(0o600)
+    (folder / "dump.rdb").chmod(0o660)
+    with pytest.raises(BadInput, match=r"Its group may write to .*dump\.rdb"):
+        join_server(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it belongs to root")
+def test_root_gets_no_server_in_etc() -> None:
+    before = set(Path("/etc").iterdir())
+    with pytest.raises(BadInput, match="files that are not an embedded server's"):
+        join_server(Path("/etc"))
+    assert set(Path("/etc").iterdir()) == before
 
 
 def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

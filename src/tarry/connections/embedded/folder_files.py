@@ -16,10 +16,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 
 USERS, START, SUPERVISOR, SERVER = "users.lock", "start.lock", "supervisor.lock", "server.lock"
 BELL, ADDRESS, LOG = "bell", "address", "server.log"
+#: whether a file is one of these, or of the server's data
+IS_OWN = re.compile(
+    r"(users|start|supervisor|server)\.lock|bell|address(\.new)?|server\.log"
+    r"|appendonlydir|appendonly\.aof|dump\.rdb|nodes\.conf|temp-[\w.-]+\.(rdb|aof)"
+).fullmatch
 
 
 def open_lock(path: str) -> int:

@@ -31,6 +31,7 @@ from tarry.connections.embedded.server_process import IMAGINARY_CLOCK, find_bina
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
 LINGER_S = 60.0
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 START_TIMEOUT_S = 30.0
 
 PRIVATE_OPTIONS = ("--port", "0", "--daemonize", "no", "--unixsocketperm", "700", "--maxmemory-policy", "noeviction")
@@ -107,8 +108,16 @@ def join_server(
 
 def running_url(folder: Path | None = None) -> str | None:
     """The URL of the embedded server of ``folder``, if it runs. Does not start it, and does not count as a user."""
-    address = None if sys.platform == "win32" else _address_of(_default_folder() if folder is None else folder)
+    folder = _default_folder() if folder is None else folder
+    address = None if sys.platform == "win32" or not _is_usable(folder) else _address_of(folder)
     return "unix://" + quote(address) if address is not None and plain_client.read_state(address) == "ready" else None
+
+
+def _is_usable(folder: Path) -> bool:
+    try:
+        return _fault_of(folder) is None
+    except (OSError, ValueError):  # there is none
+        return False
 
 
 def _default_folder() -> Path:
@@ -121,23 +130,57 @@ def _default_folder() -> Path:
 
 
 def _checked_folder(folder: Path) -> Path:
-    """The folder's real path; it is created if need be. Refuses one that belongs to somebody else, or that everybody may write to."""
+    """The folder's real path; it is created if need be. Refuses one that is not this user's alone, or that has files of something else."""
     try:
         folder = Path(folder).expanduser().resolve()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        about = folder.stat()
+        fault = _fault_of(folder)
     except (OSError, ValueError) as error:
         raise BadInput(
             f"The embedded server cannot keep its data in {str(folder)!r}: {error}. Choose another folder."
         ) from error
-    if about.st_uid != os.geteuid():
-        raise BadInput(
-            f"The folder {folder} belongs to user {about.st_uid}, and an embedded server is for one user only "
-            f"(you are {os.geteuid()}). Choose a folder of your own, or set TARRY_URL to share a server."
-        )
-    if about.st_mode & stat.S_IWOTH:
-        raise BadInput(f"Everybody may write to {folder}. Choose a folder for the embedded server that is yours alone.")
+    if fault is not None:
+        raise BadInput(fault)
     return folder
+
+
+def _fault_of(folder: Path) -> str | None:
+    """Why a folder cannot be an embedded server's; ``None`` if it can.
+
+    Who may write to it may give the clients another server, or another's data. Foreign files are a sign that the folder is another
+    program's, such as /etc: the server must not mix its data into that. A folder that has been an embedded server's stays one.
+    """
+    about, me = folder.stat(), os.geteuid()
+    if about.st_uid != me:
+        return (
+            f"The folder {folder} belongs to user {about.st_uid}, and an embedded server is for one user only "
+            f"(you are {me}). Choose a folder of your own, or set TARRY_URL to share a server."
+        )
+    if about.st_mode & _WRITABLE:
+        return _writable_fault(folder, about.st_mode)
+    entries = list(folder.iterdir())
+    foreign = [entry.name for entry in entries if not folder_files.IS_OWN(entry.name)]
+    if foreign and folder_files.USERS not in {entry.name for entry in entries}:
+        return (
+            f"The folder {folder} has files that are not an embedded server's, such as {min(foreign)!r}. "
+            f"Choose an empty folder, such as {folder / 'tarry'}."
+        )
+    for entry in entries:
+        with contextlib.suppress(FileNotFoundError):  # a temporary file of the server
+            about = entry.lstat()
+            if about.st_uid != me:
+                return (
+                    f"The file {entry} belongs to user {about.st_uid}, and an embedded server is for one user only (you are {me}). "
+                    f"Remove it, or choose an empty folder."
+                )
+            if about.st_mode & _WRITABLE and not stat.S_ISLNK(about.st_mode):
+                return _writable_fault(entry, about.st_mode)
+    return None
+
+
+def _writable_fault(path: Path, mode: int) -> str:
+    writer = "Everybody" if mode & stat.S_IWOTH else "Its group"
+    return f"{writer} may write to {path}. An embedded server's data is for one user only: `chmod go-w {path}`, or choose another folder."
 
 
 def _lock_file(path: Path) -> int:
