@@ -41,6 +41,52 @@ def test_the_core_has_only_the_dependencies_of_a_producer() -> None:
         assert all(f"`{Requirement(one).name}`" in reasons for one in group)
 
 
+FAULTY = {
+    "starlette": "1.3.0",  # CVE-2026-54283; CVE-2026-54282, CVE-2026-48710, CVE-2025-62727 and CVE-2025-54121 were mended before
+    "h11": "0.15.0",  # CVE-2025-43859
+    "anyio": "4.14.1",  # CVE-2026-63349
+    "jinja2": "3.1.5",  # CVE-2025-27516
+    "pygments": "2.19.2",  # CVE-2026-4539
+    "redis": "4.5.4",  # CVE-2023-28859
+    "celery": "5.2.1",  # CVE-2021-23727
+    "uvicorn": "0.11.6",  # CVE-2020-7695
+}
+"""The newest version with a known fault, of each dependency that has had one."""
+
+
+def test_no_dependency_may_be_a_version_with_a_known_fault() -> None:
+    groups = (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    found = [Requirement(one) for group in groups for one in group]
+    assert {one.name for one in found} >= set(FAULTY)
+    assert not [str(one) for one in found if one.name in FAULTY and one.specifier.contains(FAULTY[one.name])]
+
+
+def test_a_service_without_httptools_says_so_and_takes_no_other_parser() -> None:
+    """uvicorn would take h11, which has none of the service's limits."""
+    code = """
+import sys
+sys.modules["httptools"] = None
+from tarry.errors import MissingExtra
+from tarry.programs.service import http_server
+from tarry.programs.service.app import ServiceApp
+from tarry.programs.service.settings import ServiceSettings
+try:
+    http_server.require_extra()
+except MissingExtra as fault:
+    print(fault)
+try:
+    http_server.make_server(ServiceApp(ServiceSettings(namespaces=()), None))
+except ImportError as fault:
+    print("ImportError")
+"""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    assert done.stdout.splitlines() == [
+        "The service needs more than the library: pip install 'tarry[http]'.",
+        "ImportError",
+    ]
+
+
 def test_a_producer_and_a_worker_run_on_the_core(valkey_url: str) -> None:
     done = bare(
         """
