@@ -96,6 +96,19 @@ def test_compose_answers_its_own_prometheus_and_no_web_page() -> None:
     assert all(port.startswith("127.0.0.1:") for one in COMPOSE.values() for port in one.get("ports", ()))
 
 
+def test_a_password_is_in_no_command_and_in_no_pods_record() -> None:
+    page = (ROOT / "docs/production/containers.md").read_text()
+    commands = [
+        line.partition("   #")[0]
+        for block in re.findall(r"```console\n(.*?)```", page, re.S)
+        for line in block.splitlines()
+    ]
+    text = "\n".join(commands) + (DEPLOY / "kubernetes.yaml").read_text()
+    assert "secretKeyRef" in text
+    for word in ("password", "--env ", "--env=", "--from-literal"):
+        assert word not in text
+
+
 def test_nobody_is_killed_before_the_grace_is_over() -> None:
     needed = (WORKER_GRACE_S + 2 * KILL_MARGIN_S) * SECOND
     assert duration_us(COMPOSE["worker"]["stop_grace_period"]) >= needed
