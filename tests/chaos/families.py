@@ -63,8 +63,8 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "processes-killed", "producers, consumers, workers, their children and the service are killed (kill -9)",
-            "The jobs of a dead process are handed out again after their time to run; within two seconds if it was a worker, at once if it had "
-            "a parent.",
+            "The jobs of a dead process are handed out again after their time to run, at once if it had a parent. A killed worker's jobs go to "
+            "another running worker within two seconds if the server sees its connection end, otherwise after their time to run.",
             environment.one_server, {environment.client_killed: 6, environment.all_of_a_role_killed: 1, environment.service_killed: 1},
             gap_s=(0.2, 1.5),
         ),

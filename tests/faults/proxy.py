@@ -2,6 +2,7 @@
 
 client ──▶ Proxy ──▶ server            proxy.arm(LOST)      the next script is done, its answer is not told
                                        proxy.refusing       new connections are closed at once
+                                       proxy.half_open      a client is not told when the server ends its line
                                        proxy.cut_all()      every open line breaks now
                                        proxy.reset_all()    the same by a reset, where the door is a port
 
@@ -36,7 +37,7 @@ class Proxy:
         """The door is a unix socket in the folder, or without one a loopback port."""
         self.path = str(folder / "p") if folder is not None else ""
         self.target = target
-        self.refusing = False
+        self.refusing = self.half_open = False
         #: how many commands met their fault
         self.struck = 0
         #: how many connections were accepted
@@ -121,11 +122,14 @@ class Proxy:
             self._start(self._carry, client, server)
 
     def _carry(self, client: socket.socket, server: socket.socket) -> None:
-        fault = ""
+        fault, ends = "", [client, server]
         try:
             while True:
-                for end in select.select([client, server], [], [])[0]:
+                for end in select.select(ends, [], [])[0]:
                     data = end.recv(1 << 20)
+                    if not data and end is server and self.half_open:
+                        ends.remove(server)
+                        continue
                     if not data:
                         return
                     if end is client:
@@ -133,7 +137,7 @@ class Proxy:
                         fault = fault or self._fault_of(data)
                         if fault == UNSENT:
                             return
-                        if fault != IGNORED:
+                        if fault != IGNORED and server in ends:
                             server.sendall(data)
                     elif fault in (LOST, TORN):
                         client.sendall(data[: len(data) // 2] if fault == TORN else b"")

@@ -17,7 +17,7 @@ from tarry.values.keys import holder_channel
 from tarry.verbs import acl
 from tarry.verbs.liveness import WITHDRAW
 from until import until
-from warm import WarmTarry
+from warm import WarmProcess, WarmTarry
 from worker.killed_workers import Scene, kill_all_of
 
 pytestmark = pytest.mark.slow
@@ -38,6 +38,24 @@ def own_scene(
     made = Scene(running.url, namespace, tmp_path, tarry_command)
     yield made, running
     made.close()
+
+
+def blocked(scene: Scene) -> list[str]:
+    """The connections that are blocked."""
+    return [row["id"] for row in scene.raw.client_list() if "b" in row["flags"]]
+
+
+def hold_in(scene: Scene, worker: WarmProcess) -> None:
+    """Adds jobs until this worker has one, and has said so."""
+    while scene.journal()[-1:] == [] or int(scene.journal()[-1][2]) != worker.pid:
+        scene.hold()
+    until(lambda: channel_of(scene, worker), "it said that it holds a job")
+
+
+def channel_of(scene: Scene, worker: WarmProcess) -> bytes:
+    """The channel of a worker that has said that it holds jobs; else nothing."""
+    names = [name for name in scene.raw.zrange(scene.keys.busy, 0, -1) if int(name.split(b":")[1]) == worker.pid]
+    return holder_channel(scene.namespace, names[0]) if names else b""
 
 
 @pytest.mark.parametrize("topic", ["orders", "plain"])
@@ -89,6 +107,102 @@ def test_a_frozen_worker_keeps_its_jobs(scene: Scene) -> None:
     assert {attempt for _, attempt, _ in scene.journal()} == {"1"}
 
 
+def test_a_worker_that_stands_still_while_its_subscription_ends_keeps_its_jobs(scene: Scene) -> None:
+    """As one whose handler holds the interpreter's lock: it can neither subscribe again nor say anything, but its connections are open."""
+    scene.start_known()
+    frozen = scene.start_known()
+    hold_in(scene, frozen)
+    taken, channel = len(scene.journal()), channel_of(scene, frozen)
+    frozen.send_signal(signal.SIGSTOP)
+    scene.raw.client_kill_filter(_type="pubsub")
+    scene.until_looked()
+    assert len(scene.journal()) == taken
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: scene.raw.pubsub_numsub(channel)[0][1], "subscribed again")
+    until(lambda: channel_of(scene, frozen), "it said so")
+    scene.until_looked()
+    assert len(scene.journal()) == taken
+
+
+def test_a_worker_whose_subscription_ends_without_its_notice_keeps_its_jobs(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        scene.start_known()
+        half = scene.start_known(TARRY_URL=proxy.url())
+        hold_in(scene, half)
+        taken, channel = len(scene.journal()), channel_of(scene, half)
+        proxy.half_open = True
+        for _ in range(3):
+            scene.raw.client_kill_filter(_type="pubsub")
+            until(lambda: scene.raw.pubsub_numsub(channel)[0][1], "it was asked, and has subscribed again")
+        scene.until_looked()
+        assert len(scene.journal()) == taken
+    finally:
+        proxy.close()
+
+
+def test_jobs_come_back_when_the_observers_die_with_their_worker(scene: Scene) -> None:
+    """Nobody is told: one that stands by sees it."""
+    started = [scene.start_known() for _ in range(5)]
+    scene.hold()
+    until(lambda: scene.raw.zcard(scene.keys.observers) == 2, "two look")
+    named = scene.raw.zrange(scene.keys.observers, 0, -1) + scene.raw.zrange(scene.keys.busy, 0, -1)
+    pids = {int(name.split(b":")[1]) for name in named}
+    dead = [one for one in started if one.pid in pids]
+    assert len(dead) == 3
+    for one in dead:
+        one.send_signal(signal.SIGKILL)
+    until(lambda: len(scene.journal()) == 2, "taken by one of the others")
+
+
+def test_jobs_come_back_when_all_workers_die_and_another_one_starts(scene: Scene) -> None:
+    started = [scene.start_known() for _ in range(3)]
+    scene.hold()
+    until(lambda: scene.raw.zcard(scene.keys.observers) == 2, "two look")
+    for one in started:
+        one.send_signal(signal.SIGKILL)
+    for one in started:
+        one.wait()
+    scene.start()
+    until(lambda: len(scene.journal()) == 2, "taken by the new one")
+
+
+def test_a_job_that_waits_for_a_worker_and_kills_it_is_given_on(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    """A worker takes no job before others can see whether it lives, though it must subscribe a few times."""
+    scene, running = own_scene
+    scene.client.topic("orders").add("poison", id="7")
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        proxy.arm(UNSENT, UNSENT, UNSENT, at=b"SUBSCRIBE")
+        victim = scene.start(TARRY_URL=proxy.url())
+        until(lambda: victim.poll() is not None, "killed")
+        assert (proxy.struck, len(scene.journal())) == (3, 1)
+        scene.start()
+        scene.start()
+        until(lambda: scene.journal("closed") == [["7"]], "closed in the third attempt")
+    finally:
+        proxy.close()
+
+
+def test_a_worker_that_may_not_subscribe_starts_all_the_same(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        proxy.arm(*[UNSENT] * 1000, at=b"SUBSCRIBE")
+        scene.start(TARRY_URL=proxy.url())
+        scene.client.topic("orders").add("quick")
+        until(lambda: scene.journal("closed"), "closed")
+    finally:
+        proxy.close()
+
+
 def test_a_worker_that_loses_its_subscription_again_and_again_keeps_its_jobs(scene: Scene) -> None:
     scene.start_known()
     scene.start_known()
@@ -131,7 +245,7 @@ def test_a_worker_that_can_neither_subscribe_nor_say_so_takes_no_new_jobs(
         proxy.refusing = True
         running.ask("CLIENT", "KILL", "TYPE", "pubsub")
         until(lambda: "cut off: no new jobs" in scene.log(cut_off), "it takes no new ones")
-        until(lambda: not any("b" in row["flags"] for row in scene.raw.client_list()), "it waits for none")
+        until(lambda: len(blocked(scene)) == 1, "it waits for none, only for the question whether it lives")
         assert proxy.struck == 1
         proxy.refusing = False
         until(lambda: "taking jobs again" in scene.log(cut_off), "it takes new ones")

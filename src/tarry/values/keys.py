@@ -5,7 +5,7 @@
     tarry:{NAMESPACE/TOPIC}:dead       sorted set   id → when it died, server µs            jobs set aside
     tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
     tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, error    from the first attempt on
-    tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, settings, counters, lateness
+    tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, settings, counters, lateness, missed holders
     tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:priority1  sorted set   id → when it is due, as in `due`        waiting jobs of this priority; so are `priority2`, `priority3`
@@ -30,6 +30,7 @@
     tarry:{NAMESPACE}:asked            hash         worker → the mode that it is asked to take  while it lives, if it was asked
     tarry:{NAMESPACE}:holders          hash         worker → which server has seen it subscribed, its topics   for a day
     tarry:{NAMESPACE}:busy             sorted set   worker → when it last said that it holds jobs   while it does
+    tarry:{NAMESPACE}:holder:WORKER    list         a question to a worker that is missed: does it live?   for a second; also its channel
     tarry:{NAMESPACE}:observers        sorted set   worker → by when it will look for others that are dead
     tarry:NAMESPACE:numbers            string       the last number given to a job as its id    outside the slot
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot

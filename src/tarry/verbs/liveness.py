@@ -3,10 +3,15 @@
     process   subscribed to its channel, as long as it lives
               announce ── it is there; it holds jobs, or none ──▶  tarry:{NAMESPACE}:holders, :busy
     observer  find_absent ── every 0.7 s while another one holds jobs ──▶  those that nobody is subscribed for
-              its jobs are released, then it is forgotten
+              its jobs are released, unless it shows a sign of life; then it is forgotten
 
-An observer is another worker process; there are at most two of them in a namespace (lua/lib/observers.lua). The server counts the
-subscribers of a channel, so the end of a process shows when its connection ends, and costs the process nothing.
+An observer is another worker process; there are at most two of them in a namespace, and others that stand by (lua/lib/observers.lua).
+The server counts the subscribers of a channel, so the end of a process shows when its connection ends, and costs the process nothing.
+
+A process whose subscription alone has ended lives. So it is asked before it is absent, and any of its other connections answers:
+
+    blocked connection   BLPOP holder_channel        the server itself hands it the token: also while the process stands still
+    pop, finish, touch   see that the topic misses their holder, and note that it lives (lua/lib/missed.lua)
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from tarry.values.keys import HOLDER_PARTS, holder_channel, holder_keys
 
 ANNOUNCE = Script("holders/announce", args=("holder", "is_busy", "channels", "topics"), keys=HOLDER_PARTS)
 FIND_ABSENT = Script("holders/find_absent", args=("observer", "channels"), keys=HOLDER_PARTS)
-WITHDRAW = Script("holders/withdraw", args=("holder", "only_absent"), keys=HOLDER_PARTS)
+WITHDRAW = Script("holders/withdraw", args=("holder", "channels", "only_absent"), keys=HOLDER_PARTS)
 EVERY_S = 0.7
 """How often an observer looks."""
 GRACE_S = 0.8
@@ -31,19 +36,21 @@ KNOWN, LOOKS, NOT_SUBSCRIBED, NOT_PERMITTED = 1, 2, 0, -1
 """The answers to ``announce``. After the last two the process is not known, and nobody misses it."""
 
 
-class AbsentHolder(NamedTuple):
-    """A worker process whose connection has ended, for how long it has been missed, and its topics."""
+class MissedHolder(NamedTuple):
+    """A worker process whose subscription has ended, since when it is missed (server µs), and its topics."""
 
     name: str
-    missed_us: int
+    since: bytes
+    is_absent: bool
+    """Whether it has been missed for long enough, and has not answered."""
     topics: tuple[str, ...]
 
 
 class ObserverAnswer(NamedTuple):
-    """In how many seconds to look again, ``None`` if that is not needed; and who is absent."""
+    """In how many seconds to look again, ``None`` if that is not needed; and who is missed, for the second time or more."""
 
     again_s: float | None
-    absent: tuple[AbsentHolder, ...]
+    missed: tuple[MissedHolder, ...]
 
 
 def announce(namespace: str, holder: bytes, topics: Sequence[str], *, is_busy: bool) -> ScriptCall[int]:
@@ -54,7 +61,8 @@ def announce(namespace: str, holder: bytes, topics: Sequence[str], *, is_busy: b
 
 def withdraw(namespace: str, holder: bytes, *, only_absent: bool = False) -> ScriptCall[bool]:
     """Says that nobody need look for a process any more. With ``only_absent``: unless it has been seen again."""
-    return ScriptCall(WITHDRAW, holder_keys(namespace), (holder, b"1" if only_absent else b"0"), bool)
+    args = (holder, holder_channel(namespace, b""), b"1" if only_absent else b"0")
+    return ScriptCall(WITHDRAW, holder_keys(namespace), args, bool)
 
 
 def find_absent(namespace: str, observer: bytes) -> ScriptCall[ObserverAnswer]:
@@ -63,8 +71,8 @@ def find_absent(namespace: str, observer: bytes) -> ScriptCall[ObserverAnswer]:
     def decode(reply: Reply) -> ObserverAnswer:
         pause, *rows = reply
         found = [
-            AbsentHolder(name.decode("utf-8", "replace"), missed, _topics(topics))
-            for name, missed, topics in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+            MissedHolder(name.decode("utf-8", "replace"), since, is_absent == 1, _topics(topics))
+            for name, since, is_absent, topics in zip(*[iter(rows)] * 4, strict=True)
         ]
         return ObserverAnswer(pause / 1_000_000 or None, tuple(found))
 

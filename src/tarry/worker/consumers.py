@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarry.connections.background import supervise_task
@@ -18,10 +18,17 @@ logger = logging.getLogger("tarry.worker")
 
 
 class Consumers:
-    """The consumers as tasks of the running event loop. Constructing it starts them."""
+    """The consumers as tasks of the running event loop. Constructing it starts them; they take no jobs before ``ready`` returns."""
 
-    def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer], *, ends_when_idle: bool = False) -> None:
+    def __init__(
+        self,
+        consumers: Sequence[TopicConsumer | QueueConsumer],
+        *,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        ends_when_idle: bool = False,
+    ) -> None:
         self._consumers = list(consumers)
+        self._ready = ready
         self._ends_when_idle = ends_when_idle
         self._quiet = False
         self._mode_asked = asyncio.Event()
@@ -30,13 +37,18 @@ class Consumers:
         self._logging = asyncio.create_task(supervise_task("tarry log", self._log_periodically))
 
     def _start(self) -> list[asyncio.Task[None]]:
-        return [asyncio.create_task(consumer.run()) for consumer in self._consumers]
+        return [asyncio.create_task(self._run(consumer)) for consumer in self._consumers]
+
+    async def _run(self, consumer: TopicConsumer | QueueConsumer) -> None:
+        if self._ready is not None:
+            await self._ready()
+        await consumer.run()
 
     def add(self, consumer: TopicConsumer, *, start: bool) -> None:
         """One more, of a topic that was found. Without ``start`` it begins with the others when they start again."""
         self._consumers.append(consumer)
         if start and not (self._quiet or self._stopped):
-            task = asyncio.create_task(consumer.run())
+            task = asyncio.create_task(self._run(consumer))
             task.add_done_callback(lambda _: self._mode_asked.set())  # the wait for the others looks at this one, too
             self._tasks.append(task)
 

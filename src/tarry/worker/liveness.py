@@ -1,11 +1,14 @@
-"""A worker shows that it lives, and looks for others that do not: the jobs of a killed one are handed out again within two seconds.
+"""A worker shows that it lives, and looks for others that do not. A killed worker's jobs go to another running worker within two seconds if
+the server sees its connection end, otherwise after their time to run.
 
+    start ──▶ subscribed, announce: idle, then it takes jobs
     first job ──▶ announce: busy ──── every 5 s ────▶ announce: idle     half a second after the last job
-    others busy ──▶ find_absent, every 0.7 s ──▶ release what an absent one held     if it was called to be an observer
+    others busy ──▶ find_absent, every 0.7 s ──▶ release what an absent one held     if it was called to look
 
 A thread of its own keeps the process subscribed to its channel, and a handler that blocks the event loop does not hinder it. When the
 subscription is lost, the thread makes it again, and meanwhile asks the server not to miss it. If neither works for half of the grace,
 the worker takes no new jobs until one does. The jobs that it has in hand may then be handed out again, and its own finish be refused.
+The thread also has a connection that is blocked: there it is asked when its subscription has ended without its notice.
 tarry.verbs.liveness has the protocol.
 """
 
@@ -14,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -26,14 +30,16 @@ from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.clients.handle_verbs import server_verbs
 from tarry.connections.background import failures, supervise
+from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused
+from tarry.connections.wake_event import SocketWakeEvent
 from tarry.core.patience import RetryDelay
-from tarry.core.requests import ScriptCall
+from tarry.core.requests import Operation, ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable
-from tarry.values.durations import SECOND
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
-from tarry.verbs.liveness import EVERY_S, GRACE_S, AbsentHolder
+from tarry.verbs.jobs.holders import LIVES, worst_of
+from tarry.verbs.liveness import EVERY_S, GRACE_S, MissedHolder
 from tarry.worker.outage import Outage, ServerHealth
 
 T = TypeVar("T")
@@ -49,6 +55,8 @@ OUTAGE_S = 1.0
 REFUSED_S, LONGEST_REFUSED_S = 1.0, 60.0
 """The pauses after the server has refused it: the password is being changed, or the permission is missing."""
 LONGEST_RECONNECT_S = 0.2
+START_S = 2.0
+"""Before it takes jobs, a worker that starts waits at most this time until others can see whether it lives."""
 
 
 class Liveness:
@@ -71,13 +79,17 @@ class Liveness:
         self._has_work = has_work
         self._health = ServerHealth(outage)
         self._loop = asyncio.get_running_loop()
-        self._wake = threading.Event()
+        self._wake = SocketWakeEvent()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self._subscriber: Subscriber | None = None
         self._subscribed = False
         self._outdated = False
         """Whether the subscription is half open, or on another server than the keys."""
+        self._blocked = BlpopConnection()
+        self._listen_at = -math.inf
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._ready_by = time.monotonic() + START_S
         self._refusal: TarryError | None = None
         self._refused = RetryDelay(REFUSED_S, LONGEST_REFUSED_S)
         self._known = False
@@ -95,6 +107,10 @@ class Liveness:
 
     def start(self) -> None:
         self._thread.start()
+
+    async def wait_until_known(self) -> None:
+        """Returns when others can see whether it lives, or when that is not to be had soon."""
+        await asyncio.wait({self._ready}, timeout=max(self._ready_by - time.monotonic(), 0))
 
     async def stop(self) -> None:
         """Ends the subscription, after the server has forgotten it."""
@@ -123,6 +139,10 @@ class Liveness:
         else:
             self._announced(sent.result())
 
+    def _is_ready(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+
     def _hold_back_if_uncertain(self) -> None:
         if not self._certain:
             self._holding_back = True
@@ -142,7 +162,7 @@ class Liveness:
 
     def _on_message(self, _channel: bytes, message: bytes) -> None:
         if message:
-            self._look_at = min(self._look_at, time.monotonic() + EVERY_S)
+            self._look_at = min(self._look_at, time.monotonic() + EVERY_S * random.uniform(0.5, 1))
         else:
             self._subscribed, self._announce_at = True, 0.0
             self._become_certain()
@@ -166,6 +186,8 @@ class Liveness:
             self._withdraw()
         with failures.noted(WORK):
             self._unsubscribe()
+        self._blocked.drop()
+        self._wake.close()
 
     def _keep_working(self) -> None:
         while not self._stopping.is_set():
@@ -177,16 +199,16 @@ class Liveness:
                     self._health.failed(fault)  # the worker takes no jobs, so nothing else would log it
             except TarryError as refusal:
                 self._refusal, pause = refusal, RETRY_S
-            self._wake.wait(None if pause == math.inf else pause)
-            self._wake.clear()
+            self._wake.wait(pause, [self._blocked.socket] if self._blocked.keys else [])
 
     def _work(self) -> float:
         """Does what is due. Returns in how many seconds there is more."""
         if self._refusal is not None:
             return self._give_up(self._refusal)
         if self._outdated:
-            self._unsubscribe()
-            self._outdated = False
+            self._outdated = self._subscribed = False
+            if self._subscriber is not None:
+                self._client.engine.shared_part(PubSub).reconnect(self._subscriber)
         self._subscribe()
         if not self._subscribed and not self._certain:
             self._withdraw()
@@ -196,12 +218,32 @@ class Liveness:
             self._announce()
         if self._look_at <= time.monotonic():
             self._look()
+        if self._subscribed:
+            self._listen()
         due = [self._look_at]
         if self._subscribed:
             due.append(self._announce_at)
         if self._busy:
             due.append(max(self._popped_at, time.monotonic()) + LINGER_S)
         return max(min(due) - time.monotonic(), 0.0)
+
+    def _listen(self) -> None:
+        """Keeps a connection blocked, by which it is asked whether it lives."""
+        channel = holder_channel(self._namespace, self._holder)
+        try:
+            while self._blocked.keys:
+                over, token = self._blocked.wait(0)
+                if token is not None:
+                    self._outdated = True  # the server knows no subscription of it
+                    self._wake.set()
+                if not over:
+                    return
+            if self._listen_at <= time.monotonic():
+                self._blocked.connect_to(self._client.engine.runner.server_of(channel))
+                self._blocked.begin((channel,))
+        except (Fault, TarryError) as fault:
+            logger.debug("No connection over which to be asked: %s", fault)
+            self._listen_at = time.monotonic() + REPEAT_S
 
     def _subscribe(self) -> None:
         if self._subscriber is None:
@@ -237,8 +279,9 @@ class Liveness:
         if answer in (liveness.KNOWN, liveness.LOOKS):
             self._health.succeeded()
             self._refused.reset()
-            if answer == liveness.LOOKS:
-                self._look_at = time.monotonic() + EVERY_S
+            self._call_in_loop(self._is_ready)
+            if answer == liveness.LOOKS and self._look_at == math.inf:
+                self._look_at = 0.0
                 self._wake.set()
             return
         self._known = False
@@ -271,6 +314,7 @@ class Liveness:
         except TarryError:
             self._become_certain()
         self._refusal = None
+        self._call_in_loop(self._is_ready)
         if not self._refused.failures:
             logger.info("If this worker is killed its jobs come back after their TTR, not at once: %s", refusal)
         return self._refused.next_delay()
@@ -282,24 +326,32 @@ class Liveness:
         asked_at = time.monotonic()
         answer = self._ask(liveness.find_absent(self._namespace, self._holder))
         self._look_at = math.inf if answer.again_s is None else asked_at + answer.again_s
-        for absent in answer.absent:
-            self._release(absent, asked_at)
+        for missed in answer.missed:
+            self._release(missed)
 
-    def _release(self, absent: AbsentHolder, asked_at: float) -> None:
-        released = 0
-        for topic in absent.topics:
-            verbs = server_verbs(self._client.topic(topic))
-            missed_us = absent.missed_us + round((time.monotonic() - asked_at) * SECOND)
+    def _release(self, missed: MissedHolder) -> None:
+        """Releases the jobs of one that is absent, if no topic has seen it alive since it is missed. Before, the topics begin to watch."""
+        topics = {topic: server_verbs(self._client.topic(topic)) for topic in missed.topics}
+        answer = self._in_each(missed, {topic: verbs.ask_absent for topic, verbs in topics.items()})
+        if answer == 0 and missed.is_absent:
+            answer = self._in_each(missed, {topic: verbs.release_absent for topic, verbs in topics.items()})
+        name = missed.name.encode()
+        if answer == LIVES:
+            self._ask(liveness.withdraw(self._namespace, name))  # it says again that it is there
+        elif answer >= 0 and missed.is_absent and self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
+            self._ask(workers.forget_worker(self._namespace, name))
+            logger.warning("✗ worker %s is gone; %d of its jobs released", missed.name, answer)
+
+    def _in_each(self, missed: MissedHolder, verbs: Mapping[str, Callable[[str, bytes], Operation[int]]]) -> int:
+        answers: list[int] = []
+        for topic, verb in verbs.items():
             try:
-                released += self._client.engine.run(verbs.release_absent(absent.name, missed_us))
+                answers.append(self._client.engine.run(verb(missed.name, missed.since)))
             except Unavailable:
                 raise  # the next look finds it again
             except TarryError as refusal:
-                logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", absent.name, topic, refusal)
-        name = absent.name.encode()
-        if self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
-            self._ask(workers.forget_worker(self._namespace, name))
-            logger.warning("✗ worker %s is gone; %d of its jobs released", absent.name, released)
+                logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", missed.name, topic, refusal)
+        return worst_of(answers)
 
     def _ask(self, call: ScriptCall[T]) -> T:
         """Sends a call once. An outage is for others to log, and a later try is this thread's."""

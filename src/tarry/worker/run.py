@@ -286,7 +286,9 @@ class WorkerRun:
         if self._until_idle:
             self._check_idle()
         consumers = self._running = Consumers(
-            [*self._consumers, *self._queue_consumers], ends_when_idle=self._until_idle
+            [*self._consumers, *self._queue_consumers],
+            ready=None if self._liveness is None else self._liveness.wait_until_known,
+            ends_when_idle=self._until_idle,
         )
         finding: asyncio.Future[Any] = stopped
         if self._discovery is not None and not self._until_idle:

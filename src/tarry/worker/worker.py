@@ -46,7 +46,8 @@ class Worker(Registry):
     ``client``       instead of both: a ``Client`` or an ``AsyncClient`` whose server, namespace and settings it uses
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
-    ``release_on_disconnect``  other workers release what a killed one held within two seconds; ``False``: after its TTR
+    ``release_on_disconnect``  a killed worker's jobs go to another running worker within two seconds if the server sees its connection end,
+                     otherwise after their time to run; ``False``: always after that
     ``grace``        how long running handlers may go on after ``stop``
     ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
     ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log

@@ -73,6 +73,13 @@ class PubSub:
             for connection in list(self._connections.values()):
                 connection.remove(subscriber)
 
+    def reconnect(self, subscriber: Subscriber) -> None:
+        """Its connection is half open, or on a server that is not the channels' any more: a new one is made."""
+        with self._mutex:
+            for connection in self._connections.values():
+                if subscriber in connection.channels.subscribers:
+                    connection.reconnect()
+
     async def close(self) -> None:
         with self._mutex:
             self._closed = True

@@ -53,7 +53,7 @@ class PubSubConnection:
         self._connection: Any = None
         self._unsent: list[Args] = []
         self._changed = asyncio.Event()
-        self._was_lost = False
+        self._was_lost = self._half_open = False
         self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
         self._task = asyncio.ensure_future(self._run())
 
@@ -62,6 +62,10 @@ class PubSubConnection:
 
     def remove(self, subscriber: Subscriber) -> None:
         self._send(self.channels.remove(subscriber))
+
+    def reconnect(self) -> None:
+        self._half_open = True
+        self._changed.set()
 
     async def close(self) -> None:
         self._task.cancel()
@@ -105,12 +109,14 @@ class PubSubConnection:
 
     async def _serve(self) -> None:
         """Sends and receives on a new connection, until it breaks or there are no subscribers."""
-        self._unsent = self.channels.resubscribe()
+        self._unsent, self._half_open = self.channels.resubscribe(), False
         reading = read_in_background(self._read())
         asked = False
         try:
             while self.channels.subscribers:
                 self._changed.clear()
+                if self._half_open:
+                    raise fault_of(ConnectionError("the server does not know this line any more"))
                 commands, self._unsent = self._unsent, []
                 if commands:
                     await send(self._connection, commands)

@@ -61,7 +61,7 @@ class PubSubConnection:
             self._wakeup = SocketWakeEvent()
         except OSError as error:  # no free file descriptor
             raise fault_of(error) from error
-        self._asked = self._was_lost = False
+        self._asked = self._was_lost = self._half_open = False
         self._silent_at = 0.0
         """When the silence is too long: then it is pinged, and after that lost."""
         self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
@@ -75,6 +75,10 @@ class PubSubConnection:
     def remove(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._queue(self.channels.remove(subscriber))
+
+    def reconnect(self) -> None:
+        self._half_open = True
+        self._wakeup.set()
 
     def close(self) -> None:
         self._closed.set()
@@ -119,12 +123,15 @@ class PubSubConnection:
 
     def _connect(self) -> None:
         self._connection = self.server.connect()
+        self._half_open = False
         with self._lock:
             self._unsent = self.channels.resubscribe()
         self._asked = False
         self._silent_at = time.monotonic() + PING_AFTER_S
 
     def _listen(self) -> None:
+        if self._half_open:
+            raise fault_of(ConnectionError("the server does not know this line any more"))
         self._send_queued()
         if not self._connection.can_read(0):
             self._wait_for_reply()

@@ -8,16 +8,16 @@ local clock, holder, is_busy, channels, topics = unpack(ARGV)
 
 local counts = subscribers_of({holder})
 if not counts or counts[1] == 0 then
-  redis.call('HDEL', holders, holder)
-  redis.call('ZREM', busy, holder)
+  forget(holder)
   redis.call('ZREM', observers, holder)
   return counts and 0 or -1
 end
 redis.call('HDEL', holders, '')  -- the first write is a removal: works with a full memory too
 write_record(holder, server_id(), 0, 0, now, topics)
+local begins = is_busy == '1' and redis.call('EXISTS', busy) == 0
 if is_busy == '1' then redis.call('ZADD', busy, text(now), holder) else redis.call('ZREM', busy, holder) end
 local first, second = groups_of(redis.call('ZRANGE', busy, 0, CANDIDATES))
-local looks = fill_seats(first, second, holder)
+local looks = fill_seats(first, second, holder, begins) or is_of_use(holder, first, second) and may_stand_by()
 redis.call('PEXPIRE', holders, KEPT)
 redis.call('PEXPIRE', busy, KEPT)
 redis.call('PEXPIRE', observers, KEPT)

@@ -37,7 +37,7 @@ for i, id in ipairs(ids) do
   if not settles and not was_done then refused = refused + 1 end
   answers[i] = (settles or was_done) and 1 or fault
 end
-local set = #settled > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished') or {}
+local set = #settled > 0 and redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed') or {}
 local kept, all_kept, keep, index = {}, true, nil, nil
 if set[2] or with_result then
 -- include history
@@ -66,6 +66,10 @@ if #settled > 0 then
   redis.call('HDEL', jobs, unpack(settled))
 end
 if #kept > 0 then index(kept) end
+if set[3] then
+-- include missed
+  note_alive(set[3], (select(5, unpack_run(known[places[1]] or ''))))
+end
 count('finished', #settled)
 count('refused', refused)
 if set[1] then

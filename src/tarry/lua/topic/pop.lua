@@ -6,8 +6,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- First puts back jobs whose reservation is over, and deletes a few dead jobs that are too old.
 -- `waiter`, if given, waits when fewer than `min_jobs` jobs came: then it takes a seat of the watch.
 -- Of the due jobs those of the highest priority come first, then those that have been due for longest.
--- Hands out no more than the topic's limits allow, and none that is due after a schedule that has not fired yet; none at all, if
--- jobs may have priorities.
+-- Hands out no more than the limits allow, and none that is due after a schedule that has not fired yet: none if jobs have priorities.
 --
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
 -- are due, then pop again; 4 more if the topic keeps finished jobs), and to each caller its jobs: id, head and body, attempt
@@ -19,7 +18,7 @@ local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 864000000
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
-local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute')
+local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
   'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities') or {}
 local uses_priorities, limits = rules[10] or '', nil
@@ -123,6 +122,10 @@ if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a
 local minute = math.floor(now / 60000000)
 if minute > tonumber(set[3] or 0) and (set[1] or handed > 0) then
 -- include totals minutes
+end
+if set[4] then
+-- include missed
+  note_alive(set[4], holder)
 end
 local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= ASK_AGAIN
 local rate_allows_at, at_concurrency_limit = 0, false

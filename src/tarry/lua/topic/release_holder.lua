@@ -1,21 +1,38 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
-local clock, holder, counted, max_jobs, absent_for, cursor, scan_count = unpack(ARGV)
+local clock, holder, counted, max_jobs, absence, cursor, scan_count = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
--- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `max_jobs` of them, if it is not empty. Not
--- those that were handed out in the last `absent_for` µs, if it is not empty: then the holder lives.
+-- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `max_jobs` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
--- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities
+--
+-- `absence`, if given, is when observers first missed the holder. Then the first call sets a mark (lib/missed.lua), and its jobs are
+-- released when the mark has stood for AGE without a sign of life. Answers -1 as long as the mark is too young, -2 if the holder lives.
+-- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities missed
 
 local DIED = 'its worker died'
+local AGE, TOO_YOUNG, LIVES = 300000, -1, -2
+local marks, mark = nil, nil
+if absence ~= '' then
+  local known = redis.call('HMGET', meta, 'missed', 'last')
+  marks = read_missed(known[1])
+  mark = marks[holder]
+  if not mark or mark[2] ~= absence then
+    if redis.call('ZCARD', reserved) == 0 then return {'0', 0} end
+    marks[holder] = {now, absence, tonumber(known[2] or 0)}
+    write_missed(marks)
+    return {'0', TOO_YOUNG}
+  end
+  if mark[4] then return {'0', LIVES} end
+  if math.abs(now - mark[1]) < AGE then return {'0', TOO_YOUNG} end
+end
+if max_jobs == '0' then return {'0', 0} end
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', scan_count)
 local ids, held = {}, {}
 for i = 1, #step[2], 2 do ids[#ids + 1] = step[2][i] end
 if #ids > 0 then
   for i, run in ipairs(redis.call('HMGET', runs, unpack(ids))) do
     local _, _, receipt, _, whose = unpack_run(run or '')
-    if absent_for ~= '' and receipt > now - tonumber(absent_for) then whose = nil end
-    if whose == holder then held[#held + 1] = {ids[i], run} end
+    if whose == holder and (not mark or receipt <= mark[3]) then held[#held + 1] = {ids[i], run} end
   end
 end
 for i = #held, (tonumber(max_jobs) or #held) + 1, -1 do held[i] = nil end
@@ -49,4 +66,8 @@ count('released', freed - died)
 count('died', died)
 note_capacity(freed)
 if freed > 0 then update_watch('', false, handout_limits()) end
+if mark and step[1] == '0' then
+  marks[holder] = nil
+  write_missed(marks)
+end
 return {step[1], freed}

@@ -7,7 +7,7 @@ local clock, is_replay = unpack(ARGV)
 -- include clock job receipt
 
 local FIRST, STRIDE = 3, 4
-local answers, refused = {}, 0
+local answers, refused, renewed = {}, 0, nil
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, ttr, counted = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
@@ -18,8 +18,14 @@ for i = FIRST, #ARGV, STRIDE do
   else
     redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
     redis.call('ZADD', reserved, text(now + tonumber(ttr) + #answers), id)
+    renewed = run
   end
   answers[#answers + 1] = fault or 1
+end
+local missed = renewed and redis.call('HGET', meta, 'missed')
+if missed then
+-- include missed
+  note_alive(missed, (select(5, unpack_run(renewed))))
 end
 count('refused', refused)
 return answers

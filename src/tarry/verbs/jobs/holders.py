@@ -7,6 +7,8 @@ they are for the parent of a worker process.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
@@ -16,26 +18,53 @@ from tarry.values.keys import WAITING_PARTS, TopicKeys
 
 RELEASE_HOLDER = Script(
     "topic/release_holder",
-    args=("holder", "counted", "max_jobs", "absent_for", "cursor", "scan_count"),
+    args=("holder", "counted", "max_jobs", "absence", "cursor", "scan_count"),
     keys=WAITING_PARTS,
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
 _STEP = b"500"
 _FIRST = b"0"
+_NO_ABSENCE = b""
+TOO_YOUNG, LIVES = -1, -2
+"""Why the jobs of a holder that is missed are not released: not yet; or not at all."""
 
 
-def release_holder(
-    keys: TopicKeys, holder: str, *, counted: bool, limit: int | None = None, missed_us: int | None = None
-) -> Flow[int]:
-    """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number.
-
-    ``missed_us``: not those that were handed out in so many µs, in which it was missed: it lives.
-    """
+def release_holder(keys: TopicKeys, holder: str, *, counted: bool, limit: int | None = None) -> Flow[int]:
+    """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
     check_limit(limit)
     args = (encode_holder(holder), b"1" if counted else b"0")
-    since = b"" if missed_us is None else b"%d" % missed_us
-    return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (since,)))
+    return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (_NO_ABSENCE,)))
+
+
+def ask_absent(keys: TopicKeys, holder: str, since: bytes) -> Flow[int]:
+    """Lets the topic look out for signs of life of a holder that is missed ``since`` a moment. Returns 0 when its jobs can be released,
+    ``TOO_YOUNG`` before that, and ``LIVES`` if it has popped, finished or renewed since."""
+    return (yield from _release_absent(keys, holder, since, b"0"))
+
+
+def release_absent(keys: TopicKeys, holder: str, since: bytes) -> Flow[int]:
+    """Makes all jobs of a holder that is missed ready again; the attempts count. Returns their number, or what ``ask_absent`` does."""
+    return (yield from _release_absent(keys, holder, since, b""))
+
+
+def _release_absent(keys: TopicKeys, holder: str, since: bytes, most: bytes) -> Flow[int]:
+    cursor, total = _FIRST, 0
+    while True:
+        args = (encode_holder(holder), b"1", most, since, cursor, _STEP)
+        call = ScriptCall(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, _parse_step)
+        cursor, step = yield from ask(call)
+        if step < 0:
+            return step
+        total += step
+        if cursor == _FIRST:
+            return total
+
+
+def worst_of(answers: Iterable[int]) -> int:
+    """Of several topics or partitions: the sum, unless one refuses to release."""
+    found = list(answers)
+    return min(min(found, default=0), 0) or sum(found)
 
 
 def check_limit(limit: int | None) -> None:

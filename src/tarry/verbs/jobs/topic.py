@@ -167,10 +167,14 @@ class TopicVerbs(Partitions[T]):
             lambda parts: self._release_up_to(parts, holder, counted, limit),
         )
 
-    def release_absent(self, holder: str, missed_us: int) -> Operation[int]:
-        """Makes the jobs of a holder that has been missed for ``missed_us`` ready again; the attempt counts."""
+    def ask_absent(self, holder: str, since: bytes) -> Operation[int]:
         return self._on_each(
-            lambda verbs: job_verbs.holders.release_holder(verbs.keys, holder, counted=True, missed_us=missed_us), sum
+            lambda verbs: job_verbs.holders.ask_absent(verbs.keys, holder, since), job_verbs.holders.worst_of
+        )
+
+    def release_absent(self, holder: str, since: bytes) -> Operation[int]:
+        return self._on_each(
+            lambda verbs: job_verbs.holders.release_absent(verbs.keys, holder, since), job_verbs.holders.worst_of
         )
 
     def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, counted: bool, limit: int) -> Flow[int]:
