@@ -292,7 +292,7 @@ def _declared(module: types.ModuleType) -> dict[str, str]:
 def _function(place: str, function: Any, *, bound: bool = False) -> Iterator[tuple[str, str]]:
     """A line for each of its overloads, or one."""
     word = "async " if inspect.iscoroutinefunction(function) else ""
-    for one in get_overloads(function) or [function]:
+    for one in get_overloads(inspect.unwrap(function)) or [function]:
         yield place, f"{word}{place}{signature_text(inspect.signature(one), bound=bound, is_method=bound)}"
 
 

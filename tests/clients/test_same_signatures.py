@@ -38,8 +38,11 @@ AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
 
 def public_methods(kind: type) -> dict[str, object]:
+    """Without those that are its bases' under its name, such as the operators of a map, which differ."""
     return {
-        name: member for name, member in vars(kind).items() if inspect.isfunction(member) and not name.startswith("_")
+        name: member
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and not name.startswith("_") and inspect.unwrap(member) is member
     }
 
 

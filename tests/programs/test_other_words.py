@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
+import pickle
 import sys
 from collections.abc import Container, Iterable, Sized
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -137,6 +139,36 @@ async def perform(call: Any) -> None:
             ]
         ],
         (lambda: given(tarry.Retry, countdown=5), TypeError, "after="),
+        *[
+            (partial(getattr(topic, verb), *given, **words), TypeError, word)
+            for topic in (orders, awaited_orders, far_orders)
+            for verb, given, words, word in [
+                ("add", (7,), {"key": "customer-7"}, "a topic for each key"),
+                ("add", (7,), {"depends_on": "6"}, "adds the next job"),
+                ("configure", (), {"max_retries": 3}, "max_attempts="),
+                ("configure", (), {"key_concurrency": 1}, "a topic for each key"),
+                ("configure", (), {"timeout": 3}, "ttr="),
+            ]
+        ],
+        *[
+            (partial(getattr, topic, "cancel"), AttributeError, "delete")
+            for topic in (orders, awaited_orders, far_orders)
+        ],
+        (lambda: given(remind.options, depends_on="6"), TypeError, "adds the next job"),
+        (lambda: given(registry.on, depends_on="6"), TypeError, "adds the next job"),
+        (lambda: given(tarry.BackOff, exponential=True), TypeError, "factor="),
+        (lambda: given(tarry.BackOff, max_delay=60), TypeError, "longest="),
+        *[
+            (partial(kind, **{word: "x"}), TypeError, "url=, such as redis://user:password@host:6379/0")
+            for kind in (tarry.Client, tarry.AsyncClient)
+            for word in ("db", "password", "host", "port")
+        ],
+        *[
+            (partial(kind, **{word: "x"}), TypeError, tarrys)
+            for kind in (tarry.HTTPClient, tarry.AsyncHTTPClient)
+            for word, tarrys in [("host", "url="), ("password", "token=")]
+        ],
+        *[(partial(one.lock, "stock", timeout=5), TypeError, "wait=") for one in CLIENTS],
         *[(partial(operator.getitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
         *[(partial(operator.setitem, one, "a", 1), TypeError, "map.as_dict()") for one in MAPS],
         *[(partial(operator.delitem, one, "a"), TypeError, "map.as_dict()") for one in MAPS],
@@ -273,6 +305,49 @@ def test_a_refusal_names_the_class_that_the_user_has(verb: Any, given: Any, opti
     assert str(told.value).startswith(f"{type(verb.__self__).__name__}.{text}")
 
 
+@pytest.mark.parametrize("one", CLIENTS)
+def test_what_is_missing_is_named_with_an_example(one: Any) -> None:
+    for verb, text in [
+        (one.topic, "topic() missing 1 required argument: 'name'; write client.topic(\"orders\")"),
+        (one.lock, "lock() missing 1 required argument: 'name'; write client.lock(\"stock\")"),
+    ]:
+        with pytest.raises(TypeError) as told:
+            verb()
+        assert str(told.value) == f"{type(one).__name__}.{text}"
+
+
+def test_an_unknown_keyword_of_a_class_names_the_class() -> None:
+    for kind, word in [(tarry.Client, "urls"), (tarry.AsyncHTTPClient, "tokens"), (tarry.BackOff, "factors")]:
+        made: Any = kind
+        with pytest.raises(TypeError) as told:
+            made(**{word: 1})
+        text = f"{kind.__name__}() got an unexpected keyword argument {word!r}. Did you mean {word[:-1]!r}?"
+        assert str(told.value) == text
+
+
+PUBLIC = {
+    value
+    for module in (tarry, tarry.types, tarry.redisson)
+    for value in (getattr(module, name) for name in module.__all__)
+    if isinstance(value, type)
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PUBLIC, key=repr), ids=lambda kind: kind.__name__)
+def test_an_error_of_pythons_names_a_class_that_users_see(kind: type) -> None:
+    """It names a method by its ``__qualname__``."""
+    seen = {one.__qualname__ for one in PUBLIC}
+    members = [inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")]
+    assert {one.__qualname__.rpartition(".")[0] for one in members if inspect.isfunction(one)} <= seen
+
+
+def test_a_back_off_is_pickled_and_compared_by_its_values() -> None:
+    made = tarry.BackOff("2s", 3, longest="1m", jitter=0)
+    assert pickle.loads(pickle.dumps(made)) == made == replace(tarry.BackOff("9s", 3, "1m", 0), first="2s")
+    with pytest.raises(tarry.BadInput, match="factor lies between"):
+        tarry.BackOff(factor=0)
+
+
 @pytest.mark.parametrize("one", MAPS)
 def test_a_map_is_no_container(one: Any) -> None:
     """What is refused with a hint does not exist otherwise."""
@@ -326,7 +401,7 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
     ("owner", "names"),
     [
         *[
-            (topic, {"push", "enqueue", "send", "put"})
+            (topic, {"push", "enqueue", "send", "put", "cancel"})
             for topic in (orders, awaited_orders, far_orders, tarry.Topic, tarry.AsyncTopic)
         ],
         *[(client, {"queue"}) for client in (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)],

@@ -81,7 +81,7 @@ def arguments(
     guarded: GuardedQueue[Any],
     schedule: tarry.Schedule,
 ) -> None:
-    topic.configure(keep="1d")  # type: ignore[call-arg]
+    topic.configure(keep="1d")  # type: ignore[arg-type]
     topic.release(job, count=False)  # type: ignore[call-arg]
     topic.release_holder("me", count=False)  # type: ignore[call-arg]
     topic.pop_many(n=5)  # type: ignore[call-arg, arg-type]

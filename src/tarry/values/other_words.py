@@ -8,8 +8,9 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import update_wrapper
 from inspect import Parameter, getattr_static, signature
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, Never, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +34,18 @@ _BACK_OFF = 'retry=, such as retry=tarry.BackOff(first="2s", longest="60s")'
 _ATTEMPTS = "max_attempts=, which counts the first run too"
 _MAX_LATENESS = "max_lateness=, of options(…), of topic.configure(…) or of @worker.on(…)"
 _KEEP_FINISHED = "keep_finished=, how long a result is kept"
+_OF_KEYS = 'a topic for each key, such as client.topic(f"orders-{customer}"), with configure(concurrency=1)'
+_OF_STEPS = "none: a handler adds the next job when it has done its own; workflows are not tarry's (docs: When not to use tarry)"
+_BY_KEYS: dict[str, str] = dict.fromkeys(
+    ("key", "key_concurrency", "concurrency_key", "ordering_key", "group_id"), _OF_KEYS
+)
+_BY_STEPS: dict[str, str] = dict.fromkeys(("depends_on", "dependencies", "parent", "chain", "link"), _OF_STEPS)
+_URL = "url=, such as redis://user:password@host:6379/0, which has it"
+_FACTOR = 'factor=, which multiplies the pause after each failure, as in tarry.BackOff("1s", factor=2)'
+_FIRST, _LONGEST = 'first=, such as first="2s"', 'longest=, such as longest="60s"'
 OF_HANDLERS = {
+    **_BY_KEYS,
+    **_BY_STEPS,
     **KEYWORDS,
     "queue_name": "topic=",
     "actor_name": "name=",
@@ -67,6 +79,8 @@ OF_HANDLERS = {
 """For ``@worker.task`` and the like. A word that begins with ``none`` stands for what tarry does without it."""
 OF_ADD = {
     **KEYWORDS,
+    **_BY_KEYS,
+    **_BY_STEPS,
     "queue": 'the topic itself, made by client.topic("…")',
     "task_id": "id=",
     "job_id": "id=",
@@ -86,9 +100,48 @@ OF_POLL_AT_ONCE = {**dict.fromkeys((*_NUMBERS, "limit"), _POLL_MANY), "*": _POLL
 """For a delayed queue, which does not wait."""
 OF_POLL_MANY = OF_POP_MANY
 OF_POLL_MANY_AT_ONCE: dict[str, str] = dict.fromkeys(_NUMBERS, "limit=")
+OF_CLIENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("host", "port", "db", "username", "password", "ssl", "unix_socket_path", "broker", "connection_pool"), _URL
+    ),
+    "decode_responses": "none: tarry decodes bodies by the topic's type",
+    "timeout": "patience=",
+    "socket_timeout": "patience=, or ?socket_timeout= in the URL",
+    "prefix": "namespace=",
+    "token": "tarry.HTTPClient(url, token=…), which is a client of a service",
+}
+OF_HTTP_CLIENT: dict[str, str] = {
+    **dict.fromkeys(("host", "port", "base_url"), "url=, such as http://host:7070"),
+    **dict.fromkeys(("username", "password", "api_key", "auth"), "token=, made by `tarry token create`"),
+    "timeout": "patience=",
+    "prefix": "namespace=",
+}
+OF_TOPIC = {"": 'client.topic("orders")'}
+OF_LOCK = {"": 'client.lock("stock")', "timeout": _WAIT, "blocking_timeout": _WAIT, "ttl": 'lease=, such as lease="1m"'}
+OF_CONFIGURE: dict[str, str] = {
+    **dict.fromkeys(("max_retries", "max_tries", "retries"), _ATTEMPTS),
+    **dict.fromkeys(("timeout", "time_limit", "visibility_timeout"), 'ttr=, such as ttr="2m"'),
+    **dict.fromkeys(("expires", "max_age"), 'max_lateness=, such as max_lateness="1h"'),
+    **dict.fromkeys(("max_concurrency", "workers"), "concurrency="),
+    **_BY_KEYS,
+    "rate_limit": 'rate=, such as rate="100/1m"',
+    "result_ttl": _KEEP_FINISHED,
+    "delay": "delay=, an argument of add",
+    "priority": "priority=, an argument of add",
+    "retry": "retry=, an argument of @worker.on and @worker.task",
+}
+OF_BACK_OFF: dict[str, str] = {
+    **dict.fromkeys(("exponential", "base", "multiplier"), _FACTOR),
+    **dict.fromkeys(("initial", "min", "minimum", "delay"), _FIRST),
+    **dict.fromkeys(("max", "maximum", "max_delay", "cap"), _LONGEST),
+    **dict.fromkeys(("max_retries", "retries", "max_attempts"), "max_attempts=, of the handler or the topic"),
+    "random": "jitter=, from 0 to 1",
+}
 AS_DICT = "map.get(key), or map.as_dict(), which is the same map as a dictionary"
 OF_JOBS = {
     **KEYWORDS,
+    **_BY_KEYS,
+    **_BY_STEPS,
     "queue": "topic=, an argument of @worker.task",
     "task_id": "id=",
     "job_id": "id=",
@@ -150,6 +203,7 @@ OPTIONS = {
         "--limit": "pop -n, guarded-queue poll --count",
         "--duration": "pause --for",
         "--keep-dead": "configure --keep",
+        "--max-lateness": "add --latest, add --expires, configure --latest",
         "--keep-moving": "delayed-queue move --keep",
         "--other-namespace": "serve --also, doctor --also",
         "--delayed-queue": "serve --queue",
@@ -248,6 +302,24 @@ def refuse_other_with(owner: type[T]) -> type[T]:
     return owner
 
 
+def own_methods(owner: type[T]) -> type[T]:
+    """A class decorator: the methods of its bases, which users do not see, are its own; so an error of Python's names this class."""
+    for base in (one for one in owner.__mro__[1:] if one.__module__.startswith("tarry.")):
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and not name.startswith("_") and name not in vars(owner):
+                setattr(owner, name, _method_of(owner, member))
+    return owner
+
+
+def _method_of(owner: type, function: FunctionType) -> FunctionType:
+    """The same function under the name that it has there. It is no wrapper, because that would be one more call."""
+    code, defaults, closure = function.__code__, function.__defaults__, function.__closure__
+    own = FunctionType(code, function.__globals__, function.__name__, defaults, closure)
+    update_wrapper(own, function)
+    own.__kwdefaults__, own.__qualname__ = function.__kwdefaults__, f"{owner.__qualname__}.{function.__name__}"
+    return own
+
+
 def hint_for_options(error: str) -> str:
     """The end of an error about an unknown argument of a task's call, which may be meant for the job."""
     name = next(
@@ -300,19 +372,23 @@ def refuse_others(
     """Raises ``TypeError`` for what a verb of ``owner`` takes only to refuse it, or for what it lacks.
 
     Of the keywords ``words`` the first that is another library's, with tarry's word for it; or one that nobody has; else for
-    ``others``, options that are given by place, with ``tarrys["*"]`` or the name of the first option; else for what is ``MISSING``.
+    ``others``, options that are given by place, with ``tarrys["*"]`` or the name of the first option; else for what is ``MISSING``,
+    with the example ``tarrys[""]``.
     """
+    kind, is_constructor = type(owner).__name__, verb.__name__ == "__init__"
     if name := next((name for name in words if name in tarrys), None):
-        raise TypeError(f"{verb.__name__}() has no argument {name!r}; tarry's word is {tarrys[name]}")
+        called = kind if is_constructor else verb.__name__
+        raise TypeError(f"{called}() has no argument {name!r}; tarry's word is {tarrys[name]}")
     from difflib import get_close_matches  # no start imports it
 
-    label = f"{type(owner).__name__}.{verb.__name__}()"
+    label = f"{kind}()" if is_constructor else f"{kind}.{verb.__name__}()"
     parameters = signature(verb).parameters
     for name in words:
         meant = "".join(f". Did you mean {one!r}?" for one in get_close_matches(name, parameters, 1))
         raise TypeError(f"{label} got an unexpected keyword argument {name!r}{meant}")
     if not others:
-        raise TypeError(f"{label} missing 1 required argument: {_required([*parameters.values()])[0].name!r}")
+        example = f"; write {tarrys['']}" if "" in tarrys else ""
+        raise TypeError(f"{label} missing 1 required argument: {_required([*parameters.values()])[0].name!r}{example}")
     if "*" in tarrys:
         raise TypeError(f"{label} takes nothing by place; tarry's word is {tarrys['*']}")
     options = [name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY]

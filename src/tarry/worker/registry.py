@@ -31,6 +31,7 @@ from tarry.values.other_words import (
     HidesOtherWords,
     OtherWord,
     hide_others,
+    own_methods,
     refuse_others,
 )
 from tarry.values.topic_patterns import escaped, is_pattern, literal, overlap
@@ -85,6 +86,7 @@ class TopicRoute:
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
+@own_methods
 class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     """Handlers and tasks, until a worker includes them."""
 

@@ -24,7 +24,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import Duration, duration_us
-from tarry.values.other_words import OF_RETRY, hide_others, refuse_others
+from tarry.values.other_words import OF_BACK_OFF, OF_RETRY, hide_others, refuse_others
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.job_values import EXHAUSTED, BaseJob, failure_line
 from tarry.verbs.jobs.topic_context import one_line
@@ -72,7 +72,7 @@ class JobDied(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class BackOff:
     """How long a failed job waits: ``first × factorⁿ``, at most ``longest``, give or take ``jitter``."""
 
@@ -81,10 +81,22 @@ class BackOff:
     longest: Duration = "1h"
     jitter: float = 0.2
 
-    def __post_init__(self) -> None:
-        duration_us(self.first, "first")
-        duration_us(self.longest, "longest")
-        if not 1 <= self.factor <= 1000 or not 0 <= self.jitter <= 1:
+    @hide_others
+    def __init__(
+        self,
+        first: Duration = 1,
+        factor: float = 2.0,
+        longest: Duration = "1h",
+        jitter: float = 0.2,
+        **words: Never,
+    ) -> None:
+        if words:
+            refuse_others(BackOff.__init__, self, OF_BACK_OFF, (), words)
+        for name, value in (("first", first), ("factor", factor), ("longest", longest), ("jitter", jitter)):
+            object.__setattr__(self, name, value)  # as the generated one of a frozen dataclass does
+        duration_us(first, "first")
+        duration_us(longest, "longest")
+        if not 1 <= factor <= 1000 or not 0 <= jitter <= 1:
             raise BadInput("BackOff: factor lies between 1 and 1000, jitter between 0 and 1.")
 
 

@@ -14,6 +14,7 @@ from tarry.values.other_words import (
     MISSING,
     OF_POP,
     OF_POP_MANY,
+    OF_TOPIC,
     TOPIC,
     HidesOtherWords,
     OtherWord,
@@ -62,14 +63,17 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> AsyncTopic[T]: ...
     @overload
     def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> AsyncTopic[Any]: ...
+    @hide_others
     def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None, **words: Never
     ) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. Without a type, JSON returns dates, UUIDs and
         enums as text, tuples as lists and dataclasses as dicts; what would change its meaning is refused as far as it is not deep inside: sets,
         Decimals, datetimes without a time zone, keys that are not text. ``partitions`` divides the topic
         into that many parts, each in its own slot. It is stored; later calls can omit it."""
+        if words or name is MISSING:
+            refuse_others(AsyncBaseClient.topic, self, OF_TOPIC, words=words)
         return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.engine import Engine
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import (
+    MISSING,
+    OF_CLIENT,
+    OF_LOCK,
+    hide_others,
+    own_methods,
+    refuse_other_with,
+    refuse_others,
+)
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
@@ -27,6 +35,7 @@ T = TypeVar("T")
 
 
 @refuse_other_with
+@own_methods
 class AsyncClient(AsyncBaseClient[Engine]):
     """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
 
@@ -46,6 +55,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     # ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``: it tells their
     #                codec and format; else ``TARRY_REDISSON``
 
+    @hide_others
     def __init__(
         self,
         url: str | None = None,
@@ -55,14 +65,24 @@ class AsyncClient(AsyncBaseClient[Engine]):
         patience: Duration = PATIENCE,
         name_mapper: NameMapper = None,
         redisson: str | None = None,
+        **words: Never,
     ) -> None:
+        if words:
+            refuse_others(AsyncClient.__init__, self, OF_CLIENT, words=words)
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
         self.namespace = self.engine.config.namespace
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @hide_others
     def lock(
-        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        shared: bool = False,
+        **words: Never,
     ) -> AsyncLock:
         """The lock of this name in the namespace, with a fencing token beside it.
 
@@ -71,6 +91,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         ``shared=True`` is the lock that Redisson calls ``getLock(name)``, the same in every namespace.
         """
+        if words or name is MISSING:
+            refuse_others(AsyncClient.lock, self, OF_LOCK, words=words)
         from tarry.clients.awaited.locks import AsyncLock, RedisLocks
         from tarry.clients.lock_options import LockOptions, server_lock
 

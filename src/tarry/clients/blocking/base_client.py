@@ -15,6 +15,7 @@ from tarry.values.other_words import (
     MISSING,
     OF_POP,
     OF_POP_MANY,
+    OF_TOPIC,
     TOPIC,
     HidesOtherWords,
     OtherWord,
@@ -62,14 +63,17 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
     def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
     @overload
     def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
+    @hide_others
     def topic(
-        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None, **words: Never
     ) -> Topic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. Without a type, JSON returns dates, UUIDs and
         enums as text, tuples as lists and dataclasses as dicts; what would change its meaning is refused as far as it is not deep inside: sets,
         Decimals, datetimes without a time zone, keys that are not text. ``partitions`` divides the topic
         into that many parts, each in its own slot. It is stored; later calls can omit it."""
+        if words or name is MISSING:
+            refuse_others(BaseClient.topic, self, OF_TOPIC, words=words)
         return Topic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     def topics(self) -> list[str]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import (
+    MISSING,
+    OF_CLIENT,
+    OF_LOCK,
+    hide_others,
+    own_methods,
+    refuse_other_with,
+    refuse_others,
+)
 from tarry.verbs.codecs import Codec
 
 if TYPE_CHECKING:  # the rest is imported by the verbs that need it: most clients have topics only
@@ -28,6 +36,7 @@ T = TypeVar("T")
 
 
 @refuse_other_with
+@own_methods
 class Client(BaseClient[Engine]):
     """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
 
@@ -43,6 +52,7 @@ class Client(BaseClient[Engine]):
                    codec and format; else ``TARRY_REDISSON``
     """
 
+    @hide_others
     def __init__(
         self,
         url: str | None = None,
@@ -52,14 +62,24 @@ class Client(BaseClient[Engine]):
         patience: Duration = PATIENCE,
         name_mapper: NameMapper = None,
         redisson: str | None = None,
+        **words: Never,
     ) -> None:
+        if words:
+            refuse_others(Client.__init__, self, OF_CLIENT, words=words)
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
         self.namespace = self.engine.config.namespace
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @hide_others
     def lock(
-        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        shared: bool = False,
+        **words: Never,
     ) -> Lock:
         """The lock of this name in the namespace, with a fencing token beside it.
 
@@ -68,6 +88,8 @@ class Client(BaseClient[Engine]):
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         ``shared=True`` is the lock that Redisson calls ``getLock(name)``, the same in every namespace.
         """
+        if words or name is MISSING:
+            refuse_others(Client.lock, self, OF_LOCK, words=words)
         from tarry.clients.blocking.locks import Lock, RedisLocks
         from tarry.clients.lock_options import LockOptions, server_lock
 

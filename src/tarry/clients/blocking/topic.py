@@ -16,6 +16,7 @@ from tarry.values.durations import Duration
 from tarry.values.other_words import (
     MISSING,
     OF_ADD,
+    OF_CONFIGURE,
     OF_POP,
     OF_POP_MANY,
     HidesOtherWords,
@@ -66,6 +67,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         enqueue = OtherWord("add")
         send = OtherWord("add")
         put = OtherWord("add")
+        cancel = OtherWord("delete, such as topic.delete(id), or delete(id, running=True) for a job that runs")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
@@ -420,6 +422,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Ends a pause."""
         self.engine.run(self.verbs.resume())
 
+    @hide_others
     def configure(
         self,
         *,
@@ -431,6 +434,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         concurrency: int | UnsetType | None = UNSET,
         max_lateness: Duration | UnsetType | None = UNSET,
         keep_finished: Duration | UnsetType | None = UNSET,
+        **words: Never,
     ) -> TopicSettings:
         """Sets options of the topic, for all clients and at once, and returns all of them.
 
@@ -440,6 +444,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
+        if words:
+            refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
         given = job_verbs.settings.SettingsChange(
             ttr=ttr,
             max_attempts=max_attempts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
@@ -21,7 +21,15 @@ from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
 from tarry.clients.redisson.map_caches import Policy
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import (
+    MISSING,
+    OF_HTTP_CLIENT,
+    OF_LOCK,
+    hide_others,
+    own_methods,
+    refuse_other_with,
+    refuse_others,
+)
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.topic_migration import Migrated
 from tarry.verbs.redisson.mapcache.map_values import Backend
@@ -33,6 +41,7 @@ T = TypeVar("T")
 
 
 @refuse_other_with
+@own_methods
 class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
 
@@ -43,6 +52,7 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
     # it, and the service's own without. Raises what ``Client`` raises,
     # and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
 
+    @hide_others
     def __init__(
         self,
         url: str | None = None,
@@ -52,20 +62,32 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
         redisson: str | None = None,
+        **words: Never,
     ) -> None:
+        if words:
+            refuse_others(AsyncHTTPClient.__init__, self, OF_HTTP_CLIENT, words=words)
         self.engine = HTTPEngine(
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, redisson)
         )
         self.namespace = namespace
 
+    @hide_others
     def lock(
-        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        shared: bool = False,
+        **words: Never,
     ) -> AsyncLock:
         """The lock of this name in the namespace: its ``state()``, and ``force_release()``. ``shared=True`` is the lock that
         Redisson calls ``getLock(name)``, the same in every namespace.
 
         Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
         """
+        if words or name is MISSING:
+            refuse_others(AsyncHTTPClient.lock, self, OF_LOCK, words=words)
         locks: Any = HTTPLocks(self.engine)
         return AsyncLock(
             lambda: locks, options=LockOptions(wait, lease), **server_lock(self.engine.config, name, shared=shared)

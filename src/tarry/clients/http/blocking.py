@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
@@ -22,7 +22,15 @@ from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 from tarry.clients.redisson.blocking.mapcache import MapCache
 from tarry.clients.redisson.map_caches import Policy
 from tarry.values.durations import Duration
-from tarry.values.other_words import refuse_other_with
+from tarry.values.other_words import (
+    MISSING,
+    OF_HTTP_CLIENT,
+    OF_LOCK,
+    hide_others,
+    own_methods,
+    refuse_other_with,
+    refuse_others,
+)
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.topic_migration import Migrated
 from tarry.verbs.redisson.mapcache.map_values import Backend
@@ -34,6 +42,7 @@ T = TypeVar("T")
 
 
 @refuse_other_with
+@own_methods
 class HTTPClient(BaseClient[HTTPEngine]):
     """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
@@ -43,6 +52,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
     and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
     """
 
+    @hide_others
     def __init__(
         self,
         url: str | None = None,
@@ -52,20 +62,32 @@ class HTTPClient(BaseClient[HTTPEngine]):
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
         redisson: str | None = None,
+        **words: Never,
     ) -> None:
+        if words:
+            refuse_others(HTTPClient.__init__, self, OF_HTTP_CLIENT, words=words)
         self.engine = HTTPEngine(
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, redisson)
         )
         self.namespace = namespace
 
+    @hide_others
     def lock(
-        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, shared: bool = False
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        shared: bool = False,
+        **words: Never,
     ) -> Lock:
         """The lock of this name in the namespace: its ``state()``, and ``force_release()``. ``shared=True`` is the lock that
         Redisson calls ``getLock(name)``, the same in every namespace.
 
         Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
         """
+        if words or name is MISSING:
+            refuse_others(HTTPClient.lock, self, OF_LOCK, words=words)
         locks: Any = HTTPLocks(self.engine)
         return Lock(
             lambda: locks, options=LockOptions(wait, lease), **server_lock(self.engine.config, name, shared=shared)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from msgspec import UNSET
 
 from tarry.clients.awaited.concurrency import MappingOperators
+from tarry.values.other_words import own_methods
 
 if TYPE_CHECKING:
     from _typeshed import SupportsKeysAndGetItem
@@ -34,6 +35,7 @@ class DictVerbs(Protocol[K, V]):
     async def clear(self) -> bool: ...
 
 
+@own_methods
 class AsyncMapDict(MappingOperators[K, V]):
     """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state but the map.
 

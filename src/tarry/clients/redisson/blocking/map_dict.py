@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from msgspec import UNSET
 
 from tarry.clients.blocking.concurrency import MappingOperators
+from tarry.values.other_words import own_methods
 
 if TYPE_CHECKING:
     from _typeshed import SupportsKeysAndGetItem
@@ -35,6 +36,7 @@ class DictVerbs(Protocol[K, V]):
     def clear(self) -> bool: ...
 
 
+@own_methods
 class MapDict(MappingOperators[K, V]):
     """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
 
