@@ -232,3 +232,19 @@ def test_the_first_day_is_as_wide_as_what_is_known(known: str, span: str) -> Non
     assert rates(minutes, NOW, "day").span == "day"
     few = rates([MinuteCounts(this, 10_000, 0, 0, 1)], NOW).lines[-1].path
     assert "v-1.5h" in few, "one death is seen beside ten thousand jobs"
+
+
+def test_a_week_has_columns_of_two_whole_hours() -> None:
+    now = NOW.replace(minute=20)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    minutes = [
+        MinuteCounts(hour - timedelta(hours=166), 1, 0, 0, 0),
+        MinuteCounts(hour - timedelta(hours=50), 6, 2, 0, 0),
+        MinuteCounts(hour - timedelta(hours=49), 0, 3, 0, 0),
+        MinuteCounts(now, 0, 5, 0, 0),
+    ]
+    drawn = rates(minutes, now, "week")
+    assert (drawn.span, drawn.columns, drawn.seconds) == ("week", 84, 7 * 86400)
+    assert [(line.name, line.total) for line in drawn.lines] == [("added", 7), ("finished", 10)]
+    assert drawn.top == 6 / 120
+    assert rates(minutes, now).span == "day", "a week is shown when it is asked for"

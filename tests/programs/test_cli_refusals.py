@@ -132,7 +132,7 @@ REFUSALS = [
     ("histogram orders --past soon", "--past: 'soon' is not a duration"),
     ("histogram orders --span 0", "--span: '0' is too short"),
     ("throughput ''", "TOPIC: it is empty"),
-    ("throughput orders --span 25h", "--span: '25h'; the last day is kept"),
+    ("throughput orders --span 8d", "--span: '8d'; the last week is kept"),
     ("histogram orders --buckets 0", "--buckets: 0; it is a whole number from 1 to 1000"),
     ("top '' --once", "TOPIC: it is empty"),
     ("schedule put orders daily", "schedule: give --every or --cron, one of the two."),

@@ -121,7 +121,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "naive window": (lambda t: t.list(due_after=NAIVE), "time zone"),
     "buckets 0": (lambda t: t.histogram(buckets=0), "buckets"),
     "span 0": (lambda t: t.histogram(span=0), "span"),
-    "throughput of a week": (lambda t: t.throughput(span="7d"), "span"),
+    "throughput of a month": (lambda t: t.throughput(span="30d"), "span"),
     "pause 0": (lambda t: t.pause(0), "duration"),
     "keep_dead 0": (lambda t: t.configure(keep_dead=0), "keep_dead: "),
     "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),

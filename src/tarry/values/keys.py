@@ -9,7 +9,7 @@
     tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:priority1  sorted set   id → when it is due, as in `due`        waiting jobs of this priority; so are `priority2`, `priority3`
-    tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day
+    tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day, and of each hour, for a week
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
     tarry:{NAMESPACE/TOPIC}:finished   sorted set   id → when its keep ends, server µs      finished jobs that are kept
     tarry:{NAMESPACE/TOPIC}:results    hash         id → result, run, head + body           of the same jobs

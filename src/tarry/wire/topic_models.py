@@ -68,7 +68,7 @@ class HistogramQuery(Strict):
 
 
 class ThroughputQuery(Strict):
-    """The minutes of ``span`` before now, at most a day."""
+    """The minutes of ``span`` before now, at most a week; hours of what is older than a day."""
 
     span: DayWords = "1d"
 

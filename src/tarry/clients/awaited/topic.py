@@ -398,8 +398,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
     async def throughput(self, *, span: Duration = "1d") -> tuple[MinuteCounts, ...]:
-        """Returns what was added, finished, failed and died in each minute of ``span``, at most a day, until now. The oldest minute is
-        first; those without numbers are left out.
+        """Returns what was added, finished, failed and died in each minute of ``span``, at most a week, until now; what is older than a day
+        in each hour. The oldest is first; those without numbers are left out.
 
         The server keeps the numbers when jobs are popped. Jobs that were added while nobody popped count for the last of those minutes.
         """

@@ -1,7 +1,8 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, minutes = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- The totals of the topic, and what they were at the first pop of each minute of the last day. Changes nothing.
+-- The totals of the topic, and what they were at the first pop of each minute of the last day, and of each hour of the week before.
+-- Changes nothing.
 -- Answers now, added, finished, failed, died, then the entries of `minutes`.
 -- include clock refuse_partitioned totals
 

@@ -222,10 +222,12 @@ def throughput_lines(topic: str, span: str, found: Sequence[MinuteCounts]) -> It
     sums = "  ".join(f"{name} {sum(getattr(minute, name) for minute in found)}" for name in PER_MINUTE)
     yield f"{topic}  in the last {span}  {sums}"
     if found:
-        yield INDENT + BETWEEN.join(["minute", *PER_MINUTE])
+        days = found[-1].start - found[0].start >= timedelta(days=1)
+        when, wide = ("%b %d %H:%M", 12) if days else ("%H:%M", 6)
+        yield INDENT + BETWEEN.join([f"{'from' if days else 'minute':{wide}}", *PER_MINUTE])
     for minute in found:
         numbers = [f"{getattr(minute, name):>{len(name)}}" for name in PER_MINUTE]
-        yield INDENT + BETWEEN.join([f"{minute.start.astimezone():%H:%M} ", *numbers])
+        yield INDENT + BETWEEN.join([f"{minute.start.astimezone().strftime(when):{wide}}", *numbers])
 
 
 def _bars(counts: Sequence[int], top: int) -> str:

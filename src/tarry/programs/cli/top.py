@@ -42,9 +42,9 @@ def histogram(
 def throughput(
     session: CommandSession,
     topic: TopicName,
-    span: Annotated[str, typer.Option(metavar="DURATION", help="How far back: at most a day.")] = "1h",
+    span: Annotated[str, typer.Option(metavar="DURATION", help="How far back: at most a week.")] = "1h",
 ) -> None:
-    """Shows how many jobs were added, finished and died in each minute, and how many attempts failed."""
+    """Shows how many jobs were added, finished and died in each minute, and how many attempts failed; before the last day, in each hour."""
     from tarry.programs.cli import output, timeline
 
     found = session.known_topic(topic).throughput(span=span)

@@ -150,7 +150,7 @@ class DueSoon(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MinuteCounts:
-    """The numbers of a topic in one minute. ``failed`` counts attempts, the others jobs."""
+    """The numbers of a topic in one minute, or in one hour that began more than a day ago. ``failed`` counts attempts, the others jobs."""
 
     start: datetime
     added: int

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
 from tarry.verbs.jobs.stats import MinuteCounts
 
-RATE_SPANS = {"hour": (60, 1), "six hours": (72, 5), "day": (96, 15)}
+RATE_SPANS = {"hour": (60, 1), "six hours": (72, 5), "day": (96, 15), "week": (84, 120)}
 """Columns, and minutes of each."""
 LINES = ("added", "finished", "failed", "died")
 BARS_SHARE, LEAST_HEIGHT = 0.84, 1.5
@@ -50,12 +50,15 @@ class RateChart:
 
 
 def rates(minutes: Sequence[MinuteCounts], now: datetime, span: str = "") -> RateChart:
-    """The last hour or day, or without a span as much as is known: the columns end with the present minute."""
+    """The last hour, day or week, or without a span as much as is known of a day: the columns end with the present minute, those of a
+    week with the present hour."""
     end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     known = (end - min((minute.start for minute in minutes), default=end)) // timedelta(minutes=1)
     if span not in RATE_SPANS:
-        span = next((name for name, (columns, width) in RATE_SPANS.items() if columns * width >= known), "day")
+        span = next((name for name in ("hour", "six hours") if math.prod(RATE_SPANS[name]) >= known), "day")
     columns, width = RATE_SPANS[span]
+    if width > MINUTES:
+        end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     counts = {name: [0] * columns for name in LINES}
     for minute in minutes:
         column = columns - 1 - (end - minute.start - timedelta(minutes=1)) // timedelta(minutes=width)

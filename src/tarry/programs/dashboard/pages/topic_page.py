@@ -33,22 +33,22 @@ SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
 FIRST_SPANS_S = (600.0, 1200.0, 3600.0)
 """While less than the full span has been sampled, the first of these that contains it is shown."""
-DAY_REFRESH_S = 30.0
+WEEK_REFRESH_S = 30.0
 SOON_REFRESH_S = 5.0
 MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
 
 
-class LastDays:
-    """The minutes of the last day of each topic, read again every half minute."""
+class LastWeeks:
+    """The minutes of the last day and the hours of the last week of each topic, read again every half minute."""
 
     def __init__(self, _: PageHost) -> None:
         self._known: dict[str, tuple[float, tuple[MinuteCounts, ...]]] = {}
 
     async def of(self, topic: AsyncTopic[Any]) -> tuple[MinuteCounts, ...]:
         now = asyncio.get_running_loop().time()
-        self._known = {name: one for name, one in self._known.items() if now - one[0] < DAY_REFRESH_S}
+        self._known = {name: one for name, one in self._known.items() if now - one[0] < WEEK_REFRESH_S}
         if topic.name not in self._known:
-            self._known[topic.name] = (now, await topic.throughput())
+            self._known[topic.name] = (now, await topic.throughput(span="7d"))
         return self._known[topic.name][1]
 
 
@@ -135,7 +135,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "lately": history.lateness(LATELY_S),
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
         "dead": dead,
-        "history": rates(await visit.dashboard.shared_part(LastDays).of(topic), stats.now, visit.parameter("rates")),
+        "history": rates(await visit.dashboard.shared_part(LastWeeks).of(topic), stats.now, visit.parameter("rates")),
         "overdue": overdue(stats),
         "conditions": assess_topic(stats, workers, server.facts),
     }
