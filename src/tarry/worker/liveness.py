@@ -79,7 +79,7 @@ class Liveness:
         self._has_work = has_work
         self._health = ServerHealth(outage)
         self._loop = asyncio.get_running_loop()
-        self._wake = SocketWakeEvent()
+        self._wake: SocketWakeEvent | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self._subscriber: Subscriber | None = None
@@ -106,6 +106,7 @@ class Liveness:
         """Called in the event loop: whether others may take it for dead. Then it must not take new jobs."""
 
     def start(self) -> None:
+        self._wake = SocketWakeEvent()  # its thread closes it
         self._thread.start()
 
     async def wait_until_known(self) -> None:
@@ -115,7 +116,7 @@ class Liveness:
     async def stop(self) -> None:
         """Ends the subscription, after the server has forgotten it."""
         self._stopping.set()
-        self._wake.set()
+        self._wake_up()
         await asyncio.to_thread(self._thread.join)
 
     # ── in the event loop ────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,14 +131,18 @@ class Liveness:
                 self._announce_at = self._popped_at + REPEAT_S
                 call = liveness.announce(self._namespace, self._holder, self._topics, is_busy=True)
                 self._awaited.engine.runner.perform_if_possible(call).add_done_callback(self._answered)
-            self._wake.set()
+            self._wake_up()
 
     def _answered(self, sent: asyncio.Future[int]) -> None:
         if sent.cancelled() or sent.exception() is not None:
             self._announce_at = 0.0  # the thread tries it again
-            self._wake.set()
+            self._wake_up()
         else:
             self._announced(sent.result())
+
+    def _wake_up(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
 
     def _is_ready(self) -> None:
         if not self._ready.done():
@@ -156,7 +161,7 @@ class Liveness:
     def topics_changed(self) -> None:
         """Says it again, with the topics that it has now: those that find it dead look there."""
         self._announce_at = 0.0
-        self._wake.set()
+        self._wake_up()
 
     # ── by the thread of the subscription ────────────────────────────────────────────────────────────────────────────
 
@@ -166,7 +171,7 @@ class Liveness:
         else:
             self._subscribed, self._announce_at = True, 0.0
             self._become_certain()
-        self._wake.set()
+        self._wake_up()
 
     def _on_lost(self, fault: Fault) -> None:
         if isinstance(fault, ServerRefused):
@@ -176,7 +181,7 @@ class Liveness:
             if self._known and self._certain:
                 self._certain, self._uncertain_since = False, time.monotonic()
                 self._call_in_loop(self._loop.call_later, GRACE_S / 2, self._hold_back_if_uncertain)
-            self._wake.set()
+            self._wake_up()
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,9 +192,11 @@ class Liveness:
         with failures.noted(WORK):
             self._unsubscribe()
         self._blocked.drop()
+        assert self._wake is not None
         self._wake.close()
 
     def _keep_working(self) -> None:
+        assert self._wake is not None
         while not self._stopping.is_set():
             try:
                 pause = self._work()
@@ -235,7 +242,7 @@ class Liveness:
                 over, token = self._blocked.wait(0)
                 if token is not None:
                     self._outdated = True  # the server knows no subscription of it
-                    self._wake.set()
+                    self._wake_up()
                 if not over:
                     return
             if self._listen_at <= time.monotonic():
@@ -282,14 +289,14 @@ class Liveness:
             self._call_in_loop(self._is_ready)
             if answer == liveness.LOOKS and self._look_at == math.inf:
                 self._look_at = 0.0
-                self._wake.set()
+                self._wake_up()
             return
         self._known = False
         self._become_certain()
         if answer == liveness.NOT_PERMITTED:
             self._refusal = ServerUnfit("The server's ACL forbids PUBSUB NUMSUB.")
         self._outdated = True
-        self._wake.set()
+        self._wake_up()
 
     def _withdraw(self) -> None:
         if self._known:
