@@ -19,6 +19,7 @@ from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import NewJob
 
 YEAR = 365 * 86_400
+NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
 
 
 def refused(act: Callable[..., Any], **given: Any) -> str:
@@ -208,7 +209,7 @@ def test_late_deletes_behave_as_sqs_says(sqs: Any, queue: str) -> None:
     (first,) = receive(sqs, queue)
     hidden = {"QueueUrl": queue, "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 0}
     sqs.change_message_visibility(**hidden)
-    assert refused(sqs.change_message_visibility, **hidden) == "AWS.SimpleQueueService.MessageNotInflight"
+    assert refused(sqs.change_message_visibility, **hidden) == NOT_IN_FLIGHT
     (second,) = receive(sqs, queue)
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=first["ReceiptHandle"])  # not the newest handle: nothing happens
     sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=second["ReceiptHandle"], VisibilityTimeout=0)
@@ -218,6 +219,70 @@ def test_late_deletes_behave_as_sqs_says(sqs: Any, queue: str) -> None:
     assert (
         refused(sqs.delete_message, QueueUrl=other, ReceiptHandle=second["ReceiptHandle"]) == "ReceiptHandleIsInvalid"
     )
+
+
+def test_the_handle_of_an_earlier_receive_changes_the_visibility(sqs: Any, queue: str) -> None:
+    sqs.send_message(QueueUrl=queue, MessageBody="slow")
+    (first,) = receive(sqs, queue)
+    older = {"QueueUrl": queue, "ReceiptHandle": first["ReceiptHandle"]}
+    sqs.change_message_visibility(**older, VisibilityTimeout=0)
+    (second,) = receive(sqs, queue, VisibilityTimeout=600)
+    sqs.change_message_visibility(**older, VisibilityTimeout=900)
+    assert receive(sqs, queue) == []
+    sqs.change_message_visibility(**older, VisibilityTimeout=0)  # it is visible again for everybody
+    assert refused(sqs.change_message_visibility, **older, VisibilityTimeout=9) == NOT_IN_FLIGHT
+    (third,) = receive(sqs, queue)
+    entry = {"Id": "a", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 0}
+    assert sqs.change_message_visibility_batch(QueueUrl=queue, Entries=[entry])["Successful"] == [{"Id": "a"}]
+    assert receive(sqs, queue)[0]["MessageId"] == third["MessageId"]
+
+
+def test_a_message_of_a_mebibyte_needs_no_setting(sqs: Any, queue: str) -> None:
+    shown = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["MaximumMessageSize"])["Attributes"]
+    assert shown == {"MaximumMessageSize": "1048576"}
+    sqs.send_message(QueueUrl=queue, MessageBody="x" * 1_000_000)
+    code = refused(sqs.send_message, QueueUrl=queue, MessageBody="x" * 1_048_577)
+    assert code == "InvalidParameterValue"
+    large = [{"Id": "a", "MessageBody": "x" * 1_048_577}]
+    code = refused(sqs.send_message_batch, QueueUrl=queue, Entries=large)
+    assert code == "AWS.SimpleQueueService.BatchRequestTooLong"
+
+
+def test_no_tags_are_refused(sqs: Any, queue: str) -> None:
+    assert refused(sqs.tag_queue, QueueUrl=queue, Tags={}) == "MissingParameter"
+    assert refused(sqs.untag_queue, QueueUrl=queue, TagKeys=[]) == "InvalidParameterValue"
+
+
+def test_a_receive_count_that_is_given_as_text_is_shown_as_a_number(sqs: Any, queue: str) -> None:
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "7"})
+    other = sqs.create_queue(QueueName="others", Attributes={"RedrivePolicy": policy})["QueueUrl"]
+    shown = sqs.get_queue_attributes(QueueUrl=other, AttributeNames=["RedrivePolicy"])["Attributes"]["RedrivePolicy"]
+    assert json.loads(shown) == {"deadLetterTargetArn": arn, "maxReceiveCount": 7}
+    assert sqs.create_queue(QueueName="others", Attributes={"RedrivePolicy": policy})["QueueUrl"] == other
+    sqs.set_queue_attributes(QueueUrl=other, Attributes={"RedrivePolicy": shown})
+
+
+def test_errors_have_awss_texts(sqs: Any, queue: str) -> None:
+    def text(act: Callable[..., Any], **given: Any) -> str:
+        with pytest.raises(botocore.exceptions.ClientError) as raised:
+            act(QueueUrl=queue, **given)
+        return str(raised.value.response["Error"]["Message"])
+
+    for act, name in (
+        (sqs.send_message_batch, "SendMessage"),
+        (sqs.delete_message_batch, "DeleteMessage"),
+        (sqs.change_message_visibility_batch, "ChangeMessageVisibility"),
+    ):
+        assert text(act, Entries=[]) == f"There should be at least one {name}BatchRequestEntry in the request."
+    assert text(sqs.delete_message, ReceiptHandle="x") == "The input receipt handle is invalid."
+    failed = sqs.delete_message_batch(QueueUrl=queue, Entries=[{"Id": "a", "ReceiptHandle": "x"}])["Failed"]
+    assert failed[0]["Message"] == 'The input receipt handle "x" is not a valid receipt handle.'
+    named = {"ö": {"DataType": "String", "StringValue": "x"}}
+    assert text(sqs.send_message, MessageBody="x", MessageAttributes=named).startswith(
+        "The message attribute name 'ö' is invalid. Attribute name can contain A-Z, a-z, 0-9,"
+    )
+    assert text(sqs.tag_queue, Tags={str(n): "x" for n in range(51)}) == "Too many tags added for queue orders."
 
 
 def test_fifo_queues_are_refused_in_awss_words(sqs: Any, queue: str) -> None:

@@ -206,7 +206,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "x", "DelaySeconds": -1}'),
     ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "x", "DelaySeconds": 1e300}'),
     ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "x", "DelaySeconds": 2147483648}'),
-    ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "%s"}' % (b"x" * 262_145)),
+    ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "%s"}' % (b"x" * 1_048_577)),
     ("SendMessage", b'{"QueueUrl": "QUEUE", "MessageBody": "x", "MessageAttributes": {"": {"DataType": "String"}}}'),
     (
         "SendMessage",

@@ -56,10 +56,14 @@ def invalid(parameter: str, value: object, reason: str) -> SqsError:
     )
 
 
-def bad_handle(handle: str) -> SqsError:
-    return SqsError(
-        "ReceiptHandleIsInvalid", f'The input receipt handle "{handle[:200]}" is not a valid receipt handle.'
-    )
+def bad_handle() -> SqsError:
+    return SqsError("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
+
+
+def bad_handle_of_entry(handle: str) -> SqsError:
+    """As AWS names it in a batch."""
+    told = f'The input receipt handle "{handle[:200]}" is not a valid receipt handle.'
+    return SqsError("ReceiptHandleIsInvalid", told)
 
 
 def unknown_queue() -> SqsError:

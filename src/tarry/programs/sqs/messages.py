@@ -36,6 +36,7 @@ LONG_ATTRIBUTES = 5_000
 """Longer ones, in bytes of a header, which escapes their quotes, are stored in the body."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile("[A-Za-z0-9_.-]{1,256}")
+_NAME_CHARACTERS = re.compile("[A-Za-z0-9_.-]+")
 _TYPE = re.compile(r"(String|Number|Binary)(\.[^\x00-\x1f]{1,240})?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _GROUP = re.compile("[!-~]{1,128}")
@@ -88,19 +89,33 @@ def check_text(text: str) -> None:
         raise SqsError("InvalidMessageContents", f"{told} #x9 | #xA | #xD | [#x20 to #xD7FF] | [#xE000 to #xFFFD]")
 
 
-def check_attributes(attributes: Attributes) -> int:
-    """Checks message attributes; returns their size. Raises ``SqsError``."""
+def size_of(text: str, attributes: Attributes) -> int:
+    """The size of a message, in bytes: its text, and names, types and values of its attributes."""
+    size = len(text.encode("utf-8", "replace"))
+    for name, one in attributes.items():
+        binary, value = one.binary_value or "", one.string_value or ""
+        size += len(name) + len(one.data_type) + len(value.encode("utf-8", "replace"))
+        size += len(binary) // 4 * 3 - binary[-2:].count("=")
+    return size
+
+
+def check_attributes(attributes: Attributes) -> None:
+    """Raises ``SqsError`` for message attributes that SQS does not take."""
     if len(attributes) > MOST_ATTRIBUTES:
         told = f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum [{MOST_ATTRIBUTES}]."
         raise SqsError("InvalidParameterValue", told)
-    return sum(_check_attribute(name, one) for name, one in attributes.items())
+    for name, one in attributes.items():
+        _check_attribute(name, one)
 
 
-def _check_attribute(name: str, one: AttributeValue) -> int:
+def _check_attribute(name: str, one: AttributeValue) -> None:
     def refused(why: str) -> SqsError:
         return SqsError("InvalidParameterValue", f"The message attribute '{name[:256]}' {why}")
 
     lowered = name.lower()
+    if name and not _NAME_CHARACTERS.fullmatch(name):
+        told = f"The message attribute name '{name[:256]}' is invalid. Attribute name can contain A-Z, a-z, 0-9, underscore (_), hyphen (-), and period (.) characters."
+        raise SqsError("InvalidParameterValue", told)
     if not _NAME.fullmatch(name) or lowered.startswith(("aws.", "amazon.")) or name[0] == "." or ".." in name:
         raise refused("has an invalid name: letters, digits, '_', '-' and '.' only, not beginning with AWS. or Amazon.")
     if not _TYPE.fullmatch(one.data_type):
@@ -117,14 +132,14 @@ def _check_attribute(name: str, one: AttributeValue) -> int:
         raise refused(f"must contain a non-empty value of type '{one.data_type.partition('.')[0]}'.")
     if binary:
         try:
-            return len(name) + len(one.data_type) + len(b64decode(value, validate=True))
+            b64decode(value, validate=True)
         except ValueError:
             raise refused("has a value that is not base64.") from None
+        return
     if _ILLEGAL.search(value):
         raise refused("contains an invalid character.")
     if one.data_type.startswith("Number") and not _NUMBER.fullmatch(value):
         raise refused(f"has the value '{value[:80]}', which is not a number.")
-    return len(name) + len(one.data_type) + len(value.encode())
 
 
 def check_group(group: str) -> str:
@@ -212,7 +227,7 @@ def reservation_of(queue: str, handle: str) -> Reservation:
     try:
         place, receipt, id = urlsafe_b64decode(handle.encode("ascii")).decode().split("/", 2)
     except ValueError:
-        raise bad_handle(handle) from None
+        raise bad_handle() from None
     if place != queue or not (receipt.isascii() and receipt.isdigit() and len(receipt) < 17 and id):
-        raise bad_handle(handle)
+        raise bad_handle()
     return Reservation(id, int(receipt))

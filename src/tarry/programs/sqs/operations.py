@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.sqs import messages
-from tarry.programs.sqs.faults import SqsError, bad_handle, fault_of, invalid, unknown_queue
+from tarry.programs.sqs.faults import SqsError, bad_handle, bad_handle_of_entry, fault_of, invalid, unknown_queue
 from tarry.programs.sqs.messages import AttributeValue
 from tarry.programs.sqs.queues import (
     LONGEST_DELAY_S,
@@ -29,6 +29,7 @@ from tarry.programs.sqs.queues import (
     checked_tags,
     is_name,
 )
+from tarry.verbs.jobs.job_values import Reservation
 from tarry.verbs.jobs.options import NewJob
 from tarry.verbs.jobs.records import LONGEST_HEADERS
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 ROOT = "/sqs"
 MOST_ENTRIES = 10
 MOST_LISTED = 1000
+MOST_RECEIVES = 5
+"""How often a change of visibility follows a message that is received again meanwhile."""
 SHORTEST_TTR = "1ms"
 """A visibility timeout of 0."""
 INVOCATION = b"amz-sdk-invocation-id"
@@ -280,14 +283,20 @@ async def set_queue_attributes(call: Call, params: NewAttributes) -> Answer:
 
 
 async def tag_queue(call: Call, params: NewTags) -> Answer:
+    if not params.tags:
+        raise SqsError("MissingParameter", "The request must contain the parameter Tags.")
+
     def change(queue: Queue) -> None:
-        queue.tags = checked_tags({**queue.tags, **params.tags})
+        queue.tags = checked_tags(queue.name, {**queue.tags, **params.tags})
 
     await call.queues.change((await call.queue(params)).name, change)
     return {}
 
 
 async def untag_queue(call: Call, params: TagKeys) -> Answer:
+    if not params.tag_keys:
+        raise SqsError("InvalidParameterValue", "Tag keys must be between 1 and 128 characters in length.")
+
     def change(queue: Queue) -> None:
         queue.tags = {key: value for key, value in queue.tags.items() if key not in params.tag_keys}
 
@@ -315,7 +324,8 @@ class Outgoing:
 def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoing:
     text, attributes, others = message.message_body, message.message_attributes, dict[str, str]()
     messages.check_text(text)
-    size = len(text.encode()) + messages.check_attributes(attributes)
+    messages.check_attributes(attributes)
+    size = messages.size_of(text, attributes)
     if size > queue.number("MaximumMessageSize"):
         most = queue.number("MaximumMessageSize")
         told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
@@ -359,13 +369,14 @@ async def send_message(call: Call, params: Message) -> Answer:
 
 async def send_message_batch(call: Call, params: Entries) -> Answer:
     queue = await call.queue(params)
-    outgoing, failed = list[tuple[str, Outgoing]](), list[Answer]()
-    for index, (id, given) in enumerate(_entries(params)):
+    outgoing, failed, size = list[tuple[str, Outgoing]](), list[Answer](), 0
+    for index, (id, given) in enumerate(_entries(params, "SendMessageBatchRequestEntry")):
         try:
-            outgoing.append((id, _outgoing(call, queue, call.parse(MessageEntry, given), index)))
+            entry = call.parse(MessageEntry, given)
+            size += messages.size_of(entry.message_body, entry.message_attributes)
+            outgoing.append((id, _outgoing(call, queue, entry, index)))
         except SqsError as fault:
             failed.append(fault.entry(id))
-    size = sum(one.size for _, one in outgoing)
     if size > MOST_BYTES:
         told = f"Batch requests cannot be longer than {MOST_BYTES} bytes. You have sent {size} bytes."
         raise SqsError("BatchRequestTooLong", told)
@@ -374,11 +385,11 @@ async def send_message_batch(call: Call, params: Entries) -> Answer:
     return {"Successful": [{"Id": id, **one.answer} for id, one in outgoing], "Failed": failed}
 
 
-def _entries(params: Entries) -> list[tuple[str, dict[str, Any]]]:
+def _entries(params: Entries, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The entries of a batch with their ids. Raises ``SqsError`` for a batch that is refused as a whole."""
     entries = params.entries
     if not entries:
-        raise SqsError("EmptyBatchRequest", "There should be at least one entry in the request.")
+        raise SqsError("EmptyBatchRequest", f"There should be at least one {kind} in the request.")
     if len(entries) > MOST_ENTRIES:
         told = f"Maximum number of entries per request are {MOST_ENTRIES}. You have sent {len(entries)}."
         raise SqsError("TooManyEntriesInBatchRequest", told)
@@ -474,7 +485,7 @@ async def _finish(topic: AsyncTopic[Body], held: Any) -> None:
         if fault.reason in _LATE:
             await topic.delete(held.id)
         elif fault.reason == "never":
-            raise bad_handle("") from None
+            raise bad_handle() from None
 
 
 async def delete_message(call: Call, params: Handle) -> Answer:
@@ -490,7 +501,7 @@ async def delete_message_batch(call: Call, params: Entries) -> Answer:
         entry = call.parse(HandleEntry, given)
         await _finish(call.topic(queue), messages.reservation_of(queue.name, entry.receipt_handle))
 
-    return await _each(params, delete)
+    return await _each(params, "DeleteMessageBatchRequestEntry", delete)
 
 
 async def change_message_visibility(call: Call, params: Visibility) -> Answer:
@@ -504,34 +515,45 @@ async def change_message_visibility_batch(call: Call, params: Entries) -> Answer
     async def change(given: Any) -> None:
         await _change(call, queue, call.parse(VisibilityEntry, given))
 
-    return await _each(params, change)
+    return await _each(params, "ChangeMessageVisibilityBatchRequestEntry", change)
 
 
 async def _change(call: Call, queue: Queue, params: Visibility) -> None:
+    """Sets how long a message stays invisible. The handle of an earlier receive will do while another receiver has it, as with AWS."""
     held, topic = messages.reservation_of(queue.name, params.receipt_handle), call.topic(queue)
-    try:
-        if params.visibility_timeout:
-            await topic.touch(held, ttr=params.visibility_timeout)
-        else:
-            await topic.release(held, delay=0)
-    except StaleReceipt as fault:
-        if fault.reason == "gone":
-            told = "Message does not exist or is not available for visibility timeout change."
-            raise invalid("ReceiptHandle", params.receipt_handle, told) from None
-        raise SqsError("MessageNotInflight", "The specified message isn't in flight.") from None
+    for _ in range(MOST_RECEIVES):
+        try:
+            if params.visibility_timeout:
+                await topic.touch(held, ttr=params.visibility_timeout)
+            else:
+                await topic.release(held, delay=0)
+            return
+        except StaleReceipt as fault:
+            if fault.reason == "gone":
+                told = "Message does not exist or is not available for visibility timeout change."
+                raise invalid("ReceiptHandle", params.receipt_handle, told) from None
+            if fault.reason != "again":
+                break
+        (job,) = await topic.engine.run(topic.verbs.get([held.id]))
+        if job is None or job.state != "reserved" or job.receipt is None:
+            break
+        held = Reservation(held.id, job.receipt)
+    raise SqsError("MessageNotInflight", "The specified message isn't in flight.")
 
 
-async def _each(params: Entries, act: Callable[[Any], Awaitable[None]]) -> Answer:
+async def _each(params: Entries, kind: str, act: Callable[[Any], Awaitable[None]]) -> Answer:
     """Performs the entries of a batch at the same time; one that fails stops no other."""
 
     async def fault_in(given: Any) -> SqsError | None:
         try:
             await act(given)
-        except (SqsError, BadInput) as fault:
-            return fault_of(fault)
+        except (SqsError, BadInput) as raised:
+            fault = fault_of(raised)
+            is_of_handle = fault.name == "ReceiptHandleIsInvalid"
+            return bad_handle_of_entry(str(given.get("ReceiptHandle"))) if is_of_handle else fault
         return None
 
-    entries = _entries(params)
+    entries = _entries(params, kind)
     faults = await asyncio.gather(*[fault_in(given) for _, given in entries])
     found = [(id, fault) for (id, _), fault in zip(entries, faults, strict=True)]
     return {

@@ -38,7 +38,7 @@ MOST_BYTES = 1 << 20
 _NAME = re.compile("[A-Za-z0-9_-]{1,80}")
 _NUMBERS = {
     "DelaySeconds": (0, LONGEST_DELAY_S, 0),
-    "MaximumMessageSize": (1024, MOST_BYTES, 262_144),
+    "MaximumMessageSize": (1024, MOST_BYTES, MOST_BYTES),
     "MessageRetentionPeriod": (60, LONGEST_DELAY_S, 345_600),
     "ReceiveMessageWaitTimeSeconds": (0, 20, 0),
     "VisibilityTimeout": (0, 43_200, 30),
@@ -158,7 +158,7 @@ class Queues:
     async def create(self, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> Queue:
         """Creates a queue, or finds the one that has these attributes. Raises ``SqsError``."""
         checked_name(name)
-        new = Queue(name, self._request.namespace, checked_attributes(attributes), checked_tags(tags))
+        new = Queue(name, self._request.namespace, checked_attributes(attributes), checked_tags(name, tags))
         await self._check_redrive(new)
         for _ in range(MOST_TRIES):
             found = await self.find(name)
@@ -243,9 +243,7 @@ def checked_attributes(given: Mapping[str, str]) -> dict[str, str]:
                 raise SqsError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
             found[name] = str(int(value))
         elif name == "RedrivePolicy":
-            if value:
-                _redrive(value)
-            found[name] = value
+            found[name] = _numbered(value) if value else value
         elif name in _KEPT:
             found[name] = value
         else:
@@ -266,9 +264,18 @@ def _redrive(text: str) -> Redrive:
     return Redrive(arn, most)
 
 
-def checked_tags(given: Mapping[str, str]) -> dict[str, str]:
+def _numbered(text: str) -> str:
+    """A redrive policy as it is shown: ``maxReceiveCount`` is a number, also if it was given as text. Raises ``SqsError``."""
+    redrive = _redrive(text)
+    given: dict[str, Any] = msgspec.json.decode(text)
+    if type(given["maxReceiveCount"]) is int:
+        return text
+    return msgspec.json.encode({**given, "maxReceiveCount": redrive.most}).decode()
+
+
+def checked_tags(queue: str, given: Mapping[str, str]) -> dict[str, str]:
     if len(given) > MOST_TAGS:
-        raise SqsError("InvalidParameterValue", f"Too many tags added for queue: at most {MOST_TAGS}.")
+        raise SqsError("InvalidParameterValue", f"Too many tags added for queue {queue}.")
     for key, value in given.items():
         if not 1 <= len(key) <= 128 or len(value) > 256:
             raise invalid("Tags", key, "A key has 1 to 128 characters, a value at most 256.")
