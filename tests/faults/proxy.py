@@ -5,6 +5,7 @@ client ──▶ Proxy ──▶ server            proxy.arm(LOST)      the next
                                        proxy.half_open      a client is not told when the server ends its line
                                        proxy.cut_all()      every open line breaks now
                                        proxy.reset_all()    the same by a reset, where the door is a port
+                       proxy.reads.clear()  what clients write stays in the buffers, until proxy.reads.set()
 
 UNSENT      the line breaks, the command never arrives
 LOST        the command is done, the line breaks before its answer
@@ -38,6 +39,8 @@ class Proxy:
         self.path = str(folder / "p") if folder is not None else ""
         self.target = target
         self.refusing = self.half_open = False
+        self.reads = threading.Event()
+        self.reads.set()
         #: how many commands met their fault
         self.struck = 0
         #: how many connections were accepted
@@ -91,6 +94,7 @@ class Proxy:
 
     def close(self) -> None:
         self._closed = True
+        self.reads.set()
         _hang_up(self._door)
         self.cut_all()
         for thread in self._threads:
@@ -126,6 +130,8 @@ class Proxy:
         try:
             while True:
                 for end in select.select(ends, [], [])[0]:
+                    if end is client:
+                        self.reads.wait()
                     data = end.recv(1 << 20)
                     if not data and end is server and self.half_open:
                         ends.remove(server)
