@@ -221,9 +221,9 @@ def throughput_lines(topic: str, span: str, found: Sequence[MinuteCounts]) -> It
     """The sums, and a table with a line for each minute, by local time."""
     sums = "  ".join(f"{name} {sum(getattr(minute, name) for minute in found)}" for name in PER_MINUTE)
     yield f"{topic}  in the last {span}  {sums}"
+    days = bool(found) and found[-1].start - found[0].start >= timedelta(days=1)
+    when, wide = ("%b %d %H:%M", 12) if days else ("%H:%M", 6)
     if found:
-        days = found[-1].start - found[0].start >= timedelta(days=1)
-        when, wide = ("%b %d %H:%M", 12) if days else ("%H:%M", 6)
         yield INDENT + BETWEEN.join([f"{'from' if days else 'minute':{wide}}", *PER_MINUTE])
     for minute in found:
         numbers = [f"{getattr(minute, name):>{len(name)}}" for name in PER_MINUTE]
