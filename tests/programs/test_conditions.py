@@ -16,6 +16,7 @@ from tarry.programs.serving.conditions import (
     Kind,
     Level,
     ServerFacts,
+    assess_queue,
     assess_topic,
     severity,
     summarize,
@@ -241,3 +242,35 @@ def test_what_all_topics_share_is_not_said_of_one() -> None:
     unfit, slow = assess(STATES["an unfit server"]), assess(STATES["a slow server"])
     assert summarize({"a": unfit, "b": unfit}) == ("bad", "The server is unfit: 93% of its maxmemory are used.")
     assert summarize({"a": slow, "b": slow}) == ("calm", "Nothing is late. The server answers slowly, after 44 ms.")
+
+
+@dataclass(frozen=True)
+class Queue:
+    delayed: int = 1
+    poison: int = 0
+    movers: int = 2
+    late: timedelta | None = None
+
+
+LATE_QUEUE = Queue(late=timedelta(minutes=2))
+
+
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [
+        (Queue(), [("on_time", "good", "On time.")]),
+        (Queue(late=timedelta(seconds=1)), [("on_time", "good", "On time.")]),
+        (Queue(delayed=0), [("empty", "calm", "No elements are delayed.")]),
+        (LATE_QUEUE, [("late", "bad", "The first element is overdue by 2 m.")]),
+        (
+            replace(LATE_QUEUE, movers=0, poison=1),
+            [
+                ("no_consumer", "bad", "The first element is overdue by 2 m, and no consumer moves due elements."),
+                ("damaged", "bad", "1 element could not be read or handled, and was set aside."),
+            ],
+        ),
+        (Queue(poison=3), [("damaged", "bad", "3 elements could not be read or handled, and were set aside.")]),
+    ],
+)
+def test_a_shared_queue_has_conditions(queue: Queue, expected: list[tuple[str, str, str]]) -> None:
+    assert [(one.kind, one.level, one.sentence) for one in assess_queue(queue)] == expected

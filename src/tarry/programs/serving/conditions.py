@@ -113,6 +113,41 @@ def assess_topic(
     return tuple(sorted(found, key=_rank))
 
 
+class AssessedQueue(Protocol):
+    """A queue that is shared with Java: what waits, what was set aside, who moves due elements, and how late the first is."""
+
+    @property
+    def delayed(self) -> int: ...
+    @property
+    def poison(self) -> int: ...
+    @property
+    def movers(self) -> int: ...
+    @property
+    def late(self) -> timedelta | None: ...
+
+
+def assess_queue(queue: AssessedQueue) -> tuple[Condition, ...]:
+    """The conditions of a shared queue, the worst first; at least one."""
+    found: list[Condition] = []
+    if queue.late is not None and queue.late > LATE_AFTER:
+        late = f"The first element is overdue by {_span(queue.late)}"
+        if queue.movers:
+            found.append(Condition("late", "bad", f"{late}.", queue.delayed))
+        else:
+            found.append(Condition("no_consumer", "bad", f"{late}, and no consumer moves due elements.", queue.delayed))
+    if queue.poison:
+        what, were = ("1 element", "was") if queue.poison == 1 else (f"{queue.poison:,} elements", "were")
+        sentence = f"{what} could not be read or handled, and {were} set aside."
+        found.append(Condition("damaged", "bad", sentence, queue.poison))
+    if not found:
+        found = [
+            Condition("on_time", "good", "On time.")
+            if queue.delayed
+            else Condition("empty", "calm", "No elements are delayed.")
+        ]
+    return tuple(sorted(found, key=_rank))
+
+
 def assess_server(server: ServerFacts) -> Iterator[Condition]:
     """The conditions of the server alone, which all of its topics share."""
     if server.unfit:

@@ -22,6 +22,7 @@ from tarry.programs.dashboard.key_scanner import QUEUES
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.pages.job_page import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.serving.conditions import assess_queue, severity
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
 from tarry.verbs.jobs.stats import Histogram
@@ -104,7 +105,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     now = await _now(visit)
     names = scanner.shown(QUEUES)
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
-    queues = [queue for queue in found if isinstance(queue, QueueView)]
+    queues = [(queue, assess_queue(queue)) for queue in found if isinstance(queue, QueueView)]
+    queues.sort(key=lambda pair: (severity(pair[1]), pair[0].name))
     return {"queues": queues, "known": len(scanner.known(QUEUES)), "scanner": scanner}
 
 
@@ -124,6 +126,7 @@ async def one(visit: PageRequest) -> dict[str, Any]:
     )
     return {
         "queue": queue,
+        "conditions": assess_queue(queue),
         "line": line,
         "windows": timeline.WINDOWS.values(),
         "now": now,
@@ -169,7 +172,7 @@ async def _plan_clear(visit: PageRequest, form: Form) -> ActionPlan:
     note = f"They will never be delivered. The {queue.ready:,} that are ready stay."
     if not queue.delayed:
         return ActionPlan("No elements are delayed.", "", nothing_to_do=True)
-    return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True)
+    return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True, typed=name)
 
 
 async def _clear(visit: PageRequest, form: Form) -> str:
