@@ -14,9 +14,10 @@ from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.sqs.queues import NEVER, REGISTRY
+from tarry.programs.sqs.queues import NEVER
+from tarry.values.names import OwnTopic
 from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.options import NewJob
+from tarry.verbs.jobs.options import JobOptions, NewJob
 
 YEAR = 365 * 86_400
 NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
@@ -88,10 +89,11 @@ def test_queues_are_listed_page_by_page_and_no_more_is_read(
         names = ["a-", "a-0", "b", "b-", "b-0", "b-1", "b0", "c"]
         for name in names:
             sqs.create_queue(QueueName=name)
-        registry = running_service.app.clients.topic(namespace, REGISTRY)
+        registry = running_service.app.clients.own_topic(namespace, OwnTopic.SQS_QUEUES)
         many = [NewJob((b'{"attributes":{}}', JSON), id=f"z{number:04}", at=NEVER) for number in range(2500)]
         for begin in range(0, 2500, 1000):
-            running_service.run(registry.add_many(many[begin : begin + 1000]))
+            added = registry.verbs.add_many(many[begin : begin + 1000], JobOptions(), atomic=False)
+            running_service.run(registry.engine.run(added))
         for prefix in ("a-", "b", "b-", "b-1", "c", "d", "-"):
             pages = sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix, PaginationConfig={"PageSize": 2})
             found = [url.rpartition("/")[2] for page in pages for url in page.get("QueueUrls", [])]
@@ -108,6 +110,42 @@ def jobs_read(server: ServerProcess) -> int:
     """How many fields of hashes the server has read."""
     (line,) = [line for line in server.ask("INFO", "commandstats").decode().splitlines() if "cmdstat_hget:" in line]
     return int(line.split("calls=")[1].split(",")[0])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b'{"attributes":{"VisibilityTimeout":"abc","DelaySeconds":"-5","MaximumMessageSize":"1e9"}}',
+        b'{"attributes":{"VisibilityTimeout":7,"ReceiveMessageWaitTimeSeconds":"21","Unknown":"1"}}',
+        b'{"attributes":{"RedrivePolicy":"[[["}}',
+        b'{"attributes":{"RedrivePolicy":"{\\"deadLetterTargetArn\\":7,\\"maxReceiveCount\\":1}"}}',
+        b'{"attributes":[],"tags":{"":"","a":7},"created":"long ago"}',
+        b'{"attributes":{},"created":-1}',
+        b'{"attributes":{},"created":99999999999999999999}',
+        b"{}",
+        b"7",
+        b"[" * 100_000,
+        b"\xff",
+        b"",
+    ],
+)
+def test_a_stored_record_that_is_not_valid_has_the_defaults(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str, record: bytes
+) -> None:
+    registry = running_service.app.clients.own_topic(namespace, OwnTopic.SQS_QUEUES)
+    options = JobOptions(at=NEVER, if_exists="replace")
+    running_service.run(registry.engine.run(registry.verbs.add((record, JSON), options, "orders")))
+    sqs.send_message(QueueUrl=queue, MessageBody="x")
+    assert [message["Body"] for message in receive(sqs, queue, WaitTimeSeconds=5)] == ["x"]
+    shown = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+    names = ("VisibilityTimeout", "DelaySeconds", "MaximumMessageSize", "ReceiveMessageWaitTimeSeconds")
+    assert [shown[name] for name in names] == ["30", "0", "262144", "0"]
+    assert "RedrivePolicy" not in shown
+    assert sqs.list_queues()["QueueUrls"] == [queue]
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"VisibilityTimeout": "7"})
+    sqs.tag_queue(QueueUrl=queue, Tags={"a": "b"})
+    assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"a": "b"}
+    sqs.delete_queue(QueueUrl=queue)
 
 
 def test_attributes_and_tags_are_kept(sqs: Any, queue: str) -> None:

@@ -222,7 +222,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("DeleteMessage", b'{"QueueUrl": "QUEUE", "ReceiptHandle": "b3JkZXJzLzAvYQ=="}'),
     ("DeleteMessage", b'{"QueueUrl": "QUEUE", "ReceiptHandle": "b3JkZXJzLzkvAA=="}'),
     ("CreateQueue", b'{"QueueName": "a/b"}'),
-    ("CreateQueue", b'{"QueueName": "sqs.queues"}'),
+    ("CreateQueue", b'{"QueueName": " sqs.queues"}'),
     ("CreateQueue", b'{"QueueName": "a", "Attributes": {"RedrivePolicy": "[[["}}'),
     (
         "CreateQueue",

@@ -35,6 +35,9 @@
     tarry:NAMESPACE:numbers            string       the last number given to a job as its id    outside the slot
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
+A topic of a part of tarry (``OwnTopic``) has a TOPIC that begins with a blank, as no name does. A shared QUEUE, LOCK or MAP never
+begins with ``tarry:`` or ``redisson_``. So a name that comes from outside reaches none of tarry's own keys.
+
 The braces are the hash tag: all keys of a topic are in one slot of a Cluster. Partition 3 of a topic has its keys under
 ``tarry:{NAMESPACE/TOPIC{3.K}:``, in a slot of their own. K is the first number that puts this slot into the partition's share of all
 slots, so that the masters get equal numbers of partitions. The topic's ``meta`` and ``jobs`` are then strings: the number of
@@ -246,7 +249,8 @@ def _slot_of(tag: bytes) -> int:
 
 
 def _stem(namespace: str, topic: str) -> bytes:
-    return names.check_namespace(namespace) + b"/" + names.check_name(topic, "topic")
+    own = isinstance(topic, names.OwnTopic)
+    return names.check_namespace(namespace) + b"/" + (topic.encode() if own else names.check_name(topic, "topic"))
 
 
 def _tagged(tag: bytes) -> TopicKeys:
@@ -309,7 +313,8 @@ def numbers_key(namespace: str) -> bytes:
 
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged_name: str) -> QueueKeys:
-    """Redisson's names, and ours; ``tagged_name`` is ``tarry:`` and the queue's name, with Redisson's hash tag."""
+    """Redisson's names, and ours; ``tagged_name`` is ``tarry:`` and the queue's name, with Redisson's hash tag. Raises ``BadInput``."""
+    names.check_shared_name(ready, "queue")
     ours = [f"{tagged_name}:{part}" for part in ("poison", "movers", "format")]
     return QueueKeys(*[name.encode() for name in (ready, order, timeouts, channel, *ours)])
 
@@ -331,7 +336,8 @@ def lock_keys(namespace: str, name: str) -> LockKeys:
 
 
 def shared_lock_keys(lock: str, token: str, channel: str) -> LockKeys:
-    """The keys and the channel of a lock that is shared with Java; the names are Redisson's."""
+    """The keys and the channel of a lock that is shared with Java; the names are Redisson's. Raises ``BadInput``."""
+    names.check_shared_name(lock, "lock")
     return LockKeys(lock.encode(), token.encode(), channel.encode())
 
 
@@ -358,7 +364,9 @@ def java_keys(items: str, tagged_name: str) -> GuardedKeys:
 
 
 def map_keys(redisson_names: Sequence[str], tagged_name: str) -> MapKeys:
-    """Redisson's names, in the order of MAP_PARTS, and ours; ``tagged_name`` is ``tarry:`` and the map's name, with Redisson's hash tag."""
+    """Redisson's names, in the order of MAP_PARTS, and ours; ``tagged_name`` is ``tarry:`` and the map's name, with Redisson's hash tag.
+    Raises ``BadInput``."""
+    names.check_shared_name(redisson_names[0], "map")
     return MapKeys(*[name.encode() for name in (*redisson_names, f"{tagged_name}:evictors", f"{tagged_name}:hints")])
 
 

@@ -15,11 +15,14 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from tarry.errors import BadInput
 
 LONGEST = 200
 DOTS = (".", "..")
+INTERNAL_PREFIXES = ("tarry:", "redisson_")
+"""Keys with these prefixes belong to topics, to the internals of shared objects, or to tarry itself."""
 _NAME = re.compile(r"(?!\s|\.{1,2}\Z)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _SORTED64_BYTES = [char.encode() for char in _SORTED64]
@@ -49,6 +52,20 @@ def check_name(value: str, what: str) -> bytes:
         if _NAME.fullmatch(value) and len(raw) <= LONGEST:
             return raw
     raise BadInput(f"{what}: {_explain(value, what)}")
+
+
+class OwnTopic(StrEnum):
+    """Topics in which parts of tarry keep what is theirs. Each begins with a blank, so no name that is checked is one of them:
+    nobody reaches them by a name, at any door."""
+
+    SQS_QUEUES = " sqs.queues"
+
+
+def check_shared_name(value: str, what: str) -> str:
+    """A key of the server that is shared with Java. Raises ``BadInput`` for one inside tarry or Redisson."""
+    if value.startswith(INTERNAL_PREFIXES):
+        raise BadInput(f"{what}: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
+    return value
 
 
 def check_namespace(value: str, what: str = "namespace") -> bytes:

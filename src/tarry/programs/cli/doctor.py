@@ -229,7 +229,8 @@ def _topics_with_jobs(client: Client) -> dict[str, int]:
             for key in keys:
                 if key.startswith(begin) and key.endswith(end):
                     name, number = partition_of(key[len(begin) : -len(end)])
-                    found.add((name.decode(), number))
+                    if not name.startswith(b" "):  # a part of tarry has it (OwnTopic)
+                        found.add((name.decode(), number))
             if cursor == b"0":
                 return found
 

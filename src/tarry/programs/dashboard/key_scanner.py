@@ -21,6 +21,8 @@ QUEUES, MAPS, SHARED_LOCKS = b"redisson_delay_queue_timeout:", b"redisson__timeo
 LOCKS = b"lock"
 """The kind of the namespace's locks that gave a token."""
 PATTERN = b"redisson_*"
+OWN = ("tarry:", "redisson_")
+"""The beginnings of names that no shared object has; another program may have made such keys all the same."""
 STEP, STEPS = 1000, 10
 REPEAT_S = 10.0
 """How long after a complete scan the next one begins, if it is only for the navigation."""
@@ -88,6 +90,7 @@ class KeyScanner:
                 self._found.update(
                     (kind, _name_of(key, kind)) for key in keys for kind in kinds if key.startswith(kind)
                 )
+            self._found = {found for found in self._found if not found[1].startswith(OWN)}
             self._known |= self._found
             self.used |= {kind for kind, _ in self._found}
             self._at = (self._at + (self._cursor == b"0")) % len(self._patterns)

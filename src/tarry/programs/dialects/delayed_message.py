@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
-from tarry.programs.service.redisson.queue_elements import name_of
 from tarry.programs.service.responses import PlainResponse
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import WrongMethod
+from tarry.values.names import check_shared_name
 from tarry.wire.endpoint import PRODUCE, Example
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class DelayedMessageQuery(Struct):
 
 def routes_of(namespace: str, queue: str) -> RouteTable:
     """The routes, for a queue. Tokens are those of the service's first namespace. Raises ``BadInput``."""
-    name_of(queue)
+    check_shared_name(queue, "queue")
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 

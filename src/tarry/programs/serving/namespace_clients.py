@@ -59,6 +59,10 @@ class NamespaceClients:
                 self._topics.popitem(last=False)
         return found
 
+    def own_topic(self, namespace: str, own: str) -> AsyncTopic[Body]:
+        """A topic of a part of tarry, by the part's ``OwnTopic``. Not cached: the cache is asked by names from outside."""
+        return self[namespace].topic(own, type=self._codec)
+
     def partitioned(self, namespace: str, name: str, number: int) -> AsyncTopic[Body]:
         """A topic with ``number`` partitions. The cached handle is dropped."""
         self._topics.pop((namespace, name), None)

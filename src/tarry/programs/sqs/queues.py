@@ -1,12 +1,14 @@
-"""Queues: their attributes and tags. Each is a job of the topic ``sqs.queues`` that is never due, its id the queue's name.
+"""Queues: their attributes and tags. Each is a job of a topic of tarry's own that is never due, its id the queue's name.
 
-A queue's messages are the jobs of the topic that has its name; ``sqs.queues`` is no name that a queue can have.
+A queue's messages are the jobs of the topic that has its name; the topic of the queues themselves has no name that a client can
+send, at any route.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ import msgspec
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
 from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
+from tarry.values.names import OwnTopic
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.job_values import head_of
 from tarry.verbs.jobs.options import JobOptions
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.job_values import JobInfo
     from tarry.wire.bodies import Body
 
-REGISTRY = "sqs.queues"
 NEVER = datetime(9999, 1, 1, tzinfo=timezone.utc)
 MOST_TRIES = 20
 """How often a change is tried again because another one came between."""
@@ -51,11 +53,11 @@ _KEPT = frozenset(
 
 
 class StoredQueue(msgspec.Struct):
-    """A queue as it is stored."""
+    """A queue as it is stored. Its fields are checked one by one when it is read: a bad one is the default."""
 
-    attributes: dict[str, str]
-    tags: dict[str, str] = {}
-    created: int = 0
+    attributes: Any = None
+    tags: Any = None
+    created: Any = 0
     """In seconds since 1970; 0: when the job was added."""
 
 
@@ -124,7 +126,7 @@ class Queues:
 
     def __init__(self, request: ServiceRequest) -> None:
         self._request = request
-        self._topic: AsyncTopic[Body] = request.topic_named(REGISTRY)
+        self._topic: AsyncTopic[Body] = request.app.clients.own_topic(request.namespace, OwnTopic.SQS_QUEUES)
 
     async def find(self, name: str) -> Queue | None:
         """A queue by its name, never from a replica."""
@@ -170,7 +172,6 @@ class Queues:
                     )
                     raise SqsError("QueueNameExists", told)
                 return found
-            await self._topic.engine.register_topic(REGISTRY)
             if await self._store(new):
                 return new
         raise _busy()
@@ -214,14 +215,30 @@ class Queues:
         return True
 
     def _queue_of(self, job: JobInfo[Body]) -> Queue | None:
+        """The queue of a job. A record that cannot be read is one with the defaults; ``None`` for a job that is no queue."""
         try:
-            stored = msgspec.json.decode(job.body[0], type=StoredQueue)
-            seconds = int(job.created.timestamp())
-            nonce = head_of(job).nonce
-        except (msgspec.MsgspecError, UnicodeDecodeError, BodyError):
+            seconds, nonce = int(job.created.timestamp()), head_of(job).nonce
+            body = job.body[0]
+        except BodyError:
             return None
-        created = stored.created or seconds
-        return Queue(job.id, self._request.namespace, stored.attributes, stored.tags, created, seconds, nonce)
+        try:
+            stored = msgspec.json.decode(body, type=StoredQueue)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            stored = StoredQueue()
+        if not is_name(job.id):
+            return None
+        attributes, tags = _valid(stored.attributes, checked_attributes), _valid(stored.tags, checked_tags)
+        created = stored.created if isinstance(stored.created, int) and 0 < stored.created <= seconds else seconds
+        return Queue(job.id, self._request.namespace, attributes, tags, created, seconds, nonce)
+
+
+def _valid(stored: Any, checked: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
+    """The valid ones of stored attributes or tags."""
+    valid: dict[str, str] = {}
+    for name, value in stored.items() if isinstance(stored, dict) else ():
+        with suppress(SqsError):
+            valid |= checked({name: value}) if isinstance(value, str) else {}
+    return valid
 
 
 def _before(prefix: str) -> str:

@@ -47,10 +47,6 @@ def map_of(
             "Maps shared with Java have no namespace; use the service's first one, and a token of it. Only a map with "
             "backend=native is the namespace's."
         )
-    if shared and name.startswith(queue_elements.INTERNAL_PREFIXES):
-        raise BadInput(
-            f"map: a name that begins with {' or '.join(queue_elements.INTERNAL_PREFIXES)} belongs to something else."
-        )
     return request.client.map_cache(
         name, redisson=redisson, codec=codec, key_codec=key_codec, backend=backend, policy=None
     )

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.programs.service.request import ServiceRequest
 
-INTERNAL_PREFIXES = ("tarry:", "redisson_")
-"""Keys with these prefixes belong to topics, or to the internals of other queues."""
 PAGE = 1000
 
 
@@ -41,13 +39,6 @@ def require_first_namespace(request: ServiceRequest) -> None:
     """Raises ``Forbidden`` in any namespace but the service's first."""
     if request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("Queues have no namespace; use the service's first one, and a token of it.")
-
-
-def name_of(name: str) -> str:
-    """Checks the name of a queue. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
-    if name.startswith(INTERNAL_PREFIXES):
-        raise BadInput(f"queue: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
-    return name
 
 
 def queue_of(request: ServiceRequest, codec: str) -> AsyncDelayedQueue[Any]:
@@ -67,7 +58,7 @@ def open_queue(
 ) -> AsyncDelayedQueue[Any]:
     """A queue by its name. Raises ``BadInput``."""
     return request.app.clients[request.app.settings.namespaces[0]].delayed_queue(
-        name_of(name), redisson=redisson, codec=codec, format=format
+        name, redisson=redisson, codec=codec, format=format
     )
 
 

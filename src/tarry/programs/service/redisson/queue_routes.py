@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.programs.service import idempotency
 from tarry.programs.service.redisson import queue_elements
-from tarry.programs.service.redisson.queue_elements import name_of, queue_as_said, queue_of
+from tarry.programs.service.redisson.queue_elements import queue_as_said, queue_of
 from tarry.programs.service.router import RouteTable
 from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 from tarry.verbs.redisson.delayed.stats import QueueStats
@@ -78,7 +78,7 @@ async def poll(request: ServiceRequest) -> queue_answers.Elements:
 @table.handles(endpoints.PASS_ON)
 async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
     """Moves the element that was offered last, whenever it is due, to the head of another queue's list."""
-    value = await queue_as_said(request, request.payload).poll_last_and_offer_first_to(name_of(request.payload.to))
+    value = await queue_as_said(request, request.payload).poll_last_and_offer_first_to(request.payload.to)
     return queue_answers.elements([] if value is None else [value])
 
 
@@ -186,7 +186,7 @@ async def take(request: ServiceRequest) -> queue_answers.Elements:
 async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
     """Takes elements of the first queue, in the order given, that has any; waits up to 60 s for one."""
     queue_elements.require_first_namespace(request)
-    queue, values = await queue_elements.take_values(request, [name_of(name) for name in request.payload.queues])
+    queue, values = await queue_elements.take_values(request, request.payload.queues)
     return queue_answers.TakenElements([queue_answers.plain(value) for value in values], queue)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
-from tarry.programs.service.redisson.queue_elements import INTERNAL_PREFIXES
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
 from tarry.verbs.locks import lock_scripts
@@ -39,8 +38,6 @@ def _lock_of(request: ServiceRequest) -> AsyncLock:
     """The lock of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
     _check_namespace(request)
     name, shared = request.path["lock"], request.query_model.shared
-    if shared and name.startswith(INTERNAL_PREFIXES):
-        raise BadInput(f"lock: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
     return request.client.lock(name, shared=shared)
 
 

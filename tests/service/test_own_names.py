@@ -1,0 +1,232 @@
+"""Topics and keys of tarry's own are nobody's but the part's: no route, dialect, form or tube reaches them by a name.
+
+Names, routes, pages, actions, operations and commands are found in the code: one more of them is attacked, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pytest
+import redis
+
+from service.running_service import RunningService, serve
+from tarry.clients.awaited.client import AsyncClient
+from tarry.connections.embedded.server_process import ServerProcess
+from tarry.programs import dashboard
+from tarry.programs.beanstalk import commands
+from tarry.programs.beanstalk import server as beanstalk
+from tarry.programs.beanstalk.server import BeanstalkServer, BeanstalkSettings
+from tarry.programs.cli.composition import Composition
+from tarry.programs.dashboard import sections
+from tarry.programs.dialects.mounts import ALL_DIALECTS
+from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.sqs.operations import OPERATIONS
+from tarry.values import keys
+from tarry.values.names import OwnTopic
+
+pytestmark = pytest.mark.slow
+NAMESPACE = "default"
+SECRET = "a-secret-of-tarry's-own"
+
+
+def own_keys() -> set[bytes]:
+    """Each key that a function of the table of keys makes of a namespace alone, and those of tarry's own topics."""
+    found = set[bytes]()
+    for _, make in inspect.getmembers(keys, inspect.isfunction):
+        if list(inspect.signature(make).parameters) == ["namespace"]:
+            made = make(NAMESPACE)
+            found |= {made} if isinstance(made, bytes) else set(made)
+    for own in OwnTopic:
+        found |= set(keys.topic_keys(NAMESPACE, own))
+    return found
+
+
+TOPICS = {str(own) for own in OwnTopic}
+NAMES = sorted({key.decode() for key in own_keys()} | TOPICS)
+
+
+class Guarded:
+    """A service with everything that can be mounted, and what its own keys had at first."""
+
+    def __init__(self, running: RunningService, server: redis.Redis) -> None:
+        self.running = running
+        self.server = server
+        self.http = httpx.Client(base_url=running.url, timeout=30)
+        self.before = self.dumps()
+        self.answers = 0
+
+    def dumps(self) -> dict[bytes, Any]:
+        return {key: self.server.dump(key) for key in own_keys() if not key.endswith((b":topics", b":numbers"))}
+
+    def send(self, method: str, path: str, **given: Any) -> int:
+        """A request; of a stream only the head. Nothing of tarry's own is in the answer. A key's name is a topic's, too: a pop
+        that waits for its jobs (a dialect's, which says not how long) is left, and answers 0."""
+        try:
+            return self.answer(method, path, **given)
+        except httpx.ReadTimeout:
+            assert path == "/pop"
+            return 0
+
+    def answer(self, method: str, path: str, **given: Any) -> int:
+        given |= {"timeout": 1} if path == "/pop" else {}
+        with self.http.stream(method, path, **given) as response:
+            if "event-stream" not in response.headers.get("content-type", ""):
+                assert SECRET not in response.read().decode("utf-8", "replace"), (method, path, given)
+            self.answers += 1
+            return response.status_code
+
+    def check(self) -> None:
+        assert self.dumps() == self.before
+        listed = self.server.smembers(keys.topics_key(NAMESPACE))
+        assert not {name for name in listed if name.decode() in TOPICS}
+
+
+@pytest.fixture
+def guarded(own_server: Any) -> Iterator[Guarded]:
+    server: ServerProcess = own_server()
+    mounts = Composition(ALL_DIALECTS, True, True, None).mounts(NAMESPACE)
+    with (
+        serve(
+            lambda name: AsyncClient(server.url, namespace=name), ServiceSettings(namespaces=(NAMESPACE,)), mounts
+        ) as running,
+        redis.Redis.from_url(server.url) as raw,
+    ):
+        running.call(running.app.show_pages)
+        tags = {"QueueName": "orders", "tags": {"secret": SECRET}}
+        target = {"x-amz-target": "AmazonSQS.CreateQueue"}
+        assert httpx.post(f"{running.url}/sqs", json=tags, headers=target).status_code == 200
+        for key in own_keys():
+            if not raw.exists(key) and not key.startswith(b"tarry:{default/"):
+                if key.endswith((b":heard", b":busy", b":observers")):
+                    raw.zadd(key, {SECRET: 1})
+                elif key.endswith((b":tokens", b":workers", b":asked", b":holders")):
+                    raw.hset(key, "1", SECRET)
+        made = Guarded(running, raw)
+        yield made
+        made.check()
+        made.http.close()
+
+
+def test_the_names_are_found() -> None:
+    """The test would be green without them."""
+    assert {
+        " sqs.queues",
+        "tarry:default:tokens",
+        "tarry:{default}:workers",
+        "tarry:{default/ sqs.queues}:jobs",
+    } <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_route_of_the_api_or_of_a_dialect_reaches_them(guarded: Guarded, name: str) -> None:
+    for route in guarded.running.app.routes:
+        example = json.loads(msgspec.json.encode(route.example.request))
+        for given in range(max(len(route.path_names), 1)):
+            path = route.path
+            for at, parameter in enumerate(route.path_names):
+                value = name if at == given else route.example.path.get(parameter, "orders")
+                path = path.replace("{" + parameter + "}", quote(value, safe=""))
+            for body in (example, *replaced(example, name)):
+                for query in ({}, queries(route.query_model, name)):
+                    sent = {} if body is None else {"json": unwaiting(body)}
+                    status = guarded.send(route.method, path, params=query, **sent)
+                    assert status < 500 or status == 501, (route.method, path, query, body)
+                    if name in TOPICS and "{topic}" in route.path and route.path_names[given] == "topic":
+                        assert status in (400, 422), (route.method, path, query, body)
+        guarded.check()
+
+
+def replaced(value: Any, name: str) -> Iterator[Any]:
+    """Bodies each with the name in the place of one text."""
+    if isinstance(value, str):
+        yield name
+    for key, held in value.items() if isinstance(value, dict) else ():
+        yield from ({**value, key: other} for other in replaced(held, name))
+    for at, held in enumerate(value) if isinstance(value, list) else ():
+        yield from ([*value[:at], other, *value[at + 1 :]] for other in replaced(held, name))
+
+
+def unwaiting(body: Any) -> Any:
+    return {**body, **({"wait": 0} if "wait" in body else {})} if isinstance(body, dict) else body
+
+
+def queries(model: Any, name: str) -> dict[str, Any]:
+    """A query whose texts are the name, and which says yes to everything."""
+    found: dict[str, Any] = {}
+    for one in msgspec.structs.fields(model) if model is not None else ():
+        text = str(one.type)
+        if "bool" in text:
+            found[one.encode_name] = "true"
+        elif one.encode_name not in ("wait", "limit") and "str" in text and "Literal" not in text:
+            found[one.encode_name] = name
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_page_and_no_form_of_the_dashboard_reaches_them(guarded: Guarded, name: str) -> None:
+    fields = dict.fromkeys(dashboard_fields(), name)
+    for part in (*sections.sections(), *sections.downloads()):
+        for shared in ("", "1"):
+            assert guarded.send("GET", part.path, params={**fields, "state": "delayed", "shared": shared}) < 500, (
+                part.path
+            )
+    for action in sections.actions():
+        for shared in ("", "1"):
+            form = {
+                **fields,
+                "action": action,
+                "shared": shared,
+                "state": "delayed",
+                "sure": "1",
+                "back": "/",
+                "body": "1",
+            }
+            assert guarded.send("POST", "/act", data=form) < 500, action
+        guarded.check()
+
+
+def dashboard_fields() -> set[str]:
+    """The fields of queries and forms that its pages read."""
+    from pathlib import Path
+
+    folder = Path(dashboard.__file__).parent
+    read = re.compile(r"(?:value|get|parameter)\(\"([a-z_]+)\"")
+    return {name for file in folder.rglob("*.py") for name in read.findall(file.read_text())}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_operation_of_sqs_reaches_them(guarded: Guarded, name: str) -> None:
+    url = f"{guarded.running.url}/sqs/{NAMESPACE}/{name}"
+    given = {
+        "QueueUrl": url,
+        "QueueName": name,
+        "MessageBody": "x",
+        "Attributes": {},
+        "Tags": {"a": "b"},
+        "TagKeys": ["a"],
+    }
+    given |= {"ReceiptHandle": "b3JkZXJzLzEvYQ==", "VisibilityTimeout": 0, "Entries": [{"Id": "a", "MessageBody": "x"}]}
+    for operation in OPERATIONS:
+        target = {"x-amz-target": f"AmazonSQS.{operation}"}
+        status = guarded.send("POST", "/sqs", json=given, headers=target)
+        assert status == 400 or operation == "ListQueues", operation
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_tube_is_one_of_them(guarded: Guarded, name: str) -> None:
+    guarded.running.run(beanstalk.start(guarded.running.app, BeanstalkSettings(port=0)))
+    listening = guarded.running.app.parts[BeanstalkServer]._listening
+    for command in sorted(commands._ARGUMENTS):
+        with socket.create_connection(listening.sockets[0].getsockname()) as sock, sock.makefile("rb") as answers:
+            for text in (f"{command} {name}\r\n", "put 0 0 60 1\r\nx\r\n", "reserve-with-timeout 0\r\n", "quit\r\n"):
+                sock.sendall(text.encode())
+            assert SECRET.encode() not in answers.read()
