@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer.main
 
+import servers
 import tarry
 from programs.terminal import Cli, Terminal
+from tarry.core.requests import Command
 from tarry.programs.cli.commands import app, load_commands
+from tarry.values.keys import tokens_key
 from tarry.values.printable import TextFormatter, indented, json_line, one_line
 from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
+from tarry.worker.log_setup import JsonFormatter
+from until import LONGEST_S, until
 from warm import WarmTarry
 
 NAME = "t\u202e\u200bname"
@@ -112,6 +120,13 @@ def filled(client: tarry.Client) -> tarry.Topic[Any]:
         dying = topic.pop()
         assert dying is not None
         client.engine.run(topic.verbs.fail(dying, None, f"{EVIL}\nTraceback:\n{EVIL}", True))
+    for id in ("buried", "released"):
+        topic.add({"x": EVIL}, id=id)
+        held = topic.pop()
+        assert held is not None
+        _ = topic.bury(held, reason=EVIL) if id == "buried" else topic.release(held, delay="1h", reason=EVIL)
+    publish = {"exchange": EVIL, "routing_key": EVIL, "headers": {"id": EVIL, "task": EVIL}, "body": EVIL}
+    topic.add({"task": EVIL, "id": EVIL, "publish": publish, "declare": [EVIL]}, id="celery", delay="1h")
     topic.add({"task": EVIL, "args": {EVIL: EVIL}}, id="task", headers={"h": EVIL}, delay="1h")
     topic.add({"x": EVIL}, id=NAME)
     client.schedules.put(NAME, NAME, {"x": EVIL}, every="1h")
@@ -143,6 +158,101 @@ def test_no_command_writes_hostile_text_as_it_is(
                 terminal.end()
             assert_harmless(terminal.raw)
             assert_harmless(cli(*command.split(), *words, "--json").stdout)
+
+
+@pytest.mark.parametrize("words", [("purge", NAME), ("dead", NAME, "--delete")])
+def test_a_question_is_harmless(
+    words: tuple[str, ...], filled: tarry.Topic[Any], valkey_url: str, namespace: str, tarry_command: WarmTarry
+) -> None:
+    path = os.pathsep.join((str(tarry_command.command.parent), os.environ["PATH"]))
+    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "PATH": path}
+    if words[0] == "dead":
+        words = (*words[:2], "--group", filled.dead_groups().groups[0].id, *words[2:])
+    with Terminal(*words, place=place) as terminal:
+        terminal.read_until(lambda shown: "[y/N]" in shown)
+        terminal.type("n\n")
+        terminal.end()
+    assert_harmless(terminal.raw)
+    assert "nothing was deleted" in terminal.shown
+    assert filled.stats().dead
+
+
+APP = """
+import tarry
+worker = tarry.Worker()
+
+@worker.on({topic!r}, max_attempts=1)
+def fail(job):
+    raise ValueError(job.body["x"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_the_log_of_a_worker_is_harmless(
+    format: str, client: tarry.Client, valkey_url: str, namespace: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
+    """Its failures have the text of producers in their errors and ids."""
+    topic: tarry.Topic[Any] = client.topic(NAME)
+    topic.add({"x": EVIL}, id=NAME)
+    (tmp_path / "hostile.py").write_text(APP.format(topic=NAME))
+    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "PYTHONPATH": str(tmp_path)}
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        words = ["worker", "hostile:worker", "--log", format, "--log-level", "debug"]
+        process = tarry_command.start(words, out, place, tmp_path)
+    until(lambda: topic.stats().dead == 1 or process.poll() is not None, "the job is dead")
+    process.terminate()
+    process.wait(LONGEST_S)
+    assert_log(log.read_text(), format)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_the_log_of_a_service_is_harmless(
+    format: str, client: tarry.Client, valkey_url: str, namespace: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
+    """Its audit log has what forms say, its warnings what the server stores."""
+    client.topic(NAME).add({"x": EVIL}, id=NAME)
+    client.engine.run(Command((b"HSET", tokens_key(namespace), EVIL.encode(), b"x"), int))
+    log, port = tmp_path / "log", servers.free_ports(1)[0]
+    with log.open("wb") as out:
+        words = ["serve", "--port", str(port), "--url", valkey_url, "--namespace", namespace]
+        process = tarry_command.start([*words, *(["--json"] if format == "json" else [])], out, {}, tmp_path)
+    until(lambda: "drains it" in log.read_text() or process.poll() is not None, "the service")
+    ours = {"sec-fetch-site": "same-origin"}
+    for action in ("delete", "kick", EVIL):
+        data = {"action": action, "topic": NAME, "id": [NAME, EVIL], "reason": EVIL, "name": EVIL, "state": EVIL}
+        httpx.post(f"http://127.0.0.1:{port}/act", data={**data, "sure": "1"}, headers=ours)
+    httpx.get(f"http://127.0.0.1:{port}/v1/topics")
+    process.terminate()
+    process.wait(LONGEST_S)
+    said = log.read_text()
+    assert_harmless(said)
+    lines = [line for line in said.splitlines() if "OWNED" in line]
+    assert_log("\n".join(lines), format)
+
+
+def assert_log(text: str, format: str) -> None:
+    assert "OWNED" in text, text
+    assert_harmless(text)
+    if format == "json":
+        for line in text.splitlines():
+            assert isinstance(json.loads(line), dict), line
+
+
+@pytest.mark.parametrize("text", [EVIL, "a\ud800b", "\udcff" + EVIL, "\x00", '"\\'])
+def test_a_log_in_json_stays_json_whatever_is_in_a_field(text: str) -> None:
+    try:
+        raise ValueError(text)
+    except ValueError:
+        record = logging.LogRecord("tarry", logging.ERROR, "", 0, "job %s", (text,), sys.exc_info())
+    record.tarry = {"id": text, text: [text, {text: object()}], "n": float("nan")}
+    line = JsonFormatter().format(record)
+    assert_harmless(line)
+    assert "\n" not in line
+    found = json.loads(line)
+    assert (found["message"], found["id"]) == (f"job {text}", text)
 
 
 def test_a_text_log_has_one_line_for_a_record_and_indents_a_traceback() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import datetime, timezone
@@ -33,7 +34,11 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json_line(msgspec.json.encode(fields, enc_hook=str).decode())
+        try:
+            text = msgspec.json.encode(fields, enc_hook=str).decode()
+        except UnicodeEncodeError:  # halves of surrogate pairs, which file names may have
+            text = json.dumps(fields, default=str)
+        return json_line(text)
 
 
 def configure_logging(format: str, level: str) -> None:

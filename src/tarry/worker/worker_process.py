@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from tarry import __version__
 from tarry.values.durations import SECOND, as_text, duration_us
+from tarry.values.printable import one_line
 from tarry.worker.log_lines import MOST_TOPICS, SHOWN_TOPICS
 from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
 from tarry.worker.signals import RELEASED
@@ -156,4 +157,4 @@ def _kind_of(target: Target) -> str:
 
 
 def write_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print("\n".join(map(one_line, text.split("\n"))), file=sys.stderr, flush=True)

@@ -153,6 +153,9 @@ def _demo_worker(
     import logging
 
     from tarry.programs.demo.demo_workers import close_orders
+    from tarry.values.printable import TextFormatter
 
-    logging.basicConfig(format="%(asctime)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler])
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))
