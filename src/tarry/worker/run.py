@@ -30,6 +30,7 @@ from tarry.worker.dispatch import target_for
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.heartbeat import LONGEST_HOST, WorkerReports
 from tarry.worker.idle_check import IdleCheck
+from tarry.worker.lost_pops import LostPops
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.registry import TopicRoute
@@ -123,6 +124,9 @@ class WorkerRun:
             logger.info("▶ topics that match %s, %d slots together", route.topic, self._slots_of(route))
         self._queue_consumers = [self._make_queue_consumer(route) for route in queues]
         self._renewal = self._make_renewal(worker._slots or sum(route.slots for route in routes))
+        self._lost_pops: LostPops | None = None
+        if self._renewal_client.engine.keeps_maps:  # in imaginary time nothing happens by itself
+            self._lost_pops = LostPops(self._awaited, worker._holder)
         self._liveness = self._make_liveness(has_topics=bool(routes))
         self._declarer = ScheduleDeclarer(
             [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
@@ -319,11 +323,16 @@ class WorkerRun:
             consumers.cancel()
             for consumer in self._consumers:
                 await consumer.end_processes()
-            if self._liveness is not None:
-                await self._liveness.stop()
-            await self._renewal.stop()
-            await self._awaited.close()
-            self._blocking.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._liveness is not None:
+            await self._liveness.stop()
+        if self._lost_pops is not None:
+            await self._lost_pops.stop()
+        await self._renewal.stop()
+        await self._awaited.close()
+        self._blocking.close()
 
     async def _wake_known(self) -> None:
         """The jobs of its tasks that wait because no worker knew them are due now."""

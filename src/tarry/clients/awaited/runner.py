@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.servers import ServerPool
@@ -33,12 +33,20 @@ from tarry.errors import TarryError, Unavailable
 T = TypeVar("T")
 
 
+class PipelineListener(Protocol):
+    """It is told of each pipeline when it is sent, and once when it has ended: with the deliveries that have no answer, and why."""
+
+    def sent(self, pipeline: Pipeline) -> None: ...
+    def ended(self, pipeline: Pipeline, failed: Sequence[tuple[Delivery, Fault]]) -> None: ...
+
+
 class Runner(ServerPool):
     """Performs the requests of one client. A runner is its own pool of servers."""
 
     def __init__(self, address: Address, patience: Patience) -> None:
         super().__init__(address, patience)
         self.clock = b""
+        self.listener: PipelineListener | None = None
         self._reset_loop_state()
 
     def _reset_loop_state(self) -> None:
@@ -146,6 +154,8 @@ class Runner(ServerPool):
     def _flush(self) -> None:
         deliveries, self._outbox = self._outbox, []
         for pipeline in pipelines_of(deliveries, self._topology.url_of, Delivery.fail):
+            if self.listener is not None:
+                self.listener.sent(pipeline)
             if pipeline.confirmation is not None or not self._send_now(pipeline):
                 self._spawn(self._deliver(pipeline))
         self._note_answered()
@@ -167,6 +177,8 @@ class Runner(ServerPool):
             sent = server.send(pipeline.commands(self.clock), partial(self._received_now, pipeline))
         except Exception as fault:  # noqa: BLE001  # whatever it is, the callers get it
             _fail_all(pipeline, fault)
+            if self.listener is not None:
+                self.listener.ended(pipeline, [])
             return True
         if sent:
             self._sent.add(pipeline)
@@ -174,11 +186,15 @@ class Runner(ServerPool):
 
     def _received_now(self, pipeline: Pipeline, replies: Replies) -> None:
         self._sent.discard(pipeline)
-        for delivery, fault in pipeline.received(replies, set(), self.undo_unwanted):
+        failed = pipeline.received(replies, set(), self.undo_unwanted)
+        if self.listener is not None:
+            self.listener.ended(pipeline, failed)
+        for delivery, fault in failed:
             self._failed(delivery, fault)
         self._note_answered()
 
     async def _deliver(self, pipeline: Pipeline) -> None:
+        failed: list[tuple[Delivery, Fault]] = []
         try:
             server = await self._surely(pipeline.url, pipeline.key)
             if server.forbidden and not pipeline.refuse(server.forbidden):
@@ -198,6 +214,9 @@ class Runner(ServerPool):
             if not isinstance(error, Exception):
                 raise
             return
+        finally:
+            if self.listener is not None:
+                self.listener.ended(pipeline, failed)
         for delivery, why in failed:
             self._failed(delivery, why)
 

@@ -1,5 +1,6 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
-local clock, holder, counted, max_jobs, absence, cursor, scan_count = unpack(ARGV)
+local clock, holder, counted, max_jobs, absence, after, up_to, cursor, scan_count = unpack(ARGV)
+-- each: receipt = unpack(ARGV, i, i)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
 -- `counted` the attempt is taken back; with it they are dead after their last attempt. At most `max_jobs` of them, if it is not empty.
@@ -7,9 +8,11 @@ local clock, holder, counted, max_jobs, absence, cursor, scan_count = unpack(ARG
 --
 -- `absence`, if given, is when observers first missed the holder. Then the first call sets a mark (lib/missed.lua), and its jobs are
 -- released when the mark has stood for AGE without a sign of life. Answers -1 as long as the mark is too young, -2 if the holder lives.
+--
+-- `up_to`, if given: only of the receipts above `after`, up to it, without those that are listed: their pops were answered.
 -- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities missed
 
-local DIED = 'its worker died'
+local DIED, FIRST = 'its worker died', 10
 local AGE, TOO_YOUNG, LIVES = 300000, -1, -2
 local marks, mark = nil, nil
 if absence ~= '' then
@@ -25,6 +28,9 @@ if absence ~= '' then
   if mark[4] then return {'0', LIVES} end
   if math.abs(now - mark[1]) < AGE then return {'0', TOO_YOUNG} end
 end
+local answered = {}
+for i = FIRST, #ARGV do answered[tonumber(ARGV[i])] = true end
+local lowest, highest = tonumber(after) or -1, tonumber(up_to) or math.huge
 if max_jobs == '0' then return {'0', 0} end
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', scan_count)
 local ids, held = {}, {}
@@ -32,7 +38,8 @@ for i = 1, #step[2], 2 do ids[#ids + 1] = step[2][i] end
 if #ids > 0 then
   for i, run in ipairs(redis.call('HMGET', runs, unpack(ids))) do
     local _, _, receipt, _, whose = unpack_run(run or '')
-    if whose == holder and (not mark or receipt <= mark[3]) then held[#held + 1] = {ids[i], run} end
+    local is_meant = receipt > lowest and receipt <= highest and not answered[receipt]
+    if whose == holder and is_meant and (not mark or receipt <= mark[3]) then held[#held + 1] = {ids[i], run} end
   end
 end
 for i = #held, (tonumber(max_jobs) or #held) + 1, -1 do held[i] = nil end

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
@@ -18,14 +18,15 @@ from tarry.values.keys import WAITING_PARTS, TopicKeys
 
 RELEASE_HOLDER = Script(
     "topic/release_holder",
-    args=("holder", "counted", "max_jobs", "absence", "cursor", "scan_count"),
+    args=("holder", "counted", "max_jobs", "absence", "after", "up_to", "cursor", "scan_count"),
+    item=("receipt",),
     keys=WAITING_PARTS,
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
 _STEP = b"500"
 _FIRST = b"0"
-_NO_ABSENCE = b""
+_NOT_GIVEN = b""
 TOO_YOUNG, LIVES = -1, -2
 """Why the jobs of a holder that is missed are not released: not yet; or not at all."""
 
@@ -34,7 +35,7 @@ def release_holder(keys: TopicKeys, holder: str, *, counted: bool, limit: int | 
     """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
     check_limit(limit)
     args = (encode_holder(holder), b"1" if counted else b"0")
-    return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (_NO_ABSENCE,)))
+    return (yield from _in_steps(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, limit, (_NOT_GIVEN,) * 3))
 
 
 def ask_absent(keys: TopicKeys, holder: str, since: bytes) -> Flow[int]:
@@ -51,11 +52,32 @@ def release_absent(keys: TopicKeys, holder: str, since: bytes) -> Flow[int]:
 def _release_absent(keys: TopicKeys, holder: str, since: bytes, most: bytes) -> Flow[int]:
     cursor, total = _FIRST, 0
     while True:
-        args = (encode_holder(holder), b"1", most, since, cursor, _STEP)
+        args = (encode_holder(holder), b"1", most, since, _NOT_GIVEN, _NOT_GIVEN, cursor, _STEP)
         call = ScriptCall(RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, _parse_step)
         cursor, step = yield from ask(call)
         if step < 0:
             return step
+        total += step
+        if cursor == _FIRST:
+            return total
+
+
+def last_receipt(keys: TopicKeys) -> Command[int]:
+    """The last receipt that was handed out, to anybody."""
+    return Command((b"HGET", keys.meta, b"last"), lambda reply: int(reply or 0))
+
+
+def release_lost(keys: TopicKeys, holder: bytes, after: int, up_to: int, answered: Iterable[int]) -> Flow[int]:
+    """Makes the jobs of pops whose answers were lost ready again, and takes their attempts back. They have a receipt above ``after``, up to
+    ``up_to``, which is none of those that were ``answered``. Returns their number."""
+    items = [b"%d" % receipt for receipt in answered]
+    cursor, total = _FIRST, 0
+    while True:
+        args = (holder, b"0", b"", _NOT_GIVEN, b"%d" % after, b"%d" % up_to, cursor, _STEP)
+        call = ScriptCall(
+            RELEASE_HOLDER, RELEASE_HOLDER.keys_for(keys), args, _parse_step, items=items, never_merged=True
+        )
+        cursor, step = yield from ask(call)
         total += step
         if cursor == _FIRST:
             return total
