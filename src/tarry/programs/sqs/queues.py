@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -227,7 +228,10 @@ class Queues:
             stored = StoredQueue()
         if not is_name(job.id):
             return None
-        attributes, tags = _valid(stored.attributes, checked_attributes), _valid(stored.tags, checked_tags)
+        attributes, tags = (
+            _valid(stored.attributes, checked_attributes),
+            _valid(stored.tags, partial(checked_tags, job.id)),
+        )
         created = stored.created if isinstance(stored.created, int) and 0 < stored.created <= seconds else seconds
         return Queue(job.id, self._request.namespace, attributes, tags, created, seconds, nonce)
 
